@@ -1,0 +1,1 @@
+"""Benchmarks, each beside its peers where they are installed: ``python -m benchmarks NAME``."""

@@ -1,0 +1,1 @@
+"""Pure mathematics and byte formulas: no messages, no asyncio."""
