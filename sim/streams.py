@@ -28,7 +28,7 @@ def derive(seed: int | bytes, *names: str | int) -> bytes:
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
     """A numpy generator for the world's own randomness (latency, loss, partition), never for cryptography."""
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(derive(seed, *names)[:16], "big")))
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(int.from_bytes(derive(seed, *names)))))
 
 
 @dataclass

@@ -1,0 +1,43 @@
+# `make demo` runs the main job, `make test` the tests, `make lint` the style and type checks. Each first makes
+# the environment that it needs in $(VENV), once, and again when setup.cfg or pyproject.toml has changed.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+WANTED := Tacit needs Python 3.11 or newer. Name one that is installed: make PYTHON=/usr/bin/python3.12
+
+.PHONY: demo test lint
+
+demo: $(VENV)/.core
+	$(BIN)/tacit run xclp-digits
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/.made:
+	@command -v "$(PYTHON)" >/dev/null || { echo "error: there is no $(PYTHON). $(WANTED)" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: $(PYTHON) is $$("$(PYTHON)" -V 2>&1). $(WANTED)" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "error: $(PYTHON) lacks the venv module. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	"$(PYTHON)" -m venv "$(VENV)"
+	@touch $@
+
+# Empty files note what is installed. The tests' install holds the core, so it notes both.
+$(VENV)/.core: $(VENV)/.made setup.cfg pyproject.toml
+	@echo "Installing Tacit and what it needs into $(VENV) (once)"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made setup.cfg pyproject.toml
+	@echo "Installing Tacit and what its tests need into $(VENV) (once)"
+	@$(INSTALL) -e ".[test]"
+	@touch $(VENV)/.core $@

@@ -1,0 +1,37 @@
+"""`python -m benchmarks NAME`: each against its peers, where those are installed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes and fewer repeats.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")]
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def crypto(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    costs: Annotated[
+        Path | None, typer.Option(help="Measure the cost table for this machine instead, and write it to this file.")
+    ] = None,
+) -> None:
+    """Paillier and the packed SecureHamming of a pair, against other libraries; or the cost table."""
+    from benchmarks import crypto as benchmark
+
+    benchmark.main(quick, json_file, costs)
+
+
+@app.command()
+def sim(quick: Quick = False, json_file: JsonFile = None) -> None:
+    """The simulator's speed."""
+    from benchmarks import sim as benchmark
+
+    benchmark.main(quick, json_file)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,148 @@
+"""The cost table: seconds that each operation of the protocols takes on one core of this machine.
+
+Each operation is measured in the code that performs it, as the protocols call it, at sizes they use; the table holds
+the least of several repeats. `sim.compute.CostTable` reads it.
+"""
+
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+from gmpy2 import mpz
+from threadpoolctl import threadpool_limits
+
+from benchmarks.measure import environment, seconds_each, timed
+from protocols import graph, lsh
+from protocols.crypto import packed_hamming, paillier, prg
+from protocols.crypto.agreement import KeyPair
+from protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, join, split_all
+from sim.streams import Entropy, generator
+
+__all__ = ["KEY_BITS", "measure_costs", "measure_paillier", "predicted", "write_costs"]
+
+KEY_BITS = (512, 1024, 2048, 3072)
+
+_POINTS, _BITS = 200, 1024
+
+
+def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, float]:
+    """Seconds of every operation that the protocols count; `quick` repeats less.
+
+    All are measured in several passes, as a busy neighbour on the machine may spoil seconds on end.
+    """
+    costs: dict[str, float] = {}
+    with threadpool_limits(1):
+        for _ in range(1 if quick else 4):
+            measured = _measure_numpy(3) | _measure_agreement(3)
+            for bits in key_bits:
+                measured |= measure_paillier(bits, quick)
+            costs = {name: min(seconds, costs.get(name, seconds)) for name, seconds in measured.items()}
+    return costs
+
+
+def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
+    """Seconds of the operations that `packed_hamming`'s *_work functions count, for one length of keys."""
+    repeats, few = (3, 64) if quick else (5, 256)
+    entropy = Entropy.seeded(1, "costs", bits)
+    key = paillier.generate(bits, entropy, insecure=True)
+    public, n, square = key.public, key.public.n, key.public.square
+    layout = packed_hamming.packing(bits, 10_000, _BITS)
+    vectors = generator(1, "costs").integers(0, 2, (layout.slots, few), dtype=np.uint8)
+    fresh = [pickle.loads(pickle.dumps(key)) for _ in range(repeats)]  # without tables
+    ciphertexts = packed_hamming.encode(key, vectors, entropy)
+    received = public.ciphertexts_from_bytes(ciphertexts, few)
+    masked = ciphertexts[: 32 * public.ciphertext_bytes]
+    parts = split_all(received[:8], n)
+    table = FixedBase(public.residue(entropy), n, Comb(6, 100, 1))
+    plain = bytes(few * public.plaintext_bytes)
+
+    def mask() -> None:
+        product = received[0]
+        for _ in range(few):
+            r = mpz(entropy.below(int(n)))
+            product = product * product % square * product % square * product % square
+            join(product, r + r, n, square).to_bytes(public.ciphertext_bytes, "big")
+            r.to_bytes(public.plaintext_bytes, "big")
+
+    def squarings() -> None:
+        value = received[0]
+        for _ in range(few):
+            value = value * value % square
+
+    encrypt = seconds_each(lambda: packed_hamming.encode(key, vectors, entropy), few, repeats)
+    first = min(timed(lambda copy=copy: copy.encrypt(0, entropy)) for copy in fresh)  # type: ignore[misc]
+    seconds = {
+        "keygen": _keygen(bits, 8 if quick else 30),
+        "encrypt": encrypt,
+        "encrypt-table": first - encrypt,
+        "decrypt": seconds_each(lambda: packed_hamming.decrypt(key, masked), 32, repeats),
+        "power": seconds_each(lambda: public.residue(entropy), 1, repeats),
+        "square": seconds_each(squarings, few, repeats),
+        "split": seconds_each(lambda: split_all(public.ciphertexts_from_bytes(ciphertexts, few), n), few, repeats),
+        "table-entry": seconds_each(lambda: SubsetTable(parts, n), 256, repeats),
+        "table-multiply": seconds_each(
+            lambda: list(table.random_powers(16, entropy)), 16 * table.comb.products, repeats
+        ),
+        "mask": seconds_each(mask, few, repeats),
+        "unmask": seconds_each(
+            lambda: packed_hamming.unmask(int(n), plain, plain, layout.slots, few, _BITS), few, repeats
+        ),
+    }
+    return {f"paillier-{bits}.{name}": value for name, value in seconds.items()}
+
+
+def _keygen(bits: int, keys: int) -> float:
+    """The mean over `keys` keys: how long the search for primes takes is chance."""
+    entropy = Entropy.seeded(1, "keys", bits)
+    return timed(lambda: [paillier.generate(bits, entropy, insecure=True) for _ in range(keys)]) / keys
+
+
+def _measure_agreement(repeats: int) -> dict[str, float]:
+    entropy = Entropy.seeded(1, "agreement")
+    pair, peer = KeyPair.generate(entropy), KeyPair.generate(entropy).public
+    return {
+        "x25519.keygen": seconds_each(lambda: [KeyPair.generate(entropy) for _ in range(20)], 20, repeats),
+        "x25519.agree": seconds_each(lambda: [pair.agree(peer) for _ in range(20)], 20, repeats),
+    }
+
+
+def _measure_numpy(repeats: int) -> dict[str, float]:
+    """Hashing, plain distances, masks, the graph and its solution."""
+    random = generator(1, "costs", "numpy")
+    features, planes = random.standard_normal((_POINTS, 784)), random.standard_normal((_BITS, 784))
+    bits = random.integers(0, 2, (_POINTS, _BITS), dtype=np.uint8).astype(np.bool_)
+    words, count = prg.words, 200_000
+    left, right = (random.integers(0, 2**63, count, dtype=np.uint64) for _ in range(2))
+    # Points in clusters, so that the graph has as many edges as one of real data.
+    points = random.standard_normal((2000, 16)) + 4 * random.standard_normal((20, 16)).repeat(100, axis=0)
+    distances = lsh.distances(*[lsh.hash_bits(points, random.standard_normal((_BITS, 16)))] * 2)
+
+    def solve() -> graph.Influence:
+        return graph.Influence(graph.neighbour_graph(distances, _BITS, 10), 0.99)
+
+    solver = solve()
+    columns = np.arange(100)
+    actions: dict[str, tuple[Callable[[], object], int]] = {
+        "lsh.multiply": (lambda: features @ planes.T, features.size * len(planes)),
+        "hamming.word": (lambda: lsh.distances(bits, bits), _POINTS * _POINTS * _BITS // 64),
+        "aes.byte": (lambda: words(bytes(32), 0, count), 8 * count),
+        "ring.add": (lambda: np.add(left, right, out=left), count),
+        "graph.entry": (solve, distances.size),
+        "solve.entry": (lambda: solver.columns(columns), len(points) * len(columns)),
+    }
+    return {name: seconds_each(action, size, repeats) for name, (action, size) in actions.items()}
+
+
+def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
+    """Seconds of `work` by the table."""
+    return sum(count * costs[name] for name, count in work.items())
+
+
+def write_costs(path: Path, costs: dict[str, float]) -> None:
+    """The cost table as TOML."""
+    found = environment(["gmpy2", "numpy", "scipy", "pycryptodome"])
+    text = ", ".join(f"{name} {version}" for name, version in found.items())
+    rounded = {name: float(f"{seconds:.4g}") for name, seconds in costs.items()}
+    path.write_text(tomli_w.dumps({"machine": {"text": f"one core of {text}"}, "seconds": rounded}))

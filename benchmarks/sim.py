@@ -1,0 +1,343 @@
+"""How many messages a second the simulator carries, on one core.
+
+*Bare* is the loop and its links: tasks that hand each other packets over `sim.link.Link`, with latency, unlimited
+bandwidth, nothing recorded. *Whole* is what a protocol runs on: `Party.send` and `recv` or `collect`, every message
+encoded, framed, hashed into the trace, counted in the ledger, held by both parties' bandwidth and decoded.
+*Ping-pong* is two parties that answer each other, one message on its way at any time; *fan-in* is rounds in which a
+server sends to 100 clients and collects their answers. In a star, a message from client to client travels twice and
+counts once.
+
+Beside them stands the same ping-pong over plain asyncio timers (`call_later` into a queue) on this loop, on the
+virtual-time loops of others where they are installed (`looptime`, `async-solipsism`; neither has links, bandwidth
+or a trace), and SimPy's own processes without asyncio.
+
+A rate is the median over the repeats of messages per second of this process's processor time.
+"""
+
+import asyncio
+import importlib
+import json
+import statistics
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import simpy
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import environment, timed
+from parties.party import Party, play
+from sim.compute import CostTable, Free
+from sim.latency import parse_latency
+from sim.link import Link
+from sim.loop import SimLoop
+from sim.network import Conditions
+from sim.streams import generator
+from sim.wire import Message
+from sim.world import World
+
+__all__ = ["Row", "main", "measure"]
+
+_LATENCY = "10ms"
+_CLIENTS = 100
+_ACCESS: dict[str, Any] = {"up": 2.5e6, "down": 2.5e6}  # bytes a second: 20 Mbit/s
+_PAYLOAD = bytes(100)
+_DEADLINE = 60.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement: median `rate` and `best`, in messages a second, of `repeats` runs; the `target`, 0 for none."""
+
+    layer: str
+    case: str
+    messages: int
+    repeats: int
+    rate: float
+    best: float
+    target: float
+
+
+def main(quick: bool = False, json_file: Path | None = None) -> None:
+    """Measure, print a table, and write it to `json_file`."""
+    console = Console()
+    found = environment(("simpy", "msgspec", "numpy", "looptime", "async-solipsism"))
+    console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one core")
+    rows = measure(messages=2_000 if quick else 20_000, repeats=3 if quick else 7)
+    console.print(_table(rows))
+    if json_file is not None:
+        content = {"environment": found, "quick": quick, "rows": [asdict(row) for row in rows]}
+        json_file.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def measure(messages: int, repeats: int) -> list[Row]:
+    """All cases, each `repeats` times with about that many `messages`."""
+    cases: list[tuple[str, str, Callable[[int], int], float]] = [
+        ("bare", "ping-pong", _bare_ping_pong, 60_000),
+        ("bare", f"fan-in of {_CLIENTS}", _bare_fan_in, 60_000),
+        ("whole", "ping-pong", _whole_ping_pong, 15_000),
+        ("whole", f"fan-in of {_CLIENTS}", _whole_fan_in, 15_000),
+        ("whole", "ping-pong of clients in a star", _whole_star, 0),
+        ("timers", "ping-pong, this loop", lambda count: _timers(SimLoop, count), 0),
+    ]
+    for name, make in _other_loops():
+        cases.append(("timers", f"ping-pong, {name}", lambda count, make=make: _timers(make, count), 0))  # type: ignore[misc]
+    cases.append(("timers", "ping-pong, SimPy's processes", _simpy_ping_pong, 0))
+    return [_repeat(layer, case, run, messages, repeats, target) for layer, case, run, target in cases]
+
+
+def _repeat(layer: str, case: str, run: Callable[[int], int], messages: int, repeats: int, target: float) -> Row:
+    sent = run(messages)  # warms up
+    rates = [sent / timed(lambda: run(messages)) for _ in range(repeats)]
+    return Row(layer, case, sent, repeats, statistics.median(rates), max(rates), target)
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table(title="Messages a second of processor time", title_justify="left")
+    for column in ("layer", "case"):
+        table.add_column(column)
+    for column in ("median", "best", "target"):
+        table.add_column(column, justify="right")
+    previous = rows[0].layer
+    for row in rows:
+        if row.layer != previous:
+            table.add_section()
+        layer = row.layer if row.layer != previous or row is rows[0] else ""
+        previous = row.layer
+        table.add_row(
+            layer, row.case, f"{row.rate:,.0f}", f"{row.best:,.0f}", f"{row.target:,.0f}" if row.target else ""
+        )
+    return table
+
+
+# Bare: the loop and its links
+
+
+def _run(loop: SimLoop, main: Coroutine[Any, Any, None]) -> None:
+    try:
+        loop.run(main)
+    finally:
+        loop.finish()
+
+
+def _lost(why: str) -> None:
+    raise AssertionError(why)
+
+
+def _link(loop: SimLoop, *names: str) -> Link:
+    return Link(loop.env, parse_latency(_LATENCY), generator(1, "link", *names))
+
+
+def _bare_ping_pong(messages: int) -> int:
+    loop = SimLoop()
+    there, back = _link(loop, "there"), _link(loop, "back")
+
+    async def main() -> None:
+        pings: asyncio.Queue[None] = asyncio.Queue()
+        pongs: asyncio.Queue[None] = asyncio.Queue()
+
+        async def answer() -> None:
+            for _ in range(messages // 2):
+                await pings.get()
+                back.send(100, lambda: pongs.put_nowait(None), _lost)
+
+        answering = asyncio.create_task(answer())
+        for _ in range(messages // 2):
+            there.send(100, lambda: pings.put_nowait(None), _lost)
+            await pongs.get()
+        await answering
+
+    _run(loop, main())
+    return messages // 2 * 2
+
+
+def _bare_fan_in(messages: int) -> int:
+    loop = SimLoop()
+    rounds = messages // (2 * _CLIENTS)
+
+    async def main() -> None:
+        uploads: asyncio.Queue[int] = asyncio.Queue()
+        starts: list[asyncio.Queue[None]] = [asyncio.Queue() for _ in range(_CLIENTS)]
+
+        async def client(number: int) -> None:
+            up = _link(loop, "up", str(number))
+            for _ in range(rounds):
+                await starts[number].get()
+                up.send(100, lambda: uploads.put_nowait(number), _lost)
+
+        clients = [asyncio.create_task(client(number)) for number in range(_CLIENTS)]
+        downs = [_link(loop, "down", str(number)) for number in range(_CLIENTS)]
+        for _ in range(rounds):
+            for down, start in zip(downs, starts, strict=True):
+                down.send(100, lambda start=start: start.put_nowait(None), _lost)  # type: ignore[misc]
+            for _ in range(_CLIENTS):
+                await uploads.get()
+        for task in clients:
+            await task
+
+    _run(loop, main())
+    return rounds * 2 * _CLIENTS
+
+
+# Whole: parties
+
+
+class Ping(Message):
+    """Either way in the ping-pong."""
+
+    number: int
+    values: bytes
+
+
+class Start(Message):
+    """server -> client in the fan-in."""
+
+    number: int
+    values: bytes
+
+
+class Upload(Message):
+    """client -> server in the fan-in."""
+
+    number: int
+    values: bytes
+
+
+class _Caller(Party):
+    def __init__(self, world: World, name: str, peer: str, count: int, *, serves: bool) -> None:
+        super().__init__(world, name, **_ACCESS)
+        self.peer, self.count, self.serves = peer, count, serves
+
+    async def main(self) -> None:
+        if self.serves:
+            self.send(self.peer, Ping(0, _PAYLOAD))
+        for _ in range(self.count - self.serves):
+            ping = await self.recv(Ping, self.peer, _DEADLINE)
+            self.send(self.peer, Ping(ping.number + 1, _PAYLOAD))
+
+
+class _Hub(Party):
+    async def main(self) -> None:
+        pass
+
+
+class _Uploader(Party):
+    rounds = 0
+
+    async def main(self) -> None:
+        for _ in range(self.rounds):
+            start = await self.recv(Start, "server", _DEADLINE)
+            self.send("server", Upload(start.number, _PAYLOAD))
+
+
+class _Collector(Party):
+    names: tuple[str, ...] = ()
+    rounds = 0
+
+    async def main(self) -> None:
+        for number in range(self.rounds):
+            for name in self.names:
+                self.send(name, Start(number, _PAYLOAD))
+            collected = await self.collect(Upload, self.names, deadline=_DEADLINE)
+            assert not collected.missing
+
+
+def _world(topology: str) -> World:
+    return World(
+        1,
+        conditions=Conditions(topology, parse_latency(_LATENCY)),
+        table=CostTable({}, "", ""),
+        cost=Free(),
+    )
+
+
+def _play(world: World, parties: list[Party]) -> None:
+    _run(world.loop, play(parties, parties[0]))
+
+
+def _whole_ping_pong(messages: int) -> int:
+    world, each = _world("mesh"), messages // 2
+    _play(world, [_Caller(world, "a", "b", each, serves=True), _Caller(world, "b", "a", each, serves=False)])
+    return world.ledger.messages
+
+
+def _whole_star(messages: int) -> int:
+    world, each = _world("star"), messages // 2
+    callers = [_Caller(world, "a", "b", each, serves=True), _Caller(world, "b", "a", each, serves=False)]
+    _play(world, [*callers, _Hub(world, "server", **_ACCESS)])
+    return world.ledger.messages // 2
+
+
+def _whole_fan_in(messages: int) -> int:
+    world = _world("star")
+    server = _Collector(world, "server", up=1.25e8, down=1.25e8)
+    clients = [_Uploader(world, f"client/{number}", **_ACCESS) for number in range(_CLIENTS)]
+    server.names = tuple(client.name for client in clients)
+    server.rounds = messages // (2 * _CLIENTS)
+    for client in clients:
+        client.rounds = server.rounds
+    _play(world, [server, *clients])
+    return world.ledger.messages
+
+
+# The yardsticks: timers into a queue, on any loop, and SimPy alone
+
+
+def _other_loops() -> list[tuple[str, Callable[[], asyncio.AbstractEventLoop]]]:
+    """The virtual-time loops of others that are installed."""
+    found = []
+    for module, name, maker in (
+        ("looptime", "looptime", "new_event_loop"),
+        ("async_solipsism", "async-solipsism", "EventLoop"),
+    ):
+        try:
+            found.append((name, getattr(importlib.import_module(module), maker)))
+        except ImportError:
+            continue
+    return found
+
+
+def _timers(make: Callable[[], asyncio.AbstractEventLoop], messages: int) -> int:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        pings: asyncio.Queue[None] = asyncio.Queue()
+        pongs: asyncio.Queue[None] = asyncio.Queue()
+
+        async def answer() -> None:
+            for _ in range(messages // 2):
+                await pings.get()
+                loop.call_later(0.01, pongs.put_nowait, None)
+
+        answering = asyncio.create_task(answer())
+        for _ in range(messages // 2):
+            loop.call_later(0.01, pings.put_nowait, None)
+            await pongs.get()
+        await answering
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        runner.run(main())
+    return messages // 2 * 2
+
+
+def _simpy_ping_pong(messages: int) -> int:
+    env = simpy.Environment()
+    pings, pongs = simpy.Store(env), simpy.Store(env)
+
+    def call() -> Any:
+        for _ in range(messages // 2):
+            yield env.timeout(0.01)
+            yield pings.put(None)
+            yield pongs.get()
+
+    def answer() -> Any:
+        for _ in range(messages // 2):
+            yield pings.get()
+            yield env.timeout(0.01)
+            yield pongs.put(None)
+
+    env.process(call())
+    env.process(answer())
+    env.run()
+    return messages // 2 * 2

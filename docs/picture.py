@@ -1,0 +1,71 @@
+"""Runs a scenario and draws what the command line prints for it, as an SVG.
+
+python docs/picture.py                          the main job, into docs/run.svg
+python docs/picture.py NAME --out FILE --set data.limit=240
+"""
+
+import argparse
+import contextlib
+import io
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from scenarios import report
+from scenarios.checks import cautions
+from scenarios.folder import byte_rows
+from scenarios.reading import Loaded, read
+from scenarios.runner import carry_out
+
+WIDTH = 110
+"""Columns of the picture; more if a line of prose, which is never wrapped, needs them."""
+
+FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Draw what a run prints.")
+    parser.add_argument("scenario", nargs="?", default="xclp-digits")
+    parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("run.svg"))
+    return parser.parse_args()
+
+
+def draw(command: str, loaded: Loaded) -> str:
+    """The SVG of one run, which is really carried out, its folder in the current one. Raises ValueError.
+
+    The picture needs nothing from elsewhere: the fonts that rich would fetch from the web are taken out.
+    """
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
+    console.print(Text(f"$ {command}", style="bold"))
+    report.print_lines(console, [f"{loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
+    report.print_lines(console, (f"WARNING  {line}" for line in cautions(loaded.scenario)))
+    result = carry_out(loaded.scenario, loaded.name)
+    if result.outcome not in ("completed", "aborted") or result.unmet:
+        raise ValueError("\n".join([f"{result.outcome}: {result.reason}", *result.unmet]))
+    report.print_result(console, result, byte_rows(result.folder), loaded.scenario.network.topology)
+    console.width = max(WIDTH, *map(len, console.export_text(clear=False).splitlines()))
+    return FONTS.sub("", console.export_svg(title="tacit", unique_id="tacit"))
+
+
+def main() -> None:
+    """Draw, with the run's folder in a temporary place."""
+    given = arguments()
+    out = given.out.absolute()
+    loaded = read(given.scenario, given.changes)
+    changes = (word for text in given.changes for word in ("--set", text))
+    command = shlex.join(["tacit", "run", given.scenario, *changes])
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        picture = draw(command, loaded)
+    out.write_text(picture, encoding="utf-8")
+    print(out, file=sys.stderr)
+
+
+if __name__ == "__main__":  # the workers of the run's pool import this file
+    main()

@@ -1,0 +1,62 @@
+"""Writes docs/scenario-keys.md: every key of a scenario file, from the structs in scenarios/schema.py.
+
+python docs/scenario_keys.py
+"""
+
+from itertools import groupby
+from pathlib import Path
+
+from scenarios.keys import Key, keys
+
+PAGE = Path(__file__).with_name("scenario-keys.md")
+
+HEAD = """\
+<!-- Made by docs/scenario_keys.py from scenarios/schema.py; edit there. -->
+# The keys of a scenario file
+
+A scenario is a TOML file. Every key may be left out unless its default says "needed"; a key that is not listed
+here is an error. `tacit keys` prints the same list. On the command line, `--set TABLE.KEY=VALUE` changes a key.
+
+- A *duration* is a number of seconds, or text with a unit: `"40ms"`, `"1.5s"`, `"2min"` (ns, us, ms, s, min, h).
+- A *rate* is text with a unit: `"20Mbit/s"`, `"1GB/s"` (bit/s to Gbit/s, B/s to GB/s), or `"unlimited"`.
+- A *file* is a path relative to the scenario file; in `--set`, to the current folder.
+"""
+
+COLUMNS = ("key", "allowed", "unit", "default", "used by", "what it says")
+
+
+def table_of(key: Key) -> str:
+    """The TOML table that a key stands in: "" at the top, else ``data``, ``fault[]``."""
+    return key.name.rpartition(".")[0]
+
+
+def heading(table: str) -> str:
+    """The table as it is written in the file."""
+    return f"`[[{table.removesuffix('[]')}]]`" if table.endswith("[]") else f"`[{table}]`"
+
+
+def line(cells: tuple[str, ...]) -> str:
+    """One line of a Markdown table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def row(key: Key) -> str:
+    """A key's line."""
+    name, default = key.name.rpartition(".")[2], key.default
+    shown = default if default in ("", "needed") else f"`{default}`"
+    users = ", ".join(key.protocols) or "all"
+    return line((f"`{name}`", key.type, key.unit, shown, users, key.description))
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for table, members in groupby(keys(), table_of):
+        title = heading(table) if table else "At the top, before any table"
+        rows = [line(COLUMNS), line(("---",) * len(COLUMNS)), *map(row, members)]
+        parts.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,45 @@
+"""A client: a party with data of its own that it shows nobody."""
+
+from typing import Any
+
+from parties.partition import Shard
+from parties.party import Channel, Party
+from parties.server import Dismissed
+from sim.wire import Message
+from sim.world import World
+
+__all__ = ["Client", "DismissedError"]
+
+
+class DismissedError(Exception):
+    """The server told this client that it is out of the round; `aborted`: the whole round ended."""
+
+    def __init__(self, message: Dismissed) -> None:
+        self.reason, self.aborted = message.reason, message.aborted
+        super().__init__(message.reason)
+
+
+class Client(Party):
+    """A party with a `shard` of data.
+
+    What it sends to other clients is sealed for them; without a key it sends nothing.
+    """
+
+    interrupts = (Dismissed,)
+
+    def __init__(self, world: World, name: str, shard: Shard, server: str = "server", **access: Any) -> None:
+        super().__init__(world, name, **access)
+        self.shard = shard
+        self.server = server
+
+    def interrupted(self, source: str, message: Message) -> None:
+        assert isinstance(message, Dismissed)
+        raise DismissedError(message)
+
+    def channel_to(self, receiver: str) -> Channel | None:
+        if receiver == self.server:
+            return None
+        channel = self.channels.get(receiver)
+        if channel is None:
+            raise RuntimeError(f"{self.name} has no key for {receiver}: what clients say to each other is sealed")
+        return channel

@@ -1,0 +1,239 @@
+"""What has come for a party and what it waits for.
+
+A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; those of a later
+(round, attempt) than the party's wait until it gets there, unless their type announces a new one.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from sim.loop import SimLoop
+from sim.wire import Frame, Message
+
+__all__ = ["Arrivals", "Collected", "Mailbox", "NoAnswer", "Owner", "names_of"]
+
+M = TypeVar("M", bound=Message)
+
+
+class NoAnswer(Exception):
+    """A wait ended at its deadline with nothing."""
+
+    def __init__(self, party: str, what: str, deadline: float) -> None:
+        self.party, self.what, self.deadline = party, what, deadline
+        super().__init__(f"{party} waited {deadline:g} s for {what} in vain")
+
+
+@dataclass(frozen=True)
+class Collected(Generic[M]):
+    """The answers that came, by sender in the order asked, and who did not answer."""
+
+    answers: dict[str, M]
+    missing: tuple[str, ...]
+
+
+class Owner(Protocol):
+    """Whose mailbox it is."""
+
+    interrupts: ClassVar[tuple[type[Message], ...]]
+
+    def check_alive(self) -> None:
+        """Raise, if nobody is there any more to take messages."""
+
+    def open(self, frame: Frame, kind: type[M]) -> M | None:
+        """The message in `frame`, or None after dropping what cannot be read."""
+
+    def interrupted(self, source: str, message: Message) -> None:
+        """Raise because of a message of a type in `interrupts`."""
+
+
+class Mailbox:
+    """Frames that have come and were not taken yet; `stamp` is the owner's (round, attempt)."""
+
+    def __init__(self, owner: Owner, loop: SimLoop) -> None:
+        self._owner, self.loop = owner, loop
+        self.stamp = (0, 0)
+        self._frames: dict[str, deque[Frame]] = {}
+        self._waiting: list[Arrivals[Any]] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._frames.values()))
+
+    @property
+    def awaited(self) -> str:
+        """What is waited for, in words; "" if nothing is."""
+        return "; ".join(waiter.what for waiter in self._waiting)
+
+    def is_late(self, frame: Frame) -> bool:
+        """Whether `frame` is of an earlier round or attempt."""
+        return (frame.round, frame.attempt) < self.stamp
+
+    def put(self, frame: Frame) -> None:
+        """Add `frame` and wake those whom it concerns."""
+        self._frames.setdefault(frame.type, deque()).append(frame)
+        for waiter in self._waiting:
+            if waiter.concerns(frame):
+                waiter.wake()
+
+    def advance(self, stamp: tuple[int, int]) -> list[Frame]:
+        """Enter a later (round, attempt); returns the frames that are too late by that, taken out."""
+        self.stamp = stamp
+        late = [frame for frames in self._frames.values() for frame in frames if self.is_late(frame)]
+        if late:
+            for kind, frames in self._frames.items():
+                self._frames[kind] = deque(frame for frame in frames if not self.is_late(frame))
+        for waiter in self._waiting:  # what came too early may be what it waits for
+            waiter.wake()
+        return late
+
+    def take(self, kinds: tuple[type[M], ...], sources: Container[str] | None) -> tuple[str, M] | None:
+        """The first message there is of one of `kinds` from one of `sources` (None: from anybody), and its sender."""
+        self._owner.check_alive()
+        for kind in kinds:
+            frames = self._frames.get(kind.__name__)
+            at = 0
+            while frames and at < len(frames):
+                frame = frames[at]
+                if not self._may_take(frame, kind, sources):
+                    at += 1
+                    continue
+                del frames[at]
+                message = self._owner.open(frame, kind)
+                if message is not None:
+                    return frame.sender, message
+        return None
+
+    def holds(self, kinds: Iterable[type[Message]], sources: Container[str]) -> bool:
+        """Whether there is one to take."""
+        return any(
+            self._may_take(frame, kind, sources) for kind in kinds for frame in self._frames.get(kind.__name__, ())
+        )
+
+    def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
+        """Whether one of `kinds` has come, from anybody and for any round."""
+        return any(self._frames.get(kind.__name__) for kind in kinds)
+
+    def check_interrupts(self) -> None:
+        """Raises what an interrupting message that has come is to raise."""
+        for kind in self._owner.interrupts:
+            stop = self.take((kind,), None)
+            if stop is not None:
+                self._owner.interrupted(*stop)
+
+    def arrivals(
+        self, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: tuple[type[Message], ...]
+    ) -> "Arrivals[M]":
+        """Messages of `kinds` from `sources` as they come."""
+        return Arrivals(self, kinds, sources, deadline, until, self._owner.interrupts)
+
+    async def wait(self, waiter: "Arrivals[Any]", future: "asyncio.Future[None]") -> None:
+        """Wait for `future`, which `waiter` sets when it is woken."""
+        self._waiting.append(waiter)
+        try:
+            await future
+        finally:
+            self._waiting.remove(waiter)
+
+    def _may_take(self, frame: Frame, kind: type[Message], sources: Container[str] | None) -> bool:
+        return (sources is None or frame.sender in sources) and (
+            kind.announces or (frame.round, frame.attempt) <= self.stamp
+        )
+
+
+class Arrivals(Generic[M]):
+    """Messages as they come; entered as a context, so that its timer does not stay behind."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        kinds: tuple[type[M], ...],
+        sources: Iterable[str],
+        deadline: float,
+        until: tuple[type[Message], ...],
+        interrupts: tuple[type[Message], ...],
+    ) -> None:
+        self._mailbox, self._kinds, self._sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
+        self._end = mailbox.loop.time() + deadline
+        self._timer: asyncio.TimerHandle | None = None
+        self._in_time = True
+        self._future: asyncio.Future[None] | None = None
+        self._types = _type_names(kinds)
+        self._ends = _type_names(until + interrupts)
+
+    @property
+    def what(self) -> str:
+        """What is waited for, in words."""
+        sources = list(self._sources)
+        return f"{names_of(self._kinds)} from {', '.join(sources) if len(sources) < 4 else f'{len(sources)} parties'}"
+
+    def __enter__(self) -> "Arrivals[M]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def __aiter__(self) -> "Arrivals[M]":
+        return self
+
+    async def __anext__(self) -> tuple[str, M]:
+        found = await self.next()
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    async def next(self) -> tuple[str, M] | None:
+        """The next message and its sender, or None when the waiting has ended."""
+        while True:
+            found = self._mailbox.take(self._kinds, self._sources)
+            if found is not None or not await self._look_again():
+                return found
+
+    async def begun(self) -> bool:
+        """Wait until a message is there to be taken; false when the waiting has ended without one."""
+        while not self._mailbox.holds(self._kinds, self._sources):
+            if not await self._look_again():
+                return False
+        return True
+
+    def leave_out(self, source: str) -> None:
+        """Take no more messages from `source`: they stay in the mailbox."""
+        self._sources.pop(source, None)
+
+    async def _look_again(self) -> bool:
+        """Wait for something to come; false when the waiting has ended."""
+        mailbox = self._mailbox
+        mailbox.check_interrupts()
+        if not self._in_time or (self._until and mailbox.holds_any(self._until)):
+            return False
+        if self._timer is None:
+            self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
+        self._future = mailbox.loop.create_future()
+        await mailbox.wait(self, self._future)
+        return True
+
+    def _pass_deadline(self) -> None:
+        self._in_time = False
+        self.wake()
+
+    def concerns(self, frame: Frame) -> bool:
+        """Whether the coming of `frame` is a reason to look again."""
+        return (frame.type in self._types and frame.sender in self._sources) or frame.type in self._ends
+
+    def wake(self) -> None:
+        """Look again."""
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
+def names_of(kinds: Iterable[type[Message]]) -> str:
+    """``Hello or Goodbye``."""
+    return " or ".join(kind.__name__ for kind in kinds)
+
+
+@cache
+def _type_names(kinds: tuple[type[Message], ...]) -> frozenset[str]:
+    return frozenset(kind.__name__ for kind in kinds)

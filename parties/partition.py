@@ -1,0 +1,176 @@
+"""Who holds which rows of a data set, and whose labels are known.
+
+| partition | rows go to the clients |
+| --- | --- |
+| ``iid`` | at random; sizes differ by at most one |
+| ``dirichlet:a`` | class by class, in proportions drawn from Dirichlet(a, ..., a); small a is uneven |
+| ``classes:c`` | each client holds c classes; a class's rows are shared evenly by the clients that hold it |
+| ``natural`` | as the data set itself says |
+
+``dirichlet`` is that of Yurochkin et al. 2019 (ICML). Rows whose label is unknown have no class:
+``dirichlet`` and ``classes`` deal them out as ``iid`` does.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.data import DataError, Dataset
+from sim.streams import generator
+
+__all__ = ["Shard", "parse_partition", "partition", "shards"]
+
+_ALLOWED = "iid, dirichlet:a with a number a > 0, classes:c with a whole number c >= 1, or natural"
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """One client's rows.
+
+    `features` is float64 (n_j, d). `labels` is int64 (n_j,) and holds every label the data set knows, -1
+    for the others; only those where `labeled`, bool (n_j,), is true may be used by the client, the rest
+    serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' places in the data set.
+    """
+
+    features: NDArray[np.float64] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    labeled: NDArray[np.bool_] = field(repr=False)
+    rows: Rows = field(repr=False)
+
+
+def parse_partition(how: str) -> tuple[str, float]:
+    """The partition's name and its number, 0.0 if it has none. Raises DataError saying what is allowed."""
+    name, colon, number = how.partition(":")
+    try:
+        value = float(number) if colon else 0.0
+    except ValueError:
+        value = math.nan
+    if name not in _PARTITIONS or not _NUMBER_ALLOWED[name](value) or bool(colon) != (name in _NUMBERED):
+        raise DataError(f"partition(={how!r}) must be {_ALLOWED}")
+    return name, value
+
+
+def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]:
+    """The rows of each of `clients` clients, ascending and never empty.
+
+    Drawn from the stream (seed, "partition"). Every row goes to exactly one client, but for ``natural`` with
+    fewer clients than the data set has: then the first ones, in the order of `dataset.client_names`, take
+    part. Raises DataError if the partition is malformed or the data set cannot be dealt that way.
+    """
+    name, number = parse_partition(how)
+    rows = len(dataset.labels)
+    if not 1 <= clients <= rows:
+        raise DataError(f"clients(={clients}) must be between 1 and the data set's number of rows, {rows}")
+    dealt = _PARTITIONS[name](dataset, clients, number, generator(seed, "partition"))
+    return [np.sort(own) for own in dealt]
+
+
+def shards(dataset: Dataset, clients: int, how: str, labeled_fraction: float, seed: int) -> list[Shard]:
+    """Each client's share of the data set, with the points whose labels the client may use.
+
+    Of its m points whose label is known client j may use round(labeled_fraction * m) (a half goes to the
+    even number), drawn from the stream (seed, "labeled", j). Raises DataError as `partition` does, if the
+    fraction is not in [0, 1], and if no point at all would be labeled.
+    """
+    if not 0.0 <= labeled_fraction <= 1.0:
+        raise DataError(f"labeled(={labeled_fraction}) must be between 0 and 1")
+    result = []
+    for client, rows in enumerate(partition(dataset, clients, how, seed)):
+        labels = dataset.labels[rows]
+        known = np.flatnonzero(labels >= 0)
+        count = round(labeled_fraction * len(known))
+        labeled = np.zeros(len(rows), dtype=np.bool_)
+        labeled[generator(seed, "labeled", client).choice(known, size=count, replace=False)] = True
+        result.append(Shard(dataset.features[rows], labels, labeled, rows))
+    if not any(shard.labeled.any() for shard in result):
+        raise DataError(f"labeled(={labeled_fraction}) leaves no client a labeled point; it must be larger")
+    return result
+
+
+def _iid(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
+    return _deal(np.arange(len(dataset.labels)), clients, random)
+
+
+def _dirichlet(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
+    dealt = _deal(np.flatnonzero(dataset.labels < 0), clients, random)
+    for label in _classes_present(dataset):
+        rows = random.permutation(np.flatnonzero(dataset.labels == label))
+        proportions = random.dirichlet(np.full(clients, number))
+        borders = np.rint(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
+        dealt = [np.concatenate(pair) for pair in zip(dealt, np.split(rows, borders), strict=True)]
+    # A small a may leave a client with nothing; it is then given a row of the client that has most.
+    for client in range(clients):
+        if len(dealt[client]) == 0:
+            largest = max(range(clients), key=lambda other: len(dealt[other]))
+            dealt[client], dealt[largest] = dealt[largest][:1], dealt[largest][1:]
+    return dealt
+
+
+def _by_classes(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
+    count, present = int(number), random.permutation(_classes_present(dataset))
+    if count > len(present):
+        raise DataError(f"partition classes:{count}: the data set has {len(present)} classes")
+    if clients * count < len(present):
+        raise DataError(
+            f"partition classes:{count}: {clients} clients cannot hold all {len(present)} classes"
+        )
+    # Clients take the next `count` classes of a shuffled circle, so every class has as many holders as any
+    # other, or one more; which client stands where on the circle is shuffled as well.
+    holders: list[list[int]] = [[] for _ in present]
+    for place, client in enumerate(random.permutation(clients)):
+        for step in range(count):
+            holders[(place * count + step) % len(present)].append(int(client))
+    dealt = _deal(np.flatnonzero(dataset.labels < 0), clients, random)
+    for label, own in zip(present, holders, strict=True):
+        rows = np.flatnonzero(dataset.labels == label)
+        if len(rows) < len(own):
+            name = dataset.classes[label]
+            raise DataError(
+                f"partition classes:{count}: class {name!r} has {len(rows)} rows for {len(own)} clients"
+            )
+        for client, share in zip(own, _deal(rows, len(own), random), strict=True):
+            dealt[client] = np.concatenate([dealt[client], share])
+    return dealt
+
+
+def _natural(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
+    if dataset.clients is None:
+        raise DataError(
+            f"partition natural: the data set {dataset.name!r} does not say which client a row belongs to"
+        )
+    present = np.unique(dataset.clients)
+    if clients > len(present):
+        raise DataError(
+            f"clients(={clients}) must be <= {len(present)}, the natural clients of {dataset.name!r}"
+        )
+    return [np.flatnonzero(dataset.clients == client) for client in present[:clients]]
+
+
+def _classes_present(dataset: Dataset) -> NDArray[np.int64]:
+    labels = np.unique(dataset.labels)
+    return labels[labels >= 0]
+
+
+def _deal(rows: Rows, clients: int, random: np.random.Generator) -> list[Rows]:
+    """`rows` in random order in `clients` parts whose sizes differ by at most one."""
+    return np.array_split(random.permutation(rows), clients)
+
+
+_PARTITIONS: dict[str, Callable[[Dataset, int, float, np.random.Generator], list[Rows]]] = {
+    "iid": _iid,
+    "dirichlet": _dirichlet,
+    "classes": _by_classes,
+    "natural": _natural,
+}
+_NUMBERED = ("dirichlet", "classes")
+_NUMBER_ALLOWED: dict[str, Callable[[float], bool]] = {
+    "iid": lambda number: True,
+    "dirichlet": lambda number: 0.0 < number < math.inf,
+    "classes": lambda number: number >= 1 and number.is_integer(),
+    "natural": lambda number: True,
+}

@@ -1,0 +1,54 @@
+"""The server, and what it tells a client that it no longer counts on."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import msgspec
+
+from parties.party import Party
+from sim.wire import Message
+from sim.world import World
+
+__all__ = ["Dismissed", "Loss", "Server"]
+
+
+class Dismissed(Message):
+    """server -> client: this round goes on without you, or not at all, and why."""
+
+    protocol: ClassVar[str] = "control"
+    announces: ClassVar[bool] = True
+    reason: str
+    aborted: bool
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A party that was lost: where it was missed and what was done about it."""
+
+    party: str
+    step: str
+    action: str
+
+
+class Server(Party):
+    """The coordinating party. It knows the clients by name and keeps the list of those lost."""
+
+    def __init__(self, world: World, clients: Iterable[str], name: str = "server", **access: Any) -> None:
+        super().__init__(world, name, **access)
+        self.clients = tuple(clients)
+        self.lost: list[Loss] = []
+
+    def lose(self, parties: Iterable[str], action: str) -> None:
+        """Enter `parties` as lost in the current step, with what is done about it."""
+        for party in parties:
+            self.lost.append(Loss(party, self.step_name, action))
+            self.world.note("metric", party, step=self.step_name, note=f"lost: {action}")
+
+    def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
+        """Tell `parties` that they are out of this round."""
+        for party in parties:
+            self.send(party, Dismissed(reason, aborted))
+
+    def broadcast(self, parties: Iterable[str], message: Message) -> None:
+        """Send `message` to each of `parties`."""
+        for party in parties:
+            self.send(party, message)

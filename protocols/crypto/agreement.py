@@ -1,0 +1,78 @@
+"""Key agreement: X25519 (RFC 7748) and the derivation of one key for each purpose by HKDF-SHA256 (RFC 5869).
+
+Two parties share one secret a round. No key serves two purposes, rounds, attempts, directions or incarnations: each is
+derived with all of them in its `info`, length-prefixed so that no two contexts read alike.
+"""
+
+import hmac
+from collections.abc import Iterable
+
+from Crypto.Protocol.DH import import_x25519_public_key, key_agreement
+from Crypto.PublicKey import ECC
+
+from sim.streams import Entropy
+
+__all__ = ["KEY_BYTES", "KeyPair", "SharedSecret", "derive_key"]
+
+KEY_BYTES = 32
+
+
+def derive_key(
+    secret: bytes, salt: bytes, purpose: str, round_number: int, attempt: int, names: Iterable[str], size: int = 32
+) -> bytes:
+    """`size` bytes from `secret` for one `purpose` (HKDF-SHA256; `names`: whom it concerns, in order)."""
+    parts = ["tacit/v1", purpose, str(round_number), str(attempt), *names]
+    info = b"".join(len(part.encode()).to_bytes(4, "big") + part.encode() for part in parts)
+    if not 0 < size <= 32:
+        raise ValueError(f"size(={size}) must be 1 to 32 bytes, one block of HKDF-SHA256.")
+    extracted = hmac.digest(salt, secret, "sha256")
+    return hmac.digest(extracted, info + b"\1", "sha256")[:size]
+
+
+class SharedSecret:
+    """What two parties share in one round. `names`: both, each with its incarnation, in the order of the parties."""
+
+    def __init__(self, secret: bytes, run_id: bytes, round_number: int, names: tuple[str, str]) -> None:
+        self._secret, self._run_id = secret, run_id
+        self._round, self.names = round_number, names
+
+    def key(self, purpose: str, attempt: int = 0) -> bytes:
+        """32 bytes for `purpose` in `attempt`."""
+        return derive_key(self._secret, self._run_id, purpose, self._round, attempt, self.names)
+
+    def __repr__(self) -> str:
+        return f"<secret of {' and '.join(self.names)}>"
+
+
+class KeyPair:
+    """An X25519 pair from a 32-byte private `seed`; `public` is its 32-byte public key."""
+
+    def __init__(self, seed: bytes) -> None:
+        if len(seed) != KEY_BYTES:
+            raise ValueError(f"an X25519 private key is {KEY_BYTES} bytes, not {len(seed)}")
+        self._seed = seed
+        self._key = ECC.construct(curve="Curve25519", seed=seed)
+        self.public: bytes = self._key.public_key().export_key(format="raw")
+
+    @classmethod
+    def generate(cls, entropy: Entropy) -> "KeyPair":
+        """A fresh pair."""
+        return cls(entropy.bytes(KEY_BYTES))
+
+    def __reduce__(self) -> tuple[type["KeyPair"], tuple[bytes]]:
+        return KeyPair, (self._seed,)
+
+    def agree(self, peer: bytes) -> bytes:
+        """The raw shared secret with the owner of the public key `peer`, to be derived from, never used as it is.
+
+        Raises ValueError unless `peer` is 32 bytes and a key of full order (RFC 7748, section 6.1).
+        """
+        if len(peer) != KEY_BYTES:
+            raise ValueError(f"an X25519 public key is {KEY_BYTES} bytes, not {len(peer)}")
+        secret: bytes = key_agreement(
+            eph_priv=self._key, eph_pub=import_x25519_public_key(peer), kdf=lambda raw: raw
+        )
+        return secret
+
+    def __repr__(self) -> str:
+        return f"<X25519 key pair, public {self.public.hex()[:16]}>"

@@ -1,0 +1,295 @@
+"""SecureHamming by Paillier for one pair of clients, many vectors in one ciphertext. Pure functions on bytes.
+
+Client j holds n_j vectors b of L bits, client k n_k vectors x. With w = bitlength(L), which holds a distance
+0..L, and slots = floor((|N| - 1) / w), the vectors of j go into groups of `slots`:
+
+    ciphertext (g, l)  =  Enc( sum_i b_{i,l} 2^(w i) )            j -> k; i over the vectors of group g, slot
+    0 lowest h(b, x)            =  |x| - sum_l b_l + 2 sum_{x_l=0} b_l     in every slot at once result (x, g)
+    =  Enc( h + R mod N )                      k -> j; R uniform in Z_N, re-randomised T                  =  h
+    + R mod N                             j decrypts it; j sends T, k sends R to the server
+
+The server reads h = T - R mod N. T alone is uniform, so j learns nothing; k sees ciphertexts only. |x| is
+added to filled slots only: in an empty one it would tell the server |x|. Slots may be negative, and borrow
+from their neighbours, half way; h itself is a plain number with every slot in 0..L, so the last sum mod N is
+exact. Re-randomising is needed because j knows the randomness of its own ciphertexts: in a bare product it
+would read which of them k took.
+
+Sources: Bringer, Chabanne, Patey, "SHADE", 2013; Paillier 1999; V. L. Arlazarov et al. 1970 for the tables of
+subset products ("four Russians"). Semi-honest parties. `slots=1` everywhere gives one bit a ciphertext, as
+the papers have it.
+
+Layouts: ciphertexts fixed-width big-endian (|N|/4 bytes), (group, bit) from j and (vector of k, group) back;
+R and T plaintexts of |N|/8 bytes, (vector of k, group).
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from gmpy2 import invert, mpz
+from numpy.typing import ArrayLike, NDArray
+
+from protocols.crypto import paillier
+from protocols.crypto.fixed_base import Split, SubsetTable, join, split_all
+from protocols.crypto.paillier import PrivateKey, PublicKey, Rerandomiser
+from sim.streams import Entropy
+
+__all__ = [
+    "Packing",
+    "decrypt",
+    "decrypt_work",
+    "encode",
+    "encode_work",
+    "evaluate",
+    "evaluate_work",
+    "keygen_work",
+    "packing",
+    "unmask",
+    "unmask_work",
+]
+
+_ENTRY = 1.7  # time of one subset-table entry, in products by an entry
+_WIDEST = 8
+
+Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How `count` vectors of `length` bits lie in plaintexts: `groups` of `slots` slots of `width` bits."""
+
+    count: int
+    length: int
+    width: int
+    slots: int
+
+    @property
+    def groups(self) -> int:
+        """Ciphertexts for each bit position: ceil(count / slots)."""
+        return -(-self.count // self.slots)
+
+    def filled(self, group: int) -> int:
+        """Slots of `group` that hold a vector."""
+        return min(self.slots, self.count - group * self.slots)
+
+
+def packing(bits: int, count: int, length: int, slots: int | None = None) -> Packing:
+    """The packing of `count` >= 1 vectors of `length` >= 1 bits under a modulus of `bits` bits.
+
+    `slots` defaults to as many as fit. Raises ValueError when an argument is out of range.
+    """
+    if count < 1 or length < 1:
+        raise ValueError(f"count(={count}) and length(={length}) must be >= 1")
+    width = length.bit_length()
+    most = paillier.slots(bits, width)
+    if slots is None:
+        slots = most
+    if not 1 <= slots <= most:
+        raise ValueError(f"slots(={slots}) must be in 1..{most} for {width}-bit slots and {bits}-bit keys")
+    return Packing(count, length, width, slots)
+
+
+def _bit_matrix(bits: ArrayLike) -> Bits:
+    """`bits` as a uint8 matrix of zeros and ones. Raises ValueError for anything else."""
+    matrix = np.asarray(bits)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"bits must be a matrix with at least one row and column, not of shape {matrix.shape}")
+    if matrix.dtype != np.bool_ and not (np.issubdtype(matrix.dtype, np.integer) and np.isin(matrix, (0, 1)).all()):
+        raise ValueError(f"bits must be 0 or 1 (bool or integer), got {matrix.dtype}")
+    return matrix.astype(np.uint8)
+
+
+def _plaintexts(bits: Bits, layout: Packing) -> Iterator[mpz]:
+    """The plaintexts of j, (group, bit): sum_i b_{i,l} 2^(w i)."""
+    for first in range(0, layout.count, layout.slots):
+        group = bits[first : first + layout.slots]
+        spread = np.zeros((layout.length, len(group), layout.width), np.uint8)
+        spread[:, :, 0] = group.T
+        packed = np.packbits(spread.reshape(layout.length, -1), axis=1, bitorder="little")
+        yield from (mpz.from_bytes(row.tobytes(), "little") for row in packed)
+
+
+def _ones(count: int, width: int) -> mpz:
+    """The plaintext with 1 in each of the `count` lowest slots."""
+    return ((mpz(1) << (width * count)) - 1) // ((1 << width) - 1)
+
+
+def encode(key: PrivateKey, bits: ArrayLike, entropy: Entropy, *, slots: int | None = None) -> bytes:
+    """Client j, once for all of its peers: `bits` (n_j, L) of 0 and 1 as groups * L ciphertexts."""
+    matrix = _bit_matrix(bits)
+    layout = packing(key.public.bits, len(matrix), matrix.shape[1], slots)
+    width = key.public.ciphertext_bytes
+    ciphertexts = key.encrypt_all(list(_plaintexts(matrix, layout)), entropy)
+    return b"".join(c.to_bytes(width, "big") for c in ciphertexts)
+
+
+def table_width(vectors: int) -> int:
+    """v such that tables of all 2^v subset products of v neighbours serve `vectors` subset products best."""
+    return min(range(1, _WIDEST + 1), key=lambda v: ((1 << v) * _ENTRY + vectors) / v)
+
+
+def evaluate(
+    key: PublicKey,
+    ciphertexts: bytes,
+    count: int,
+    bits: ArrayLike,
+    entropy: Entropy,
+    *,
+    slots: int | None = None,
+    short_exponent: bool = False,
+) -> tuple[bytes, bytes]:
+    """Client k: the `ciphertexts` of j's `count` vectors against k's own `bits` (n_k, L).
+
+    Returns the masked results for j (n_k * groups ciphertexts) and the masks R for the server (n_k * groups
+    plaintexts), both (vector, group). `short_exponent`: see `paillier.Rerandomiser`. Raises ValueError when
+    `ciphertexts` is not made of that many units of Z_{N^2}.
+    """
+    matrix = _bit_matrix(bits)
+    vectors, length = matrix.shape
+    layout = packing(key.bits, count, length, slots)
+    received = key.ciphertexts_from_bytes(ciphertexts, layout.groups * length)
+    n, square = key.n, key.square
+    weights = matrix.sum(axis=1, dtype=np.int64).tolist()
+    # The windows of each vector that pick the positions with x_l = 0, as indices into the subset tables.
+    step = table_width(vectors)
+    windows = np.zeros((vectors, -(-length // step), step), np.int32)
+    windows.reshape(vectors, -1)[:, :length] = 1 - matrix
+    choices = (windows << np.arange(step, dtype=np.int32)).sum(axis=2).tolist()
+
+    hide = Rerandomiser(key, entropy, vectors * layout.groups, short_exponent=short_exponent)
+    results: list[list[bytes]] = []
+    masks: list[list[bytes]] = []
+    for group in range(layout.groups):
+        parts = split_all(received[group * length : (group + 1) * length], n)
+        tables = [SubsetTable(parts[i : i + step], n) for i in range(0, length, step)]
+        all_inverse, all_slope = _inverse_product(parts, square)
+        ones = _ones(layout.filled(group), layout.width)
+        group_results, group_masks = [], []
+        for weight, choice, (residue, residue_slope) in zip(weights, choices, hide.residues(vectors), strict=True):
+            product, slope = mpz(1), mpz(0)
+            for table, i in zip(tables, choice, strict=True):
+                product = product * table.residues[i] % square
+                slope += table.slopes[i]
+            # (prod_{x_l=0} c_l)^2 / prod_l c_l (1 + N (|x| + R)) h^s
+            mask = mpz(entropy.below(int(n)))
+            product = product * product % square * all_inverse % square * residue % square
+            slope = 2 * slope + all_slope + residue_slope + weight * ones + mask
+            group_results.append(join(product, slope, n, square).to_bytes(key.ciphertext_bytes, "big"))
+            group_masks.append(mask.to_bytes(key.plaintext_bytes, "big"))
+        results.append(group_results)
+        masks.append(group_masks)
+    return _by_vector(results), _by_vector(masks)
+
+
+def _inverse_product(parts: list[Split], square: mpz) -> tuple[mpz, mpz]:
+    """The inverse of the product of all `parts`, as (product, slope)."""
+    product, slope = mpz(1), mpz(0)
+    for part in parts:
+        product = product * part.residue % square
+        slope -= part.slope
+    return invert(product, square), slope
+
+
+def _by_vector(groups: list[list[bytes]]) -> bytes:
+    """Items given (group, vector) joined (vector, group)."""
+    return b"".join(item for items in zip(*groups, strict=True) for item in items)
+
+
+def decrypt(key: PrivateKey, masked: bytes) -> bytes:
+    """Client j: the plaintexts T of k's masked results, in the same order.
+
+    Raises ValueError when `masked` is not made of whole ciphertexts that are units of Z_{N^2}.
+    """
+    public = key.public
+    width = public.plaintext_bytes
+    received = public.ciphertexts_from_bytes(masked, len(masked) // public.ciphertext_bytes)
+    return b"".join(key.decrypt(ciphertext).to_bytes(width, "big") for ciphertext in received)
+
+
+def unmask(
+    modulus: int, results: bytes, masks: bytes, n_j: int, n_k: int, length: int, *, slots: int | None = None
+) -> NDArray[np.int64]:
+    """The server: distances (n_k, n_j), each in 0..length, from T (`results`, of j) and R (`masks`, of k).
+
+    Raises ValueError when the sizes are wrong, when a distance exceeds `length` or when anything stands in an
+    empty slot: then T and R do not belong together, or a party did not follow the protocol.
+    """
+    if n_k < 1:
+        raise ValueError(f"n_k(={n_k}) must be >= 1")
+    n = mpz(modulus)
+    layout = packing(n.bit_length(), n_j, length, slots)
+    size, count = n.bit_length() // 8, n_k * layout.groups
+    for name, data in (("T", results), ("R", masks)):
+        if len(data) != count * size:
+            raise ValueError(f"{count} plaintexts {name} take {count * size} bytes, not {len(data)}")
+    parse = mpz.from_bytes
+    plain = b"".join(
+        ((parse(results[i : i + size], "big") - parse(masks[i : i + size], "big")) % n).to_bytes(size, "little")
+        for i in range(0, len(results), size)
+    )
+    bits = np.unpackbits(np.frombuffer(plain, np.uint8).reshape(count, size), axis=1, bitorder="little")
+    used = layout.slots * layout.width
+    planes = bits[:, :used].reshape(count, layout.slots, layout.width)
+    distances = np.zeros((count, layout.slots), np.int64)
+    for i in range(layout.width):
+        distances += planes[:, :, i].astype(np.int64) << i
+    distances = distances.reshape(n_k, layout.groups * layout.slots)
+    if distances.max() > length or distances[:, n_j:].any() or bits[:, used:].any():
+        raise ValueError(
+            f"T - R mod N is not a packing of {n_j} distances in 0..{length}: the two do not belong together"
+        )
+    return np.ascontiguousarray(distances[:, :n_j])
+
+
+def keygen_work(bits: int) -> dict[str, int]:
+    """Operations of `paillier.generate`."""
+    return {f"paillier-{bits}.keygen": 1}
+
+
+def encode_work(bits: int, n_j: int, length: int, *, slots: int | None = None) -> dict[str, int]:
+    """Operations of `encode`, the owner's tables included."""
+    layout = packing(bits, n_j, length, slots)
+    return {f"paillier-{bits}.encrypt": layout.groups * length, f"paillier-{bits}.encrypt-table": 1}
+
+
+@functools.lru_cache(maxsize=1024)
+def _evaluate_counts(bits: int, n_j: int, n_k: int, length: int, slots: int | None, short: bool) -> dict[str, int]:
+    groups = packing(bits, n_j, length, slots).groups
+    results = n_k * groups
+    step = table_width(n_k)
+    windows, rest = divmod(length, step)
+    entries = (windows << step) + ((1 << rest) if rest else 0)
+    comb = paillier.rerandomising_comb(bits, results, short_exponent=short)
+    return {
+        # One r^(2N) draws h; the generators of the comb take a squaring for each bit of its exponents.
+        "power": 1,
+        "square": comb.bits + results * comb.squarings,
+        "split": groups * length + comb.rows * comb.blocks,
+        "table-entry": groups * entries + comb.entries,
+        "table-multiply": groups * length + results * (windows + bool(rest) + comb.products),
+        "mask": results,
+    }
+
+
+def evaluate_work(
+    bits: int, n_j: int, n_k: int, length: int, *, slots: int | None = None, short_exponent: bool = False
+) -> dict[str, int]:
+    """Operations of `evaluate`.
+
+    power: r^(2N) mod N^2. square: a squaring mod N^2. split: parsing a ciphertext and parting it into residue
+    and slope. table-entry: a subset-table entry. table-multiply: a product by one. mask: what remains once
+    for each result.
+    """
+    counts = _evaluate_counts(bits, n_j, n_k, length, slots, short_exponent)
+    return {f"paillier-{bits}.{name}": count for name, count in counts.items()}
+
+
+def decrypt_work(bits: int, n_j: int, n_k: int, length: int, *, slots: int | None = None) -> dict[str, int]:
+    """Operations of `decrypt`."""
+    return {f"paillier-{bits}.decrypt": n_k * packing(bits, n_j, length, slots).groups}
+
+
+def unmask_work(bits: int, n_j: int, n_k: int, length: int, *, slots: int | None = None) -> dict[str, int]:
+    """Operations of `unmask`."""
+    return {f"paillier-{bits}.unmask": n_k * packing(bits, n_j, length, slots).groups}

@@ -1,0 +1,376 @@
+"""Paillier's cryptosystem, with moduli made for fast encryption by their owner: number theory, no encoding.
+
+Source: P. Paillier, "Public-key cryptosystems based on composite degree residuosity classes", EUROCRYPT 1999,
+scheme 1 with generator 1 + N, decryption by CRT as in its section 7.
+
+**Keys.** N = p q with p = 2 c p' + 1, q = 2 c' q' + 1, where p', q' are primes 128 bits shorter than p and c,
+c' are primes of about 127 bits. The squares mod p^2 whose order divides p - 1 form a cyclic group of order
+c p', of which the owner knows a generator.
+
+**Ciphertexts.** (1 + N)^m r^(2N) mod N^2. Randomness is a 2N-th power rather than Paillier's N-th power, so
+that all of it lies in one cyclic group, the squares among the N-th residues. A ciphertext of another library
+(randomness r^N) may be decrypted and added, but a product that holds one cannot be hidden by 2N-th powers
+alone: its Jacobi symbol stays.
+
+**Assumption.** Semantic security rests on decisional composite residuosity (DCR) for moduli of the form
+above, in the semi-honest model: parties follow the protocol, and nobody proves that a key or a ciphertext is
+well formed. Running times depend on secrets (gmpy2.powmod, table look-ups): the setting is a simulation, in
+which nobody times a party.
+
+Integers are gmpy2.mpz inside; plaintexts and ciphertexts are given as int or mpz.
+"""
+
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import gmpy2
+from gmpy2 import mpz
+
+from protocols.crypto.fermat import fermat_quotient
+from protocols.crypto.fixed_base import Comb, FixedBase, choose_comb, join
+from protocols.crypto.primes import find_factor
+from sim.streams import Entropy
+
+__all__ = [
+    "INSECURE_BITS",
+    "SECURE_BITS",
+    "PrivateKey",
+    "PublicKey",
+    "Rerandomiser",
+    "encryption_comb",
+    "generate",
+    "pack",
+    "rerandomising_comb",
+    "slots",
+    "unpack",
+]
+
+Integer: TypeAlias = int | mpz
+
+SECURE_BITS = (2048, 3072)
+INSECURE_BITS = (512, 1024)
+_STATISTICAL = 128  # bits beyond |N| that make an exponent's residue uniform up to 2^-128
+_SHORT = 256  # bits of the exponents under the short-exponent assumption
+_ENCRYPTIONS = 2048  # uses for which the owner's tables are shaped
+
+
+def _unit(n: mpz, entropy: Entropy) -> mpz:
+    """A uniform unit of Z_n."""
+    while gmpy2.gcd(value := mpz(entropy.below(int(n))), n) != 1:
+        pass
+    return value
+
+
+class PublicKey:
+    """The modulus N and all that can be done with it. Operations on ciphertexts check ranges only: run
+    `check` once on whatever came from outside.
+    """
+
+    def __init__(self, n: Integer) -> None:
+        """Raises ValueError unless `n` is odd and of 512, 1024, 2048 or 3072 bits."""
+        self.n = mpz(n)
+        self.bits = self.n.bit_length()
+        if self.bits not in SECURE_BITS + INSECURE_BITS:
+            raise ValueError(f"a modulus has 512, 1024, 2048 or 3072 bits, not {self.bits}")
+        if self.n.is_even():
+            raise ValueError("a modulus is odd")
+        self.square = self.n * self.n
+        self.plaintext_bytes = self.bits // 8
+        self.ciphertext_bytes = self.bits // 4
+
+    def __repr__(self) -> str:
+        return f"<Paillier public key, {self.bits} bits, {self.fingerprint}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicKey) and self.n == other.n
+
+    def __hash__(self) -> int:
+        return hash(self.n)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of SHA-256(N)."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()[:16]
+
+    def to_bytes(self) -> bytes:
+        """N in |N|/8 bytes, big-endian."""
+        return self.n.to_bytes(self.plaintext_bytes, "big")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "PublicKey":
+        """The key of `to_bytes`. Raises ValueError when the length is no key's or the top bit is not set."""
+        key = cls(mpz.from_bytes(data, "big"))
+        if len(data) != key.plaintext_bytes:
+            raise ValueError(f"a {key.bits}-bit modulus takes {key.plaintext_bytes} bytes, not {len(data)}")
+        return key
+
+    def check_plaintext(self, plaintext: Integer) -> mpz:
+        """`plaintext` as mpz. Raises ValueError unless it lies in [0, N)."""
+        if not 0 <= plaintext < self.n:
+            raise ValueError(f"a plaintext must be in [0, N), N of {self.bits} bits")
+        return mpz(plaintext)
+
+    def check(self, ciphertexts: Iterable[Integer]) -> list[mpz]:
+        """`ciphertexts` as mpz. Raises ValueError unless each lies in (0, N^2) and is coprime to N.
+
+        One gcd of the product of all mod N stands for one a ciphertext; it equals 1 exactly when each of them
+        does.
+        """
+        checked = [self._in_range(ciphertext) for ciphertext in ciphertexts]
+        product = mpz(1)
+        for ciphertext in checked:
+            product = product * (ciphertext % self.n) % self.n
+        if gmpy2.gcd(product, self.n) != 1:
+            raise ValueError("a ciphertext shares a factor with the modulus")
+        return checked
+
+    def _in_range(self, ciphertext: Integer) -> mpz:
+        if not 0 < ciphertext < self.square:
+            raise ValueError(f"a ciphertext must be in (0, N^2), N of {self.bits} bits")
+        return mpz(ciphertext)
+
+    def ciphertext_to_bytes(self, ciphertext: Integer) -> bytes:
+        """`ciphertext` in |N|/4 bytes, big-endian. Raises ValueError when it is out of range."""
+        return self._in_range(ciphertext).to_bytes(self.ciphertext_bytes, "big")
+
+    def ciphertext_from_bytes(self, data: bytes) -> mpz:
+        """The ciphertext of `ciphertext_to_bytes`, checked. Raises ValueError for a wrong length or value."""
+        (ciphertext,) = self.ciphertexts_from_bytes(data, 1)
+        return self.check([ciphertext])[0]
+
+    def ciphertexts_from_bytes(self, data: bytes, count: int) -> list[mpz]:
+        """`count` ciphertexts written one after the other. Checks their range, not that they are units."""
+        width = self.ciphertext_bytes
+        if len(data) != count * width:
+            raise ValueError(f"{count} ciphertexts take {count * width} bytes, not {len(data)}")
+        view = memoryview(data)
+        parse = mpz.from_bytes
+        return [self._in_range(parse(bytes(view[i : i + width]), "big")) for i in range(0, len(data), width)]
+
+    def encrypt(self, plaintext: Integer, entropy: Entropy) -> mpz:
+        """(1 + N m) r^(2N) mod N^2, r a fresh unit of Z_N."""
+        message = self.check_plaintext(plaintext)
+        return join(self.residue(entropy), message, self.n, self.square)
+
+    def residue(self, entropy: Entropy) -> mpz:
+        """A random encryption of 0: r^(2N) mod N^2."""
+        return gmpy2.powmod(_unit(self.n, entropy), 2 * self.n, self.square)
+
+    def add(self, left: Integer, right: Integer) -> mpz:
+        """A ciphertext of the sum mod N. Not re-randomised."""
+        return self._in_range(left) * self._in_range(right) % self.square
+
+    def add_plain(self, ciphertext: Integer, plaintext: Integer) -> mpz:
+        """A ciphertext of the sum with `plaintext` mod N. Not re-randomised."""
+        return join(self._in_range(ciphertext), self.check_plaintext(plaintext), self.n, self.square)
+
+    def multiply_plain(self, ciphertext: Integer, factor: Integer) -> mpz:
+        """A ciphertext of the product with `factor` in [0, N) mod N. Not re-randomised.
+
+        A factor above N/2 stands for a negative one: its power is taken of the inverse, which is quick for
+        -1, -2, ... Raises ValueError when that inverse does not exist.
+        """
+        base, exponent = self._in_range(ciphertext), self.check_plaintext(factor)
+        if 2 * exponent > self.n:
+            try:
+                base, exponent = gmpy2.invert(base, self.square), self.n - exponent
+            except ZeroDivisionError:
+                raise ValueError("a ciphertext shares a factor with the modulus") from None
+        return gmpy2.powmod(base, exponent, self.square)
+
+    def rerandomise(self, ciphertext: Integer, entropy: Entropy) -> mpz:
+        """A ciphertext of the same plaintext with fresh randomness. For many of them use a `Rerandomiser`."""
+        return self._in_range(ciphertext) * self.residue(entropy) % self.square
+
+
+def rerandomising_comb(bits: int, uses: int, *, short_exponent: bool = False) -> Comb:
+    """The comb with which a `Rerandomiser` under a `bits`-bit key hides `uses` ciphertexts."""
+    return choose_comb(_SHORT if short_exponent else bits + _STATISTICAL, uses)
+
+
+class Rerandomiser:
+    """Hides many ciphertexts of one key: each is multiplied by h^s, with h = y^(2N) drawn once, y a random
+    unit, and s drawn anew for each, uniform in |N| + 128 bits or a few more.
+
+    h generates the squares among the N-th residues except with probability of about 2^-126, and h^s is within
+    2^-126 of uniform in them, so no assumption is added. With `short_exponent` s has 256 bits; that h^s then
+    looks uniform is an assumption (discrete logarithms with short exponents mod N^2).
+    """
+
+    def __init__(self, key: PublicKey, entropy: Entropy, uses: int, *, short_exponent: bool = False) -> None:
+        """`uses` is the expected number of ciphertexts and only shapes the tables."""
+        self._key = key
+        comb = rerandomising_comb(key.bits, max(uses, 1), short_exponent=short_exponent)
+        self._powers = FixedBase(key.residue(entropy), key.n, comb)
+        self._entropy = entropy
+
+    def __repr__(self) -> str:
+        return f"<Rerandomiser for {self._key!r}>"
+
+    def residues(self, count: int) -> Iterator[tuple[mpz, mpz]]:
+        """`count` random encryptions of 0, each as (product, slope), see `fixed_base.join`."""
+        return self._powers.random_powers(count, self._entropy)
+
+    def apply(self, ciphertexts: Sequence[Integer]) -> list[mpz]:
+        """Ciphertexts of the same plaintexts with fresh randomness."""
+        key = self._key
+        return [
+            join(ciphertext * product % key.square, slope, key.n, key.square)
+            for ciphertext, (product, slope) in zip(ciphertexts, self.residues(len(ciphertexts)), strict=True)
+        ]
+
+
+class _Factor:
+    """One prime factor p = 2 c p' + 1 of N with its secrets: cofactor c, subprime p', generator g_p."""
+
+    def __init__(self, cofactor: mpz, subprime: mpz, generator: mpz) -> None:
+        self.parts = (cofactor, subprime, generator)
+        self.prime = 2 * cofactor * subprime + 1
+        self.square = self.prime * self.prime
+        self.order = cofactor * subprime
+        self.generator = generator
+        self.quotient = fermat_quotient(self.prime)
+
+    def __repr__(self) -> str:
+        return f"<factor, {self.prime.bit_length()} bits>"
+
+
+def encryption_comb(bits: int) -> Comb:
+    """The comb of the owner's tables under a `bits`-bit modulus: exponents below c p' < 2^(bits/2 - 1)."""
+    return choose_comb(bits // 2 - 1, _ENCRYPTIONS)
+
+
+class PrivateKey:
+    """The factors of N: decrypts, and encrypts far faster than the public key can.
+
+    Pickling carries the secrets, for a worker process of the same party; the encryption tables (about 4 MB at
+    2048 bits) stay behind and are built again at the first encryption.
+    """
+
+    def __init__(self, p: _Factor, q: _Factor) -> None:
+        self._p, self._q = p, q
+        self.public = PublicKey(p.prime * q.prime)
+        n = self.public.n
+        # C^(p-1) = 1 + m (p - 1) N mod p^2, so its Fermat quotient is -q m and m = q_p(C) (-q)^{-1} mod p. By
+        # CRT m = q_p(C) k_p + q_q(C) k_q mod N, where k_p is that constant mod p and 0 mod q.
+        self._k_p = q.prime * gmpy2.invert(-q.prime * q.prime, p.prime) % n
+        self._k_q = p.prime * gmpy2.invert(-p.prime * p.prime, q.prime) % n
+        self._q_square_inverse = gmpy2.invert(q.square, p.square)
+
+    def __repr__(self) -> str:
+        return f"<Paillier private key, {self.public.bits} bits, {self.public.fingerprint}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (self._p.parts, self._q.parts)
+
+    @property
+    def factors(self) -> tuple[int, int]:
+        """The secret primes p and q, for other libraries."""
+        return int(self._p.prime), int(self._q.prime)
+
+    @functools.cached_property
+    def _tables(self) -> tuple[FixedBase, FixedBase]:
+        comb = encryption_comb(self.public.bits)
+        p, q = self._p, self._q
+        return FixedBase(p.generator, p.prime, comb), FixedBase(q.generator, q.prime, comb)
+
+    def encrypt(self, plaintext: Integer, entropy: Entropy) -> mpz:
+        """(1 + N m) r^(2N) mod N^2 with r^(2N) uniform among the squares of the N-th residues."""
+        return self.encrypt_all([plaintext], entropy)[0]
+
+    def encrypt_all(self, plaintexts: Sequence[Integer], entropy: Entropy) -> list[mpz]:
+        """One ciphertext for each of `plaintexts` in [0, N).
+
+        Mod p^2: (1 + N m) g_p^s = g_p^s (1 + p (q m)), s uniform mod c p'; likewise mod q^2; joined by CRT.
+        """
+        messages = [self.public.check_plaintext(plaintext) for plaintext in plaintexts]
+        p, q = self._p.prime, self._q.prime
+        p_square, q_square, inverse = self._p.square, self._q.square, self._q_square_inverse
+        p_order, q_order = int(self._p.order), int(self._q.order)
+        exponents = [(entropy.below(p_order), entropy.below(q_order)) for _ in messages]
+        p_powers = self._tables[0].powers([s for s, _ in exponents])
+        q_powers = self._tables[1].powers([s for _, s in exponents])
+        ciphertexts = []
+        for message, (x, x_slope), (y, y_slope) in zip(messages, p_powers, q_powers, strict=True):
+            x = join(x, x_slope + q * message, p, p_square)
+            y = join(y, y_slope + p * message, q, q_square)
+            ciphertexts.append(y + q_square * ((x - y) * inverse % p_square))
+        return ciphertexts
+
+    def decrypt(self, ciphertext: Integer) -> mpz:
+        """The plaintext in [0, N). Raises ValueError when `ciphertext` is no unit of Z_{N^2}."""
+        public = self.public
+        if not 0 < ciphertext < public.square:
+            raise ValueError(f"a ciphertext must be in (0, N^2), N of {public.bits} bits")
+        value = mpz(ciphertext)
+        try:
+            x, y = self._p.quotient(value), self._q.quotient(value)
+        except ValueError:
+            raise ValueError("a ciphertext shares a factor with the modulus") from None
+        return (x * self._k_p + y * self._k_q) % public.n
+
+
+def _restore(p: tuple[mpz, mpz, mpz], q: tuple[mpz, mpz, mpz]) -> PrivateKey:
+    return PrivateKey(_Factor(*p), _Factor(*q))
+
+
+def generate(bits: int, entropy: Entropy, *, insecure: bool = False) -> PrivateKey:
+    """A key whose modulus has exactly `bits` bits: 2048 or 3072; with `insecure` also 512 or 1024, for tests
+    and quick runs.
+
+    Raises ValueError for any other length.
+    """
+    if bits in INSECURE_BITS and not insecure:
+        raise ValueError(f"a {bits}-bit modulus can be factored: insecure=True must allow it")
+    if bits not in SECURE_BITS + INSECURE_BITS:
+        raise ValueError(f"a modulus has 2048 or 3072 bits (512 or 1024 for tests), not {bits}")
+    while True:
+        (c, p_prime), (d, q_prime) = (find_factor(bits // 2, entropy) for _ in range(2))
+        # gcd(p - 1, q - 1) = 2 is that the odd halves c p' and d q' are coprime; it implies p != q.
+        if gmpy2.gcd(c * p_prime, d * q_prime) == 1:
+            break
+    p, q = 2 * c * p_prime + 1, 2 * d * q_prime + 1
+    return PrivateKey(
+        _Factor(c, p_prime, _generator(c, p_prime, p * q, entropy)),
+        _Factor(d, q_prime, _generator(d, q_prime, p * q, entropy)),
+    )
+
+
+def _generator(cofactor: mpz, subprime: mpz, n: mpz, entropy: Entropy) -> mpz:
+    """A generator y^(2N) mod p^2 of the cyclic group of order c p': redrawn until no proper divisor is its
+    order.
+    """
+    prime = 2 * cofactor * subprime + 1
+    square = prime * prime
+    while True:
+        generator = gmpy2.powmod(_unit(prime, entropy), 2 * n, square)
+        if gmpy2.powmod(generator, cofactor, square) != 1 and gmpy2.powmod(generator, subprime, square) != 1:
+            return generator
+
+
+def slots(bits: int, slot_bits: int) -> int:
+    """Slots of `slot_bits` bits that fit below any modulus of `bits` bits: floor((bits - 1) / slot_bits)."""
+    if slot_bits < 1:
+        raise ValueError(f"slot_bits(={slot_bits}) must be >= 1")
+    return (bits - 1) // slot_bits
+
+
+def pack(values: Sequence[int], slot_bits: int) -> mpz:
+    """sum_i values[i] 2^(slot_bits i). Raises ValueError when a value is not in [0, 2^slot_bits)."""
+    packed = mpz(0)
+    for i, value in enumerate(reversed(values)):
+        if not 0 <= value < 1 << slot_bits:
+            raise ValueError(f"slot {len(values) - 1 - i} does not hold {slot_bits} bits")
+        packed = (packed << slot_bits) | value
+    return packed
+
+
+def unpack(plaintext: Integer, slot_bits: int, count: int) -> list[int]:
+    """The `count` values of `pack`. Raises ValueError when anything stands above them."""
+    rest = mpz(plaintext)
+    if rest < 0 or rest >> (slot_bits * count):
+        raise ValueError(f"the plaintext does not fit {count} slots of {slot_bits} bits")
+    mask = (mpz(1) << slot_bits) - 1
+    return [int((rest >> (slot_bits * i)) & mask) for i in range(count)]

@@ -1,0 +1,57 @@
+"""Sealed channels between two clients: AES-256-GCM (NIST SP 800-38D) under one key for each direction.
+
+On the wire: nonce (12 bytes) || ciphertext || tag (16 bytes). The nonce is the number of the message under the
+direction's key, so it never repeats; one key for both directions would repeat every nonce and give away the XOR of the
+two messages and the authentication key.
+"""
+
+from Crypto.Cipher import AES
+
+from protocols.crypto.agreement import SharedSecret
+
+__all__ = ["OVERHEAD", "PairChannel"]
+
+NONCE_BYTES = 12
+TAG_BYTES = 16
+OVERHEAD = NONCE_BYTES + TAG_BYTES
+
+
+class PairChannel:
+    """One party's end of the channel of a pair. `lower`: this party is the first of the pair's names."""
+
+    overhead = OVERHEAD
+
+    def __init__(self, secret: SharedSecret, lower: bool) -> None:
+        keys = [secret.key("gcm-lo-hi"), secret.key("gcm-hi-lo")]
+        self._out, self._in = keys if lower else reversed(keys)
+        self._sent = 0
+        self._seen: set[int] = set()
+
+    def seal(self, plaintext: bytes, associated_data: bytes) -> bytes:
+        """`plaintext` sealed and bound to `associated_data`."""
+        nonce = self._sent.to_bytes(NONCE_BYTES, "big")
+        self._sent += 1
+        cipher = AES.new(self._out, AES.MODE_GCM, nonce=nonce, mac_len=TAG_BYTES)
+        cipher.update(associated_data)
+        ciphertext, tag = cipher.encrypt_and_digest(plaintext)
+        return nonce + ciphertext + tag
+
+    def open(self, sealed: bytes, associated_data: bytes) -> bytes:
+        """What was sealed. Raises ValueError for what is not authentic or was opened before."""
+        if len(sealed) < OVERHEAD:
+            raise ValueError(f"{len(sealed)} bytes are too few for a sealed message")
+        nonce = sealed[:NONCE_BYTES]
+        number = int.from_bytes(nonce, "big")
+        cipher = AES.new(self._in, AES.MODE_GCM, nonce=nonce, mac_len=TAG_BYTES)
+        cipher.update(associated_data)
+        try:
+            plaintext = cipher.decrypt_and_verify(sealed[NONCE_BYTES:-TAG_BYTES], sealed[-TAG_BYTES:])
+        except ValueError:
+            raise ValueError("the seal does not verify: altered on the way, or not from this sender") from None
+        if number in self._seen:
+            raise ValueError(f"sealed message {number} came twice")
+        self._seen.add(number)
+        return plaintext
+
+    def __repr__(self) -> str:
+        return f"<sealed channel, {self._sent} sent>"

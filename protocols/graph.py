@@ -1,0 +1,142 @@
+"""The server's computation: from Hamming distances to the influence of labeled points.
+
+XCLP, Section 3, Phase 2 and Algorithm 1, lines 6-12, with two precisions:
+
+- The k neighbours a row keeps are those of smallest distance off the diagonal, ties going to the lower index.
+- A weight is exactly 0 where 2 H >= L, decided in integers. The paper keeps cos(pi H / L) whatever it is;
+  it may be negative, and in floating point cos(pi / 2) is 6e-17, which normalisation lifts to a full edge.
+
+Only the columns of the influence matrix S = (I - alpha W)^-1 that belong to labeled points are ever sent,
+so the server solves for those instead of inverting. The spectral radius of the normalised W is at most 1,
+so S exists for alpha < 1.
+
+The results are the same to the last bit wherever they are computed on one machine, whatever the order of the
+work: weights come from a table of math.cos over the integers 0..L, degrees from math.fsum, one entry is
+W_ij / sqrt(d_i d_j), the factorisation is scipy's splu with its defaults on a matrix with sorted indices, a
+client's columns are one solve, and `contribution` adds them in ascending order. The masked sums of
+SecureRowSums are exact, so a run can be compared with the plaintext oracle without any tolerance.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, eye_array
+from scipy.sparse.linalg import splu
+
+__all__ = ["Influence", "contribution", "neighbour_graph"]
+
+# Entries of the distance matrix looked at in one go; 8 bytes each.
+_CHUNK_ENTRIES = 1 << 22
+
+
+def neighbour_graph(distances: NDArray[np.integer], bits: int, k: int) -> "csc_array[np.float64]":
+    """The normalised neighbour graph (lines 6-9): n x n, symmetric, entries > 0, an empty diagonal.
+
+    `distances` is the Hamming matrix (n, n) of any integer type with entries in 0..bits; its diagonal is
+    not looked at. Each row keeps its `k` nearest points, all if there are fewer. Rows without any edge are
+    zero. Raises ValueError if a size does not fit.
+    """
+    count = min(k, _checked_size(distances, bits, k) - 1)
+    weights = _symmetric_weights(distances, bits, count)
+    # d_i = sum_j W_ij (line 9); a column holds the entries of its row.
+    rows = np.split(weights.data, weights.indptr[1:-1])
+    degrees = np.array([math.fsum(row) for row in rows])
+    columns = np.repeat(np.arange(len(degrees)), np.diff(weights.indptr))
+    weights.data = weights.data / np.sqrt(degrees[weights.indices] * degrees[columns])
+    return weights
+
+
+class Influence:
+    """Columns of the influence matrix S = (I - alpha W)^-1 of a normalised graph W (line 10).
+
+    W is factorised once. Raises ValueError unless 0 < alpha < 1.
+    """
+
+    def __init__(self, graph: "csc_array[np.float64]", alpha: float) -> None:
+        if not 0.0 < alpha < 1.0:
+            raise ValueError(f"alpha(={alpha}) must be between 0 and 1, both excluded")
+        self._size = graph.shape[0]
+        system = csc_array(eye_array(self._size, format="csc") - alpha * graph)
+        system.sort_indices()
+        self._factors = splu(system)
+
+    def columns(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The columns of S for the points `indices` (l,), strictly ascending: float64 (n, l) (line 12).
+
+        Raises ValueError if the indices are not strictly ascending, IndexError if one is no point.
+        """
+        indices = np.asarray(indices, dtype=np.int64)
+        if (np.diff(indices) <= 0).any():
+            raise ValueError("the indices of the columns must be strictly ascending")
+        if len(indices) == 0:
+            return np.zeros((self._size, 0))
+        if indices[0] < 0 or indices[-1] >= self._size:
+            raise IndexError(f"the indices of the columns must be between 0 and {self._size - 1}")
+        units = np.zeros((self._size, len(indices)))
+        units[indices, np.arange(len(indices))] = 1.0
+        return self._factors.solve(units)
+
+
+def contribution(
+    columns: NDArray[np.float64], labels: NDArray[np.int64], classes: int
+) -> NDArray[np.float64]:
+    """A client's class scores for all points, Zbar = S_L Y_L (line 13): float64 (n, classes).
+
+    `columns` (n, l) are the influence columns of its labeled points, `labels` (l,) their labels in
+    0..classes - 1. Raises ValueError if they do not fit together.
+    """
+    labels = np.asarray(labels, dtype=np.int64)
+    if columns.ndim != 2 or labels.shape != (columns.shape[1],):
+        raise ValueError(
+            f"influence columns of shape {columns.shape} do not go with labels of shape {labels.shape}"
+        )
+    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
+        raise ValueError(f"the labels of labeled points must be between 0 and {classes - 1}")
+    scores = np.zeros((columns.shape[0], classes))
+    for column, label in enumerate(labels):
+        scores[:, label] += columns[:, column]
+    return scores
+
+
+def _checked_size(distances: NDArray[np.integer], bits: int, k: int) -> int:
+    if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or distances.shape[0] == 0:
+        raise ValueError(f"the Hamming matrix has shape {distances.shape}; it must be square and not empty")
+    if not np.issubdtype(distances.dtype, np.integer):
+        raise ValueError(f"the Hamming matrix has type {distances.dtype}; distances are integers")
+    if bits < 1 or k < 1:
+        raise ValueError(f"bits(={bits}) and k(={k}) must be >= 1")
+    if distances.min() < 0 or distances.max() > bits:
+        raise ValueError(f"Hamming distances must be between 0 and bits(={bits})")
+    return distances.shape[0]
+
+
+def _symmetric_weights(distances: NDArray[np.integer], bits: int, count: int) -> "csc_array[np.float64]":
+    """W = B + B^T (lines 6-8), B the weights of the `count` nearest points of each row."""
+    size = distances.shape[0]
+    # cos(pi H / L), 0 from a right angle on.
+    cosines = np.array([math.cos(math.pi * h / bits) if 2 * h < bits else 0.0 for h in range(bits + 1)])
+    rows = np.repeat(np.arange(size), count)
+    columns = _nearest(distances, count).ravel()
+    values = cosines[distances[rows, columns]]
+    edges = values != 0.0
+    kept = csc_array((values[edges], (rows[edges], columns[edges])), shape=(size, size))
+    weights = csc_array(kept + kept.T)
+    weights.sort_indices()
+    return weights
+
+
+def _nearest(distances: NDArray[np.integer], count: int) -> NDArray[np.int64]:
+    """Each row's `count` nearest points, (n, count), unordered; of equally near ones the lower indices."""
+    size = distances.shape[0]
+    nearest = np.empty((size, count), dtype=np.int64)
+    if count == 0:
+        return nearest
+    step = max(1, _CHUNK_ENTRIES // size)
+    for start in range(0, size, step):
+        rows = np.arange(start, min(start + step, size))
+        # One number that sorts by distance and then by index.
+        keys = distances[rows].astype(np.int64) * size + np.arange(size)
+        keys[rows - start, rows] = np.iinfo(np.int64).max
+        nearest[rows] = np.argpartition(keys, count - 1, axis=1)[:, :count]
+    return nearest

@@ -1,0 +1,324 @@
+"""SecureHamming: the server learns all pairwise Hamming distances of the clients' bit vectors, and nobody the bits.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| hamming.encode | OwnBlock | client -> server | n_j (n_j - 1) / 2 fields of w bits | distances among its vectors |
+| hamming.encode | the variant's | j -> k, sealed | | j's vectors, encoded |
+| hamming.evaluate | the variant's | k -> j, sealed | | masked distances, encoded |
+| hamming.evaluate | Masks | k -> server | R | the masks that k added |
+| hamming.report | MaskedDistances | j -> server | T | the masked distances, which j decoded |
+| hamming.collect | RollCall | server -> who lacks a block | 0 | only after the deadline: are you there? |
+| hamming.* | Present | client -> server | 0 | yes |
+| hamming.collect | Members | server -> each in Q | 0 | whose blocks are complete |
+
+For each pair j < k (by number) j encodes, k evaluates and j decodes; the server takes h from T and R. How is the
+variant's affair: `hamming_paillier`, `hamming_plaintext`. Paper: XCLP, Section 3.2 and Algorithm 1 line 5; n_j
+vectors of L bits, w = bitlength(L), a distance takes the L + 1 values 0..L (the paper computes in Z_L, where h = L
+reads as 0).
+
+A client evaluates and reports at the same time, each pair as its message comes.
+
+Lost clients: the server waits until every block is there or the deadline has passed. Then it calls those who lack a
+block; who does not answer within a quarter of the deadline is lost and left out. Among those who answer it leaves out
+each without an own block; then, while a pair lacks its block (they cannot reach each other), the client with most
+such pairs (ties: the later), and tells it. The blocks of the rest stand. A client whose blocks are all there stays
+in, lost or not.
+
+Security: semi-honest, no collusion between server and clients. The server learns every distance in H, and with the
+vectors of one colluding client could reconstruct others' well; distances already sent by a client that is left out
+remain known to it. Clients learn nothing about each other's vectors (except in the plaintext variant, which protects
+nothing).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.server import Server
+from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from protocols.lsh import distances
+from protocols.outcome import require
+from protocols.setup import Group
+from protocols.steps import Step
+from sim.wire import Message
+
+__all__ = [
+    "STEPS",
+    "Keys",
+    "MaskedDistances",
+    "Masks",
+    "Members",
+    "SecureHamming",
+    "client",
+    "for_each",
+    "pairs_after",
+    "pairs_before",
+    "server",
+]
+
+Bits = NDArray[np.bool_]
+Pair = tuple[str, str]
+M = TypeVar("M", bound=Message)
+
+STEPS = (
+    Step("client", "hamming.encode", "compute the distances among its own vectors; encode and send its vectors"),
+    Step("client", "hamming.evaluate", "answer each earlier client's encoded vectors with masked distances"),
+    Step("client", "hamming.report", "decode the answers of the later clients, send them to the server"),
+    Step("server", "hamming.collect", "gather all blocks; decide whose are complete; unmask"),
+)
+
+
+class OwnBlock(Message):
+    distances: bytes
+
+
+class Masks(Message):
+    peer: str
+    values: bytes
+
+
+class MaskedDistances(Message):
+    peer: str
+    values: bytes
+
+
+class RollCall(Message):
+    pass
+
+
+class Present(Message):
+    pass
+
+
+class Members(Message):
+    announces: ClassVar[bool] = True
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a variant needs for one client and round: the public `modulus` (b"": none) and its private part."""
+
+    modulus: bytes = b""
+    private: Any = field(default=None, repr=False)
+
+
+class SecureHamming(Protocol):
+    """One variant of the pair protocol; `answer` is the message that k sends back to j."""
+
+    name: str
+    answer: type[Message]
+
+    async def generate_keys(self, me: Client) -> Keys:
+        """Make this round's keys of `me`."""
+
+    def plan(self, me: Client, group: Group) -> Mapping[str, float]:
+        """All work that is to come for `me`."""
+
+    async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
+        """As j: send the encoded vectors to every later k."""
+
+    async def evaluate(self, me: Client, group: Group, bits: Bits, deadline: float) -> None:
+        """As k: answer every earlier j, and send the masks to the server."""
+
+    async def report(self, me: Client, group: Group, keys: Keys, deadline: float) -> None:
+        """As j: decode every answer and send it to the server."""
+
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+        """As server: the distances (n_k, n_j) of `pair` = (j, k). Raises ValueError for values that cannot be."""
+
+
+def pairs_after(me: str, group: Group) -> tuple[str, ...]:
+    """The k that `me` encodes for."""
+    return group.names[group.names.index(me) + 1 :]
+
+
+def pairs_before(me: str, group: Group) -> tuple[str, ...]:
+    """The j that `me` evaluates for."""
+    return group.names[: group.names.index(me)]
+
+
+async def client(
+    me: Client, group: Group, variant: SecureHamming, keys: Keys, bits: Bits, deadline: float
+) -> tuple[str, ...]:
+    """Take part with the vectors `bits` (n_j, L). Returns the announced members Q."""
+    me.plan(variant.plan(me, group))
+    with me.step("hamming.encode"):
+        own = await me.compute(own_work(*bits.shape), own_block, bits)
+        me.send(me.server, OwnBlock(own))
+        await variant.encode(me, group, keys, bits)
+    evaluated = asyncio.Event()
+    later = pairs_after(me.name, group)
+
+    async def evaluate() -> None:
+        with me.step("hamming.evaluate"):
+            await variant.evaluate(me, group, bits, deadline)
+        evaluated.set()
+
+    async def report() -> None:
+        # The step begins with the first answer, while this client may still evaluate: a j that is lost must not hold
+        # up what the others wait for.
+        if later:
+            with me.incoming((variant.answer,), later, deadline=deadline, until=(Members,)) as answers:
+                await answers.begun()
+        else:
+            await evaluated.wait()
+        with me.step("hamming.report"):
+            await variant.report(me, group, keys, deadline)
+
+    async def answer_calls() -> None:
+        with me.incoming((RollCall,), (me.server,), deadline=2 * deadline, until=(Members,)) as calls:
+            async for _ in calls:
+                me.send(me.server, Present())
+
+    await me.together(evaluate(), report(), answer_calls())
+    members = await me.recv(Members, me.server, deadline)
+    return tuple(members.names)
+
+
+async def for_each(
+    me: Client,
+    kind: type[M],
+    peers: tuple[str, ...],
+    deadline: float,
+    handle: Callable[[str, M], Awaitable[None]],
+) -> None:
+    """Await one `kind` message from each of `peers` and `handle` each as it comes, all at the same time.
+
+    A peer that is silent is given up at the deadline, or when the server announces the members.
+    """
+
+    async def one(peer: str) -> None:
+        received = await me.collect(kind, [peer], deadline=deadline, until=(Members,))
+        for message in received.answers.values():
+            await handle(peer, message)
+
+    await me.together(*(one(peer) for peer in peers))
+
+
+async def server(
+    me: Server, group: Group, variant: SecureHamming, bits: int, min_clients: int, deadline: float
+) -> tuple[Group, NDArray[np.int32]]:
+    """Gather all blocks. Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
+    with me.step("hamming.collect"):
+        own, masks, masked = await _gather(me, group, deadline)
+        complete = {pair for pair in masks if pair in masked}
+        silent = await _silent(me, group.names, set(own), complete, deadline)
+        there = tuple(name for name in group.names if name not in silent)
+        members, cut_off = choose_members(there, set(own), complete)
+        lost = silent + cut_off
+        me.lose(lost, "left out of the graph: not all of its blocks came in time")
+        me.dismiss(lost, f"left out: not all of your Hamming blocks came within {deadline:g} s")
+        kept = group.without(lost)
+        require(len(members), "clients with complete Hamming blocks", min_clients)
+        me.advance(me.round, me.attempt + 1)
+        me.broadcast(members, Members(list(members)))
+        pairs = [(j, k) for j in members for k in pairs_after(j, kept)]
+        blocks = await me.together(
+            *(variant.combine(me, kept, pair, masked[pair], masks[pair]) for pair in pairs)
+        )
+    return kept, _assemble(kept, bits, own, dict(zip(pairs, blocks, strict=True)))
+
+
+async def _gather(
+    me: Server, group: Group, deadline: float
+) -> tuple[dict[str, bytes], dict[Pair, bytes], dict[Pair, bytes]]:
+    own: dict[str, bytes] = {}
+    masks: dict[Pair, bytes] = {}
+    masked: dict[Pair, bytes] = {}
+    expected = len(group.names) * (len(group.names) - 1) // 2
+    kinds = (OwnBlock, Masks, MaskedDistances)
+    with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
+        async for source, message in arrivals:
+            match message:
+                case OwnBlock():
+                    own[source] = message.distances
+                case Masks():
+                    masks[message.peer, source] = message.values
+                case MaskedDistances():
+                    masked[source, message.peer] = message.values
+            if len(own) == len(group.names) and len(masks) == len(masked) == expected:
+                break
+    return own, masks, masked
+
+
+async def _silent(
+    me: Server, names: tuple[str, ...], with_own: set[str], complete: set[Pair], deadline: float
+) -> tuple[str, ...]:
+    """Who lacks a block and does not answer a call."""
+    gaps = _gaps(names, complete)
+    suspects = [name for name in names if gaps[name] or name not in with_own]
+    me.broadcast(suspects, RollCall())
+    return (await me.collect(Present, suspects, deadline=deadline / 4)).missing
+
+
+def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:
+    """How many pairs of each lack their block."""
+    gaps = dict.fromkeys(names, 0)
+    for i, j in enumerate(names):
+        for k in names[i + 1 :]:
+            if (j, k) not in complete:
+                gaps[j] += 1
+                gaps[k] += 1
+    return gaps
+
+
+def choose_members(
+    names: tuple[str, ...], with_own: set[str], complete: set[Pair]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who stays, and who is left out in the order of leaving.
+
+    `complete`: pairs (j, k), j before k, whose block is there.
+    """
+    lost = [name for name in names if name not in with_own]
+    members = [name for name in names if name in with_own]
+    while True:
+        gaps = _gaps(members, complete)
+        worst = max(gaps.values(), default=0)
+        if worst == 0:
+            return tuple(members), tuple(lost)
+        last = [name for name in members if gaps[name] == worst][-1]
+        members.remove(last)
+        lost.append(last)
+
+
+def own_block(bits: Bits) -> bytes:
+    """The distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of bitlength(L)."""
+    upper = np.triu_indices(len(bits), 1)
+    return pack_fields(distances(bits, bits)[upper], bits.shape[1].bit_length())
+
+
+def own_work(points: int, bits: int) -> dict[str, float]:
+    """Operations of `own_block`."""
+    return {"hamming.word": points * points * -(-bits // 64)}
+
+
+def own_bytes(points: int, bits: int) -> int:
+    """Bytes of `own_block`."""
+    return field_bytes(points * (points - 1) // 2, bits.bit_length())
+
+
+def _assemble(
+    group: Group, bits: int, own: dict[str, bytes], blocks: dict[Pair, NDArray[np.int64]]
+) -> NDArray[np.int32]:
+    ends = np.cumsum([group.points[name] for name in group.names])
+    place = {
+        name: slice(end - group.points[name], end) for name, end in zip(group.names, ends.tolist(), strict=True)
+    }
+    h = np.zeros((ends[-1], ends[-1]), dtype=np.int32)
+    for name in group.names:
+        count = group.points[name]
+        block = np.zeros((count, count), dtype=np.int32)
+        block[np.triu_indices(count, 1)] = unpack_fields(
+            own[name], bits.bit_length(), count * (count - 1) // 2
+        )
+        h[place[name], place[name]] = block + block.T
+    for (j, k), rectangle in blocks.items():
+        h[place[k], place[j]] = rectangle
+        h[place[j], place[k]] = rectangle.T
+    return h

@@ -1,0 +1,126 @@
+"""SecureHamming by Paillier encryption, many distances a ciphertext.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| setup.keys | (Join) | j -> server -> all | N / 8 | j's modulus |
+| hamming.encode | EncryptedBits | j -> k, sealed | ceil(n_j / slots) L ciphertexts | E_j(sum_i b_{i,l} 2^(w i)) |
+| hamming.evaluate | EncryptedDistances | k -> j, sealed | n_k ceil(n_j / slots) ciphertexts | E_j(h + R) |
+| hamming.evaluate | Masks | k -> server | n_k ceil(n_j / slots) plaintexts | R, uniform in Z_N |
+| hamming.report | MaskedDistances | j -> server | n_k ceil(n_j / slots) plaintexts | T = h + R mod N |
+
+A ciphertext is |N|/4 bytes, a plaintext |N|/8, w = bitlength(L), slots = floor((|N| - 1) / w). Every j encrypts once
+a round and sends the same ciphertexts to every k > j. The server reads h = T - R mod N.
+
+h(x, y) = |x| + sum_l y_l - 2 sum_{x_l = 1} y_l. (XCLP, Section 3.2 states x y + (1 - x)(1 - y), which counts the bits
+that agree; draws the mask from [0, L - 1] over the integers, which leaks h at the borders; and lets j send R.)
+
+Security: semi-honest, decisional composite residuosity for the moduli of `crypto.paillier`. k sees ciphertexts only.
+j sees T, uniform in Z_N without R, in a ciphertext that is re-randomised: without that, j, who knows its own
+randomness, would read k's bits from the product. The server sees T and R, hence h, and no ciphertext. Server and
+client together would learn more: no collusion.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.server import Server
+from protocols.crypto import packed_hamming as packed
+from protocols.crypto.paillier import PrivateKey, PublicKey, generate
+from protocols.hamming import (
+    Bits,
+    Keys,
+    MaskedDistances,
+    Masks,
+    Pair,
+    for_each,
+    pairs_after,
+    pairs_before,
+)
+from protocols.setup import Group
+from sim.streams import Entropy
+from sim.wire import Message
+
+__all__ = ["PaillierHamming"]
+
+
+class EncryptedBits(Message):
+    ciphertexts: bytes
+
+
+class EncryptedDistances(Message):
+    ciphertexts: bytes
+
+
+class PaillierHamming:
+    """The variant for vectors of `bits` bits and moduli of `key_bits`; below 2048 only where `insecure` says so."""
+
+    name = "paillier"
+    answer: type[Message] = EncryptedDistances
+
+    def __init__(self, bits: int, key_bits: int, insecure: bool = False) -> None:
+        self.bits, self.key_bits, self.insecure = bits, key_bits, insecure
+
+    async def generate_keys(self, me: Client) -> Keys:
+        work = packed.keygen_work(self.key_bits)
+        private = await me.compute(work, _generate, self.key_bits, me.entropy("paillier"), self.insecure)
+        return Keys(private.public.to_bytes(), private)
+
+    def plan(self, me: Client, group: Group) -> Mapping[str, float]:
+        after, before = pairs_after(me.name, group), pairs_before(me.name, group)
+        mine = group.points[me.name]
+        parts = [packed.evaluate_work(self.key_bits, group.points[j], mine, self.bits) for j in before]
+        parts += [packed.decrypt_work(self.key_bits, mine, group.points[k], self.bits) for k in after]
+        if after:
+            parts.append(packed.encode_work(self.key_bits, mine, self.bits))
+        total: dict[str, float] = {}
+        for part in parts:
+            for name, count in part.items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
+        later = pairs_after(me.name, group)
+        if later:
+            work = packed.encode_work(self.key_bits, *bits.shape)
+            ciphertexts = await me.compute(work, packed.encode, keys.private, bits, me.entropy("encrypt"))
+            for k in later:
+                me.send(k, EncryptedBits(ciphertexts))
+
+    async def evaluate(self, me: Client, group: Group, bits: Bits, deadline: float) -> None:
+        async def answer(j: str, message: EncryptedBits) -> None:
+            n_j = group.points[j]
+            masked, masks = await me.compute(
+                packed.evaluate_work(self.key_bits, n_j, *bits.shape),
+                packed.evaluate,
+                PublicKey.from_bytes(group.moduli[j]),
+                message.ciphertexts,
+                n_j,
+                bits,
+                me.entropy("evaluate", j),
+            )
+            me.send(j, EncryptedDistances(masked))
+            me.send(me.server, Masks(j, masks))
+
+        await for_each(me, EncryptedBits, pairs_before(me.name, group), deadline, answer)
+
+    async def report(self, me: Client, group: Group, keys: Keys, deadline: float) -> None:
+        async def decode(k: str, message: EncryptedDistances) -> None:
+            work = packed.decrypt_work(self.key_bits, group.points[me.name], group.points[k], self.bits)
+            masked = await me.compute(work, packed.decrypt, keys.private, message.ciphertexts)
+            me.send(me.server, MaskedDistances(k, masked))
+
+        await for_each(me, EncryptedDistances, pairs_after(me.name, group), deadline, decode)
+
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+        j, k = pair
+        n_j, n_k = group.points[j], group.points[k]
+        work = packed.unmask_work(self.key_bits, n_j, n_k, self.bits)
+        modulus = int.from_bytes(group.moduli[j], "big")
+        return await me.compute(work, packed.unmask, modulus, masked, masks, n_j, n_k, self.bits)
+
+
+def _generate(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:
+    return generate(bits, entropy, insecure=insecure)

@@ -1,0 +1,82 @@
+"""Locality-sensitive hashing: vectors become bits whose Hamming distances tell their angles.
+
+XCLP, Section 3, Phase 1 and Algorithm 1, lines 3-4. The L planes are d-dimensional with i.i.d. N(0, 1)
+entries, the same for every client, and bit l of a vector v is 1 if <v, plane_l> >= 0. A random plane parts
+two vectors with probability angle / pi, so for bits b and b'
+
+    cos(v, v') ~ cos(pi h(b, b') / L),  h the Hamming distance, a number in 0..L.
+
+The planes come from the group seed alone, which the clients share and the server never learns. Common choices
+are L = 4096 in training (the paper, Section 3.3) and 1024 for prediction.
+
+Bits are stored eight a byte, the first bit lowest: bit l of the integer that a row's bytes form in
+little-endian order is b_l. Unused bits of the last byte are 0.
+"""
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.streams import generator
+
+__all__ = ["distances", "hash_bits", "pack_bits", "planes", "unpack_bits"]
+
+SEED_BYTES = 32
+
+
+def planes(seed: bytes, bits: int, dimension: int) -> NDArray[np.float64]:
+    """The hash planes, float64 (bits, dimension), bound to the group seed (32 bytes) and nothing else.
+
+    The planes for fewer bits are the first rows of those for more. Raises ValueError for a seed of another
+    length and for sizes below 1.
+    """
+    if len(seed) != SEED_BYTES:
+        raise ValueError(f"a group seed is {SEED_BYTES} bytes, not {len(seed)}")
+    if bits < 1 or dimension < 1:
+        raise ValueError(f"bits(={bits}) and dimension(={dimension}) must be >= 1")
+    return generator(int.from_bytes(seed, "big"), "lsh", "planes").standard_normal((bits, dimension))
+
+
+def hash_bits(features: NDArray[np.float64], planes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The bits of each row: bool (n, L) from features (n, d) and planes (L, d)."""
+    return features @ planes.T >= 0.0
+
+
+def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Bits (n, L), eight a byte: uint8 (n, ceil(L / 8))."""
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
+def unpack_bits(packed: NDArray[np.uint8], bits: int) -> NDArray[np.bool_]:
+    """The first `bits` bits of each packed row: bool (n, bits)."""
+    if not 8 * packed.shape[1] - 8 < bits <= 8 * packed.shape[1]:
+        raise ValueError(f"{packed.shape[1]} bytes a row do not hold bits(={bits}) packed bits")
+    return np.unpackbits(packed, axis=1, count=bits, bitorder="little").astype(np.bool_)
+
+
+def distances(
+    rows: NDArray[np.bool_] | NDArray[np.uint8], others: NDArray[np.bool_] | NDArray[np.uint8]
+) -> NDArray[np.int32]:
+    """Hamming distances of every row of the one to every row of the other, int32 (n_rows, n_others).
+
+    Both hold the same number L of bits, either as bool (n, L) or packed, uint8 (n, ceil(L / 8)). Raises
+    ValueError if they do not.
+    """
+    left, right = _words(rows), _words(others)
+    if rows.dtype != others.dtype or rows.shape[1] != others.shape[1]:
+        raise ValueError(
+            f"{rows.shape[1]} {rows.dtype} a row cannot be compared with {others.shape[1]} {others.dtype}"
+        )
+    result = np.empty((len(left), len(right)), dtype=np.int32)
+    for index, row in enumerate(left):
+        result[index] = np.bitwise_count(row ^ right).sum(axis=1, dtype=np.int32)
+    return result
+
+
+def _words(rows: NDArray[np.bool_] | NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A row's bits in 64-bit words, filled up with zeros, which add nothing to a distance."""
+    packed = pack_bits(cast(NDArray[np.bool_], rows)) if rows.dtype == np.bool_ else rows
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)

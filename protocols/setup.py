@@ -1,0 +1,209 @@
+"""Set-up of a round: who takes part, a key for each pair, and a seed that all clients know and the server does not.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| setup.keys | RoundStart | server -> each client | 0 | a round begins |
+| setup.keys | Join | client -> server | 32 + ceil(N/8) | public key, Paillier modulus (if any), how many points |
+| setup.seed | Roster | server -> each in P | p (32 + ceil(N/8)) | P, all keys; who leads |
+| setup.seed | Seed | leader -> each other in P, sealed | 32 | the group seed |
+| setup.seed | SeedCheck | client -> server | 16 | HKDF(seed, "check", epoch) |
+| setup.seed | NewLeader | server -> each in P | 0 | the leader was lost, or values differ: once more |
+| setup.seed | SeedAgreed | server -> each in P | 0 | P as it stands; the seed holds |
+
+Paper: XCLP, Algorithm 1 line 1. Every round has fresh keys. Pair secrets by X25519, one key a purpose by HKDF; each
+of a pair's two directions has its own AES-GCM key. The seed comes from one leader; a value that differs or is missing
+makes the server name another leader, so P shrinks by the lost and the round goes on.
+
+Security: semi-honest parties, and the server relays public keys unchanged (one that swaps them could read the
+channels). Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes
+part with how many points. The seed is known to clients alone: a client that colludes with the server gives it away.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol, TypeVar
+
+from parties.client import Client
+from parties.server import Server
+from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
+from protocols.crypto.sealing import PairChannel
+from protocols.outcome import require
+from protocols.steps import Step
+from sim.wire import Message
+
+__all__ = ["STEPS", "Group", "RoundStart", "client", "server"]
+
+STEPS = (
+    Step("client", "setup.keys", "make this round's keys and send the public ones"),
+    Step("client", "setup.seed", "agree on pair keys with all clients, and on the group seed"),
+    Step("server", "setup.keys", "open the round and gather the public keys"),
+    Step("server", "setup.seed", "hand the keys out; name leaders until all hold the same seed"),
+)
+
+class HasModulus(Protocol):
+    """Keys with a public `modulus`, b"" where there is none."""
+
+    @property
+    def modulus(self) -> bytes: ...
+
+
+K = TypeVar("K", bound=HasModulus)
+
+SEED_BYTES = 32
+CHECK_BYTES = 16
+
+
+class RoundStart(Message):
+    announces: ClassVar[bool] = True
+
+
+class Join(Message):
+    public_key: bytes
+    modulus: bytes
+    points: int
+
+
+class Roster(Message):
+    announces: ClassVar[bool] = True
+    names: list[str]
+    incarnations: list[int]
+    points: list[int]
+    public_keys: list[bytes]
+    moduli: list[bytes]
+    leader: str
+
+
+class Seed(Message):
+    seed: bytes
+
+
+class SeedCheck(Message):
+    check: bytes
+
+
+class NewLeader(Message):
+    announces: ClassVar[bool] = True
+    names: list[str]
+    leader: str
+
+
+class SeedAgreed(Message):
+    announces: ClassVar[bool] = True
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The clients of a round as announced: `names` in the order of their numbers, and what each published.
+
+    A client holds in `secrets` what it shares with each other client, and the group `seed`; the server holds neither.
+    """
+
+    names: tuple[str, ...]
+    points: dict[str, int]
+    moduli: dict[str, bytes]
+    seed: bytes = field(default=b"", repr=False)
+    secrets: dict[str, SharedSecret] = field(default_factory=dict, repr=False)
+
+    def without(self, names: tuple[str, ...]) -> "Group":
+        """The group of those that are not in `names`."""
+        kept = tuple(name for name in self.names if name not in names)
+        return Group(kept, self.points, self.moduli, self.seed, self.secrets)
+
+
+async def server(me: Server, round_number: int, min_clients: int, deadline: float) -> Group:
+    """Gather the clients and let them agree on a seed. Raises Abort when fewer than `min_clients` are left."""
+    me.advance(round_number, 0)
+    with me.step("setup.keys"):
+        me.broadcast(me.clients, RoundStart())
+        joined = await me.collect(Join, me.clients, deadline=deadline)
+        me.lose(joined.missing, "never joined: the round begins without it")
+    names, attempt = tuple(joined.answers), 1
+    with me.step("setup.seed"):
+        require(len(names), "clients", min_clients)
+        joins = joined.answers.values()
+        me.advance(round_number, attempt)
+        roster = Roster(
+            list(names), [me.incarnations[name] for name in names], [join.points for join in joins],
+            [join.public_key for join in joins], [join.modulus for join in joins], names[0],
+        )  # fmt: skip
+        me.broadcast(names, roster)
+        while True:
+            leader = names[0]
+            checks = await me.collect(SeedCheck, names, deadline=deadline)
+            values = {answer.check for answer in checks.answers.values()}
+            led = leader in checks.answers and len(values) == 1
+            lost = checks.missing if led else (leader,)
+            me.lose(lost, "missed while the seed was agreed: left out of the round")
+            me.dismiss(lost, "the round goes on without you: your part in the group seed did not come in time")
+            names = tuple(name for name in names if name not in lost)
+            require(len(names), "clients", min_clients)
+            attempt += 1
+            me.advance(round_number, attempt)
+            if led:
+                break
+            me.broadcast(names, NewLeader(list(names), names[0]))
+        me.broadcast(names, SeedAgreed(list(names)))
+    published = joined.answers
+    return Group(
+        names,
+        {name: published[name].points for name in names},
+        {name: published[name].modulus for name in names},
+    )
+
+
+async def client(
+    me: Client, generate_keys: Callable[[Client], Awaitable[K]], deadline: float
+) -> tuple[Group, K]:
+    """Join the round that was just announced, with what `generate_keys` makes; its `modulus` is published.
+
+    Returns the group with seed and secrets, and those keys.
+    """
+    with me.step("setup.keys"):
+        pair = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("x25519"))
+        keys = await generate_keys(me)
+        me.send(me.server, Join(pair.public, keys.modulus, len(me.shard.features)))
+        # Public keys are handed out only when all have answered or the server's deadline has passed.
+        roster = await me.recv(Roster, me.server, 2 * deadline)
+    with me.step("setup.seed"):
+        secrets = await _agree(me, pair, roster)
+        leader, names = roster.leader, roster.names
+        while True:
+            if leader == me.name:
+                seed = me.entropy("group seed").bytes(SEED_BYTES)
+                for name in names:
+                    if name != me.name:
+                        me.send(name, Seed(seed))
+            else:
+                received = await me.collect(Seed, [leader], deadline=deadline, until=(NewLeader, SeedAgreed))
+                seed = received.answers[leader].seed if received.answers else b""
+            if seed:
+                check = derive_key(seed, me.world.run_id, "check", me.round, me.attempt, (), CHECK_BYTES)
+                me.send(me.server, SeedCheck(check))
+            answer = await me.recv((SeedAgreed, NewLeader), me.server, 2 * deadline)
+            names = answer.names
+            if isinstance(answer, SeedAgreed):
+                break
+            leader = answer.leader
+    points = dict(zip(roster.names, roster.points, strict=True))
+    moduli = dict(zip(roster.names, roster.moduli, strict=True))
+    return Group(tuple(names), points, moduli, seed, secrets), keys
+
+
+async def _agree(me: Client, pair: KeyPair, roster: Roster) -> dict[str, SharedSecret]:
+    """A secret with each other client, and a sealed channel to it."""
+    titles = [f"{name}#{life}" for name, life in zip(roster.names, roster.incarnations, strict=True)]
+    mine = roster.names.index(me.name)
+    others = [i for i in range(len(titles)) if i != mine]
+    raw = await me.compute({"x25519.agree": len(others)}, _raw_secrets, pair, [roster.public_keys[i] for i in others])
+    secrets: dict[str, SharedSecret] = {}
+    me.channels = {}
+    for i, secret in zip(others, raw, strict=True):
+        both = (titles[min(i, mine)], titles[max(i, mine)])
+        shared = secrets[roster.names[i]] = SharedSecret(secret, me.world.run_id, me.round, both)
+        me.channels[roster.names[i]] = PairChannel(shared, lower=mine < i)
+    return secrets
+
+
+def _raw_secrets(pair: KeyPair, public_keys: list[bytes]) -> list[bytes]:
+    return [pair.agree(key) for key in public_keys]

@@ -1,0 +1,188 @@
+"""XCLP: clients label each other's points over a joint neighbourhood graph, without showing a point or a label.
+
+| steps | paper | protocol |
+| --- | --- | --- |
+| setup.* | Algorithm 1 line 1 | `setup`: keys, pair channels, the group seed |
+| lsh.hash | lines 2-4 | `lsh`: bits of random planes from the group seed |
+| hamming.* | line 5 | `hamming`: the server learns H |
+| influence.* | lines 6-12 | `influence`: each client gets the influence columns of its labeled points |
+| rowsums.* | lines 13-14 | `rowsums`: Zbar_j = S_L Y_L, summed over the clients |
+| xclp.label | lines 15-16 | label and confidence of each row |
+
+(Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR.)
+Each round is this whole run with fresh keys, planes and masks; a client that was lost may come back for the next.
+
+Security: semi-honest parties, no collusion between server and clients, every client-server link encrypted. Revealed
+to the server: H and so the angles between points, approximately; n_j, l_j and which points are labeled. To client j:
+who takes part with how many points, which of them are labeled, its columns of S, its rows of Z. The parts' docstrings
+say more.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client, DismissedError
+from parties.partition import Shard
+from parties.party import NoAnswer
+from parties.server import Server
+from protocols import hamming, influence, rowsums, setup
+from protocols.crypto.fixed_point import decode
+from protocols.graph import contribution
+from protocols.hamming import SecureHamming
+from protocols.label_propagation import label_rows
+from protocols.lsh import hash_bits, planes
+from protocols.outcome import Abort
+from protocols.steps import Step
+from sim.world import World
+
+__all__ = ["STEPS", "Labels", "Parameters", "RoundRecord", "XclpClient", "XclpServer"]
+
+STEPS = (
+    *setup.STEPS,
+    Step("client", "lsh.hash", "hash its points to bits with planes from the group seed"),
+    *hamming.STEPS,
+    *influence.STEPS,
+    *rowsums.STEPS,
+    Step("client", "xclp.label", "turn its rows of Z into labels and confidences"),
+)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What all parties know beforehand.
+
+    `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long.
+    """
+
+    variant: SecureHamming
+    clients: int
+    classes: int
+    bits: int = 1024
+    k: int = 10
+    alpha: float = 0.99
+    rows: str = "unlabeled"
+    fraction_bits: int = 32
+    min_clients: int = 3
+    deadline: float = 60.0
+    rounds: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What a client ends with, for its rows R_j (positions among its own points):
+
+    Z in the ring, label (-1: none), confidence.
+    """
+
+    rows: NDArray[np.int64]
+    z: NDArray[np.uint64]
+    labels: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+
+
+class XclpClient(Client):
+    """`labels` is the last finished round's result; `ending` says how the client's part ended, for an observer.
+
+    `bits_of_round` keeps the bits of the round last begun, for the observer who compares with the plaintext.
+    """
+
+    def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
+        super().__init__(world, name, shard, **access)
+        self.parameters = parameters
+        self.labels: Labels | None = None
+        self.ending = "never took part"
+        self.bits_of_round: NDArray[np.bool_] | None = None
+
+    async def main(self) -> None:
+        its = self.parameters
+        # A round's waits are at most: join, one seed and one sum for each client that may fail, distances, request.
+        patience = (2 * its.clients + 4) * its.deadline
+        while True:
+            self.labels = None
+            try:
+                self.rest(True)
+                await self.recv(setup.RoundStart, self.server, patience)
+                self.rest(False)
+                self.labels = await self._round()
+                self.ending = "completed"
+            except DismissedError as dismissed:
+                self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
+                if dismissed.aborted:
+                    return
+            except NoAnswer as silence:
+                self.ending = f"the server is lost: {silence}"
+                return
+            if self.round >= its.rounds:
+                return
+
+    async def _round(self) -> Labels:
+        its = self.parameters
+        group, keys = await setup.client(self, its.variant.generate_keys, its.deadline)
+        with self.step("lsh.hash"):
+            work = {"lsh.multiply": (len(self.shard.features) + 1) * self.shard.features.shape[1] * its.bits}
+            bits = await self.compute(work, _hash, self.shard.features, group.seed, its.bits)
+            self.bits_of_round = bits
+        names = await hamming.client(self, group, its.variant, keys, bits, its.deadline)
+        members = group.without(tuple(name for name in group.names if name not in names))
+        view = await influence.client(self, members, its.rows, its.deadline)
+        own = self.shard.labels[self.shard.labeled]
+        work = {"ring.add": view.columns.size}
+        zbar = await self.compute(work, contribution, view.columns, own, its.classes)
+        z = await rowsums.client(self, zbar, view.rows, group.secrets, its.fraction_bits, its.deadline)
+        with self.step("xclp.label"):
+            labels, confidence = await self.compute(
+                {"ring.add": z.size}, label_rows, decode(z, its.fraction_bits)
+            )
+        start = sum(group.points[name] for name in names[: names.index(self.name)])
+        return Labels(view.rows[self.name] - start, z, labels, confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundRecord:
+    """One round at the server: the members Q, H in their order, and the contributors A whose labels count."""
+
+    members: tuple[str, ...]
+    h: NDArray[np.int32]
+    contributors: tuple[str, ...] = field(default=())
+
+
+class XclpServer(Server):
+    """`record` is the last round's; `aborted` says why the run ended early, "" if it did not."""
+
+    def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
+        super().__init__(world, clients, **access)
+        self.parameters = parameters
+        self.record: RoundRecord | None = None
+        self.aborted = ""
+
+    async def main(self) -> None:
+        for number in range(1, self.parameters.rounds + 1):
+            self.record = None
+            try:
+                await self._round(number)
+            except Abort as abort:
+                self.aborted = str(abort)
+                self.dismiss(self.clients, self.aborted, aborted=True)
+                return
+
+    async def _round(self, number: int) -> None:
+        its = self.parameters
+        group = await setup.server(self, number, its.min_clients, its.deadline)
+        members, h = await hamming.server(
+            self, group, its.variant, its.bits, its.min_clients, its.deadline
+        )
+        self.record = RoundRecord(members.names, h)
+        labeled = await influence.server(
+            self, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline
+        )
+        hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
+        rows = {name: members.points[name] - hidden[name] for name in labeled}
+        contributors = await rowsums.server(self, labeled, rows, its.classes, its.min_clients, its.deadline)
+        self.record = RoundRecord(members.names, h, contributors)
+
+
+def _hash(features: NDArray[np.float64], seed: bytes, bits: int) -> NDArray[np.bool_]:
+    return hash_bits(features, planes(seed, bits, features.shape[1]))

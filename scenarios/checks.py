@@ -1,0 +1,216 @@
+"""What a scenario's types cannot say: values that contradict each other, the data or the protocol's steps.
+
+Each check raises `ScenarioError` without a place; `check` adds it.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from parties.data import DataError, Dataset, load, load_file
+from parties.partition import Shard, parse_partition, shards
+from protocols.registry import PROTOCOLS
+from scenarios.keys import toml
+from scenarios.schema import Fault, Scenario, ScenarioError
+from sim.latency import parse_latency
+from sim.units import duration, format_bytes, rate
+
+__all__ = ["cautions", "check", "parties", "similar"]
+
+BYTES_PER_DISTANCE = 30
+"""Peak memory for each entry of the n x n distances, the comparison with the oracle included (measured: 17 inline)."""
+
+_TRIGGERS = ("at", "before", "after", "time")
+_DATA_PROBLEM = re.compile(r"(clients|labeled|limit|partition)\(=([^)]*)\) (.*)", re.DOTALL)
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` when one of `known` is close to `word`, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def parties(clients: int) -> list[str]:
+    """The names of all parties, in their order."""
+    return ["server", *(f"client/{number}" for number in range(clients))]
+
+
+def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scenario:
+    """The scenario with what the data decides filled in; ScenarioError naming `where` if it cannot run.
+
+    `clients_given`: whether the user wrote `data.clients`; if not, `natural` takes all that the data names.
+    """
+    try:
+        for test in _WITHOUT_DATA:
+            test(scenario)
+        dataset = _load(scenario)
+        if scenario.data.partition == "natural" and not clients_given and dataset.client_names:
+            clients = len(dataset.client_names)
+            scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
+        _check_points(scenario, _deal(scenario, dataset))
+        _check_parties(scenario)
+    except ScenarioError as error:
+        raise ScenarioError(where, error.key, error.problem) from None
+    return scenario
+
+
+def cautions(scenario: Scenario) -> list[str]:
+    """One line for each choice that leaves the run without the secrecy it seems to have."""
+    found = []
+    if scenario.protocol.hamming == "plaintext":
+        found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
+    elif scenario.protocol.key_bits < 2048:
+        found.append(f"protocol.key_bits = {scenario.protocol.key_bits}: insecure keys, for tests only")
+    if scenario.protocol.rows == "paper":
+        found.append('protocol.rows = "paper": a curious client can work out the others\' labels from its rows')
+    return found
+
+
+def _read(key: str, parse: Callable[[str], object], value: str | float) -> None:
+    try:
+        parse(value)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ScenarioError("", key, str(error)) from None
+
+
+def _check_specs(scenario: Scenario) -> None:
+    """Everything written as text with a grammar of its own."""
+    network, protocol = scenario.network, scenario.protocol
+    _read("network.latency", parse_latency, network.latency)
+    _read("network.jitter", duration, network.jitter)
+    for name in ("bandwidth", "up", "down", "server_bandwidth"):
+        value = getattr(network, name)
+        if value is not None:
+            _read(f"network.{name}", rate, value)
+    try:
+        parse_partition(scenario.data.partition)
+    except DataError as error:
+        raise _about_data(error, "partition") from None
+    _read("protocol.deadline", duration, protocol.deadline)
+    if duration(protocol.deadline) == 0:
+        raise ScenarioError("", "protocol.deadline", "0 s lets no answer arrive; allowed: above 0 s")
+    if not re.fullmatch(r"auto|inline|pool:[1-9][0-9]{0,3}", scenario.engine):
+        allowed = "auto, inline, pool:N with N from 1"
+        raise ScenarioError("", "engine", f"{toml(scenario.engine)} is not an engine; allowed: {allowed}")
+
+
+def _check_cost(scenario: Scenario) -> None:
+    kind, colon, folder = scenario.cost.partition(":")
+    if colon and kind == "replayed":
+        if not (Path(folder) / "run.sqlite").is_file():
+            raise ScenarioError("", "cost", f"{folder} holds no run.sqlite; allowed: replayed:FOLDER of a run")
+    elif colon or kind not in ("free", "modelled", "measured"):
+        allowed = "free, modelled, measured, replayed:RUN_DIR"
+        raise ScenarioError("", "cost", f"{toml(scenario.cost)} is not known; allowed: {allowed}")
+
+
+def _check_protocol(scenario: Scenario) -> None:
+    protocol, clients = scenario.protocol, scenario.data.clients
+    if protocol.name not in PROTOCOLS:
+        problem = f"{toml(protocol.name)} is not known; allowed: {', '.join(PROTOCOLS)}"
+        raise ScenarioError("", "protocol.name", problem + similar(protocol.name, PROTOCOLS))
+    if protocol.hamming == "paillier" and protocol.key_bits < 2048 and not protocol.insecure_keys:
+        problem = f"{protocol.key_bits} is insecure; allowed: 2048, 3072, or set protocol.insecure_keys = true"
+        raise ScenarioError("", "protocol.key_bits", problem)
+    if scenario.data.partition != "natural" and clients < protocol.min_clients:
+        problem = f"{clients} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
+        raise ScenarioError("", "data.clients", problem)
+
+
+def _check_triggers(scenario: Scenario) -> None:
+    for number, fault in enumerate(scenario.fault):
+        key = f"fault[{number}]"
+        given = [name for name in _TRIGGERS if getattr(fault, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise ScenarioError("", key, f"exactly one of {', '.join(_TRIGGERS)} says when; given: {found}")
+        for name in ("time", "back_after"):
+            value = getattr(fault, name)
+            if value is not None:
+                _read(f"{key}.{name}", duration, value)
+
+
+_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost, _check_triggers)
+
+
+def _load(scenario: Scenario) -> Dataset:
+    data = scenario.data
+    if data.name and data.path:
+        raise ScenarioError("", "data", "name and path are both given; allowed: exactly one of them")
+    try:
+        if data.path:
+            return load_file(data.path, data.label_column, data.client_column, data.limit)
+        return load(data.name, data.limit)
+    except ValueError as error:  # a DataError, or what no file can be called
+        raise ScenarioError("", "data.path" if data.path else "data.name", str(error)) from None
+
+
+def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
+    data, points = scenario.data, len(dataset.labels)
+    if data.clients > points:
+        problem = f"{data.clients} is too large for {points} points; allowed: 1 to {points}"
+        raise ScenarioError("", "data.clients", problem)
+    try:
+        return shards(dataset, data.clients, data.partition, data.labeled, scenario.seed)
+    except DataError as error:
+        raise _about_data(error, "partition") from None
+
+
+def _about_data(error: DataError, key: str) -> ScenarioError:
+    """`error` at the key that it names as ``key(=value) ...``, else at `key`."""
+    match = _DATA_PROBLEM.fullmatch(str(error))
+    if match is None:
+        return ScenarioError("", f"data.{key}", str(error))
+    return ScenarioError("", f"data.{match[1]}", f"{match[2]} {match[3]}")
+
+
+def _check_points(scenario: Scenario, dealt: list[Shard]) -> None:
+    points, protocol = sum(len(shard.rows) for shard in dealt), scenario.protocol
+    if protocol.k >= points:
+        problem = f"{protocol.k} is too large; allowed: 1 to {points - 1} (n - 1)"
+        raise ScenarioError("", "protocol.k", problem)
+    if len(dealt) < protocol.min_clients:  # a natural partition's clients are known only now
+        problem = f"{len(dealt)} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
+        raise ScenarioError("", "data.clients", problem)
+    needed, free = BYTES_PER_DISTANCE * points**2, psutil.virtual_memory().available
+    if needed > free:
+        most = math.isqrt(free // BYTES_PER_DISTANCE)
+        problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
+        raise ScenarioError("", "data.limit", f"{problem}; allowed here: 1 to {most}")
+
+
+def _check_party(key: str, party: str, clients: int) -> None:
+    known = parties(clients)
+    if party not in known:
+        raise ScenarioError(
+            "",
+            key,
+            f"{toml(party)} is not a party; allowed: server, client/0 to {known[-1]}{similar(party, known)}",
+        )
+
+
+def _check_parties(scenario: Scenario) -> None:
+    clients = scenario.data.clients
+    for number, fault in enumerate(scenario.fault):
+        _check_party(f"fault[{number}].party", fault.party, clients)
+        _check_step(f"fault[{number}]", fault, scenario.protocol.name)
+        if fault.party == "server" and fault.back_after is not None:
+            problem = "the server cannot come back, for nobody waits for it; allowed: no back_after"
+            raise ScenarioError("", f"fault[{number}].back_after", problem)
+    for party in scenario.expect.lost or ():
+        _check_party("expect.lost", party, clients)
+
+
+def _check_step(key: str, fault: Fault, protocol: str) -> None:
+    role = fault.party.partition("/")[0]
+    known = [step.name for step in PROTOCOLS[protocol].steps if step.role == role]
+    for trigger in ("at", "before", "after"):
+        step = getattr(fault, trigger)
+        if step is not None and step not in known:
+            problem = f"{toml(step)} is not a step of a {role} in {protocol}{similar(step, known)}"
+            raise ScenarioError("", f"{key}.{trigger}", f"{problem}; allowed: {', '.join(known)}")

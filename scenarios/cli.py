@@ -1,0 +1,272 @@
+"""The `tacit` command.
+
+Exit codes: 0 as expected; 1 the run failed or did not meet its [expect]; 2 the user's input is wrong; 3 a
+clear abort that nobody expected; 130 after Ctrl-C. Mistakes are told in one line on standard error.
+"""
+
+import functools
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import typer
+
+__all__ = ["app", "main"]
+
+P = ParamSpec("P")
+
+app = typer.Typer(
+    help="Private federated learning, run for real: protocols, their cryptography and a simulated network.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[
+    str,
+    typer.Argument(metavar="FILE-or-NAME", help="A scenario file, a run's folder, or a name (`tacit list`)."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="In place of the scenario's seed.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key (`tacit keys`); may be repeated."),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+def main() -> None:
+    """The entry point of the `tacit` command."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be stopped is to be interrupted
+    try:
+        app(prog_name="tacit")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _guarded(command: Callable[P, int]) -> Callable[P, None]:
+    """The command with its exit code, and with the user's mistakes told in one line."""
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            code = 130
+        except (ValueError, OSError) as error:
+            if kwargs.get("debug") or not _is_users(error):
+                raise
+            typer.echo(f"error: {_line(error)}", err=True)
+            code = 2
+        raise typer.Exit(code)
+
+    return guarded
+
+
+def _is_users(error: ValueError | OSError) -> bool:
+    """Whether the user's input is wrong, and not the program."""
+    from scenarios.folder import FolderError
+    from scenarios.schema import ScenarioError
+
+    return isinstance(error, ScenarioError | FolderError | OSError)
+
+
+def _line(error: ValueError | OSError) -> str:
+    if isinstance(error, FileExistsError):
+        return f"{error.filename}: exists already; a run never writes into a folder that is there"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+    return " ".join(str(error).split())
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from scenarios.environment import version
+
+        typer.echo(f"tacit {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tacit(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@_guarded
+def run(
+    file: File,
+    seed: Seed = None,
+    changes: Set = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Where computing runs: auto, inline or pool:N.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
+    from scenarios import report
+    from scenarios.checks import cautions
+    from scenarios.folder import byte_rows
+    from scenarios.progress import Progress
+    from scenarios.reading import read
+    from scenarios.runner import carry_out, exit_code
+
+    loaded = read(file, [*(changes or ()), *_engine(engine)], seed=seed)
+    scenario, console = loaded.scenario, report.make_console()
+    report.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
+    report.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
+    report.print_lines(console, (f"unused   {key}: not a key of {scenario.protocol.name}" for key in loaded.unused))
+    result = carry_out(scenario, loaded.name, out=out, watch=Progress(console))
+    said = set(cautions(scenario))
+    report.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
+    report.print_result(console, result, byte_rows(result.folder), scenario.network.topology)
+    if debug and result.error is not None and result.outcome == "failed":
+        raise result.error
+    return exit_code(result, scenario.expect)
+
+
+def _engine(engine: str | None) -> list[str]:
+    return [] if engine is None else [f'engine="{engine}"']
+
+
+@app.command("list")
+@_guarded
+def list_scenarios(debug: Debug = False) -> int:
+    """The scenarios that come with Tacit."""
+    import tomllib
+
+    from scenarios import report
+    from scenarios.reading import shipped
+
+    heads = {name: tomllib.loads(path.read_text(encoding="utf-8")) for name, path in shipped().items()}
+    rows = [(name, head.get("title", ""), head.get("size", "")) for name, head in heads.items()]
+    report.make_console().print(report.table(("name", "what happens", "size"), rows))
+    return 0
+
+
+@app.command()
+@_guarded
+def steps(
+    name: Annotated[str, typer.Argument(help="A protocol, or a scenario (then: its protocol).")],
+    debug: Debug = False,
+) -> int:
+    """The steps of a protocol, which a scenario's faults may name."""
+    from protocols.registry import PROTOCOLS
+    from scenarios import report
+    from scenarios.reading import find, read
+    from scenarios.schema import ScenarioError
+
+    if name not in PROTOCOLS:
+        try:
+            find(name)
+        except ScenarioError:
+            known = ", ".join(PROTOCOLS)
+            raise ScenarioError(name, "", f"neither a protocol ({known}) nor a scenario") from None
+        name = read(name).scenario.protocol.name
+    protocol, console = PROTOCOLS[name], report.make_console()
+    report.print_lines(console, [f"{protocol.name}: {protocol.summary}"])
+    rows = [(step.role, step.name, step.what) for step in protocol.steps]
+    console.print(report.table(("role", "step", "what is done"), rows))
+    return 0
+
+
+@app.command()
+@_guarded
+def keys(
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a table for the docs.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Every key of a scenario file: type, unit, default, the protocols that use it."""
+    from scenarios import report
+    from scenarios.keys import keys as all_keys
+
+    columns = ("key", "allowed", "unit", "default", "used by", "what it says")
+    rows = [
+        (key.name, key.type, key.unit, key.default, ", ".join(key.protocols) or "all", key.description)
+        for key in all_keys()
+    ]
+    if markdown:
+        lines = [
+            columns,
+            ["---"] * len(columns),
+            *([cell.replace("|", "\\|") for cell in row] for row in rows),
+        ]
+        report.print_lines(report.make_console(), ("| " + " | ".join(line) + " |" for line in lines))
+    else:
+        report.make_console().print(report.table(columns, rows))
+    return 0
+
+
+@app.command("bytes")
+@_guarded
+def show_bytes(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    debug: Debug = False,
+) -> int:
+    """What runs sent, by step and message type, to the byte."""
+    from scenarios import report
+    from scenarios.folder import byte_rows
+
+    console = report.make_console()
+    for folder in folders:
+        rows = byte_rows(folder)
+        report.print_lines(console, [str(folder)])
+        console.print(report.byte_table(rows, exact=True))
+    return 0
+
+
+@app.command()
+@_guarded
+def sweep(
+    file: File,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=X,Y,Z", help="Values of a key, or KEY=[TOML list]; repeated: all combinations."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with the scenario's seed and those after.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time; above 1 each computes inline.")] = 1,
+    seed: Seed = None,
+    changes: Set = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-sweep-NUMBER.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes."""
+    from scenarios import report
+    from scenarios.folder import new_folder
+    from scenarios.sweep import perform, plan, summary, write_table
+
+    plans = plan(file, over or (), seeds, changes or (), seed)
+    folder, console, notes = (
+        new_folder(out, plans[0].loaded.name + "-sweep"),
+        report.make_console(),
+        report.make_console(stderr=True),
+    )
+    results: dict[int, Any] = {}
+    codes: list[int] = []
+    runs = perform(plans, folder, jobs)
+    try:
+        for place, result, code in runs:
+            results[place] = result
+            codes.append(code)
+            line = f"{len(codes)}/{len(plans)}  {plans[place].folder}  {result.outcome}"
+            report.print_lines(notes, [line + (f": {result.reason}" if result.reason else "")])
+            if code == 130:
+                break
+    except KeyboardInterrupt:
+        codes.append(130)
+    finally:
+        runs.close()
+        write_table(folder / "sweep.csv", plans, results)
+        console.print(report.sweep_table(summary(plans, results)))
+        report.print_lines(console, [f"folder    {folder}"])
+    return next((code for code in (130, 1, 3) if code in codes), 0)
+
+
+if __name__ == "__main__":
+    main()

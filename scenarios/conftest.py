@@ -1,0 +1,51 @@
+"""``pytest scenarios/`` runs every scenario file that has an [expect], as a test of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios import Expect, Scenario
+from scenarios.reading import load
+from scenarios.runner import carry_out
+
+
+def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> "ScenarioFile | None":
+    return ScenarioFile.from_parent(parent, path=file_path) if file_path.suffix == ".toml" else None
+
+
+class ScenarioFile(pytest.File):
+    """A scenario file; a test if it expects anything."""
+
+    def collect(self) -> Iterator["ScenarioItem"]:
+        scenario = load(self.path)
+        if scenario.expect != Expect():
+            item = ScenarioItem.from_parent(self, name=self.path.stem)
+            item.scenario = scenario
+            if scenario.size == "long":
+                item.add_marker(pytest.mark.long)
+            yield item
+
+
+class UnmetError(Exception):
+    """The run did not come out as its file expects."""
+
+
+class ScenarioItem(pytest.Item):
+    """Runs the scenario and compares what came with what is expected."""
+
+    scenario: Scenario
+
+    def runtest(self) -> None:
+        out = self.config._tmp_path_factory.mktemp(self.name) / "run"  # type: ignore[attr-defined]
+        result = carry_out(self.scenario, self.name, out=out)
+        if result.error is not None:
+            raise result.error
+        if result.unmet:
+            raise UnmetError("\n".join(result.unmet))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        return str(excinfo.value) if isinstance(excinfo.value, UnmetError) else str(excinfo.getrepr())
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, f"scenario {self.name}"

@@ -1,0 +1,21 @@
+"""The durations of a recorded run's jobs, for a run that replays them."""
+
+import sqlite3
+from pathlib import Path
+
+__all__ = ["durations_of"]
+
+
+def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
+    """Seconds of each job by (party, step, number). Raises ValueError in one line where there is no such record."""
+    path = folder / "run.sqlite"
+    if not path.is_file():
+        raise ValueError(f"{folder}: no run.sqlite; replayed: needs the folder of a run")
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        rows = connection.execute("SELECT party, step, n, seconds FROM computations").fetchall()
+    except sqlite3.Error as error:
+        raise ValueError(f"{path}: {error}") from None
+    finally:
+        connection.close()
+    return {(party, step, n): seconds for party, step, n, seconds in rows}

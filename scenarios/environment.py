@@ -1,0 +1,55 @@
+"""What a run depends on besides its scenario: versions, the machine, the cost table."""
+
+import hashlib
+import os
+import platform
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+__all__ = ["environment", "version"]
+
+_PACKAGES = (
+    "numpy", "scipy", "scikit-learn", "simpy", "gmpy2", "pycryptodome", "msgspec", "typer", "rich", "tomli-w",
+    "threadpoolctl", "torch", "torchvision",
+)  # fmt: skip
+
+
+def version() -> str:
+    """Tacit's version; ``source`` where it runs from a tree that was never installed."""
+    return _version("tacit") or "source"
+
+
+def environment() -> dict[str, Any]:
+    """Package versions, Python, the operating system, the processor and the cost table's SHA-256."""
+    found = {name: _version(name) for name in _PACKAGES}
+    return {
+        "python": platform.python_version(),
+        "packages": {name: number for name, number in found.items() if number},
+        "system": platform.platform(),
+        "cpu": _processor(),
+        "cores": os.cpu_count() or 1,
+        "device": "cpu",
+        "cost_table": _cost_table(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
+
+
+def _cost_table() -> str:
+    table = resources.files("sim") / "costs.toml"
+    return hashlib.sha256(table.read_bytes()).hexdigest() if table.is_file() else ""

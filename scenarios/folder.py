@@ -1,0 +1,276 @@
+"""The folder of a run: what was asked, what came out, and every event in between.
+
+| file | holds |
+| --- | --- |
+| ``scenario.toml`` | the scenario with every default filled in; run again it gives the same trace hash |
+| ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
+| ``labels.csv`` | party, row, label, confidence of every prediction |
+| ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations |
+| ``failure.txt`` | only where something broke: the traceback |
+"""
+
+import csv
+import itertools
+import os
+import sqlite3
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+from msgspec import Struct
+
+from parties.server import Loss
+from scenarios.schema import Scenario, as_table
+from sim.trace import Event
+
+__all__ = [
+    "ByteRow",
+    "FolderError",
+    "Loss",
+    "Recorder",
+    "Result",
+    "RunFolder",
+    "byte_rows",
+    "new_folder",
+]
+
+
+class FolderError(ValueError):
+    """A folder that is not, or not wholly, that of a run; one line."""
+
+
+class Result(Struct, kw_only=True):
+    """What came out of a run; all but `folder` and `error` is ``result.json``.
+
+    `outcome` is completed, aborted (too few parties were left), failed (an error) or interrupted (Ctrl-C);
+    `reason` says why, `endings` how each client's part ended. `unmet` holds one line for each expectation of
+    the scenario that was not met. Accuracy is a share of the unlabeled points of the surviving clients. Times
+    are seconds; bytes count both hops of a relayed message.
+    """
+
+    scenario: str
+    title: str
+    seed: int
+    version: str
+    fidelity: str
+    entropy: str
+    engine: str
+    outcome: str
+    reason: str
+    unmet: list[str]
+    accuracy: float | None
+    baselines: dict[str, float]
+    equals_plaintext: bool | None
+    lost: list[Loss]
+    endings: dict[str, str]
+    virtual_seconds: float
+    wall_seconds: float
+    messages: int
+    bytes_total: int
+    bytes_payload: int
+    bytes_sealing: int
+    bytes_envelope: int
+    trace_hash: str
+    shape_hash: str
+    hamming_digest: str
+    labels_digest: str
+    warnings: list[str]
+    environment: dict[str, Any]
+    folder: Path = Path()
+    error: BaseException | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The content of ``result.json``."""
+        names = (name for name in self.__struct_fields__ if name not in ("folder", "error"))
+        return {name: msgspec.to_builtins(getattr(self, name)) for name in names}
+
+
+def new_folder(out: Path | None, stem: str, base: Path = Path("runs")) -> Path:
+    """A folder that was not there before: `out`, or ``base/STEM-NUMBER`` with the first free number, from 1.
+
+    Raises FileExistsError if `out` exists. Two runs never share a folder, even if they start at once.
+    """
+    if out is not None:
+        out.mkdir(parents=True)
+        return out
+    for number in itertools.count(1):
+        path = base / f"{stem}-{number}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+    raise AssertionError("unreachable")
+
+
+class RunFolder:
+    """The files of one run in its folder `path`, beginning with the scenario."""
+
+    def __init__(self, path: Path, scenario: Scenario) -> None:
+        self.path = path
+        self._write("scenario.toml", tomli_w.dumps(as_table(scenario)))
+
+    def write_result(self, result: Result, predictions: Iterable[tuple[str, int, str, float]]) -> None:
+        """Write ``labels.csv``, then ``result.json``."""
+        with (self.path / "labels.csv").open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("party", "row", "label", "confidence"))
+            writer.writerows(predictions)
+        encoded = msgspec.json.format(msgspec.json.encode(result.record()), indent=2)
+        self._write("result.json", encoded.decode() + "\n")
+
+    def write_failure(self, traceback: str) -> None:
+        """Keep the traceback of what broke the run."""
+        self._write("failure.txt", traceback)
+
+    def _write(self, name: str, text: str) -> None:
+        """Write a file whole or not at all."""
+        partial = self.path / f".{name}.partial"
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, self.path / name)
+
+
+_SCHEMA = """
+CREATE TABLE messages (time REAL, kind TEXT, sender TEXT, receiver TEXT, protocol TEXT, step TEXT, type TEXT,
+    round INTEGER, attempt INTEGER, payload INTEGER, sealing INTEGER, envelope INTEGER, note TEXT,
+    digest BLOB);
+CREATE TABLE steps (party TEXT, step TEXT, entered REAL, "left" REAL);
+CREATE TABLE faults (time REAL, party TEXT, step TEXT, note TEXT);
+CREATE TABLE metrics (time REAL, party TEXT, name TEXT, value REAL);
+CREATE TABLE outcomes (time REAL, party TEXT, step TEXT, note TEXT);
+CREATE TABLE computations (time REAL, party TEXT, step TEXT, n INTEGER, seconds REAL);
+"""
+_BATCH = 2000
+
+
+class Recorder:
+    """A sink that writes every event into ``run.sqlite``, in batches.
+
+    In `messages`, kind is send or relay (a hop begins; its bytes travel), deliver, lose or drop. In `steps`,
+    left is NULL for a step that was never left. In `computations`, n counts a party's jobs in a step from 1,
+    and seconds are virtual.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection.executescript(_SCHEMA)
+        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PLACES}
+        self._waiting = 0
+        self._entered: dict[tuple[str, str], float] = {}
+        self._closed = False
+
+    def __call__(self, event: Event) -> None:
+        if self._closed:  # a run that was broken off is still being taken apart
+            return
+        self._KINDS[event.kind](self, event)
+        if self._waiting >= _BATCH:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left, and the steps that were never left. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        for (party, step), entered in self._entered.items():
+            self._add("steps", (party, step, entered, None))
+        try:
+            self._flush()
+        finally:
+            self._connection.close()
+
+    def _add(self, table: str, row: tuple[Any, ...]) -> None:
+        self._rows[table].append(row)
+        self._waiting += 1
+
+    def _flush(self) -> None:
+        self._connection.execute("BEGIN")
+        for table, rows in self._rows.items():
+            if rows:
+                self._connection.executemany(f"INSERT INTO {table} VALUES ({_PLACES[table]})", rows)
+                rows.clear()
+        self._connection.execute("COMMIT")
+        self._waiting = 0
+
+    def _message(self, event: Event) -> None:
+        # A message dropped on arrival is told by its receiver alone.
+        sender, receiver = (event.party, event.peer) if event.peer else ("", event.party)
+        self._add(
+            "messages",
+            (event.time, event.kind, sender, receiver, event.protocol, event.step, event.type, event.round,
+             event.attempt, event.payload, event.sealing, event.envelope, event.note, event.digest),
+        )  # fmt: skip
+
+    def _enter(self, event: Event) -> None:
+        key = event.party, event.step
+        if key in self._entered:  # a party that crashed in the step and came back enters it again
+            self._add("steps", (*key, self._entered[key], None))
+        self._entered[key] = event.time
+
+    def _leave(self, event: Event) -> None:
+        key = event.party, event.step
+        self._add("steps", (*key, self._entered.pop(key, None), event.time))
+
+    def _compute(self, event: Event) -> None:
+        self._add("computations", (event.time, event.party, event.step, int(event.note), event.value))
+
+    def _fault(self, event: Event) -> None:
+        self._add("faults", (event.time, event.party, event.step, event.note))
+
+    def _metric(self, event: Event) -> None:
+        self._add("metrics", (event.time, event.party, event.note, event.value))
+
+    def _outcome(self, event: Event) -> None:
+        self._add("outcomes", (event.time, event.party, event.step, event.note))
+
+    _KINDS: dict[str, Callable[["Recorder", Event], None]] = {  # noqa: RUF012 (never changed)
+        **dict.fromkeys(("send", "relay", "deliver", "lose", "drop"), _message),
+        "enter": _enter, "leave": _leave, "compute": _compute, "fault": _fault, "metric": _metric,
+        "outcome": _outcome,
+    }  # fmt: skip
+
+
+_PLACES = {
+    name: ", ".join("?" * count)
+    for name, count in (
+        ("messages", 14), ("steps", 4), ("faults", 4), ("metrics", 4), ("outcomes", 4), ("computations", 5)
+    )
+}  # fmt: skip
+
+
+class ByteRow(Struct, frozen=True):
+    """Messages and bytes of one type in one step; both hops of a relayed message count."""
+
+    step: str
+    type: str
+    messages: int
+    payload: int
+    sealing: int
+    envelope: int
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return self.payload + self.sealing + self.envelope
+
+
+def byte_rows(folder: Path) -> list[ByteRow]:
+    """What a run sent, by step and message type, in the order of their first message.
+
+    Raises FolderError where the folder holds no such record.
+    """
+    path = folder / "run.sqlite"
+    if not path.is_file():
+        raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        rows = connection.execute(
+            "SELECT step, type, count(*), sum(payload), sum(sealing), sum(envelope) FROM messages "
+            "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(rowid)"
+        ).fetchall()
+    except sqlite3.Error as error:
+        raise FolderError(f"{path}: {error}") from None
+    finally:
+        connection.close()
+    return [ByteRow(*row) for row in rows]

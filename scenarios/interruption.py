@@ -1,0 +1,50 @@
+"""Ctrl-C during a run: it is never lost, and pressed twice it does no harm."""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+from sim.trace import Event
+
+__all__ = ["Interruption"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruption:
+    """A context in which SIGINT, and SIGTERM where it raises anyway, raise KeyboardInterrupt once.
+
+    Python drops an exception that a signal raises while some object's ``__del__`` runs. As a sink of events this
+    raises it anew with the next event. After `over` further signals are ignored until the context ends.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._over = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "Interruption":
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                if callable(handler := signal.getsignal(number)) and handler is not signal.SIG_DFL:
+                    self._before[number] = handler
+                    signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def __call__(self, event: Event) -> None:
+        if self.asked and not self._over:
+            raise KeyboardInterrupt
+
+    def over(self) -> None:
+        """What was to be interrupted has ended."""
+        self._over = True
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        first, self.asked = not self.asked, True
+        if first and not self._over:
+            raise KeyboardInterrupt

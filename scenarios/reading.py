@@ -1,0 +1,271 @@
+"""From a scenario file and the command line's changes to a checked `Scenario`.
+
+Every mistake ends as one `ScenarioError` line. Paths in a file are relative to the file, paths in a ``--set``
+to the current folder.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec import inspect as types
+
+from scenarios.checks import check, similar
+from scenarios.keys import allowed, bounds, keys, toml
+from scenarios.schema import Scenario, ScenarioError, as_table
+
+__all__ = ["Loaded", "checked", "find", "load", "read", "shipped", "unused"]
+
+Table = dict[str, Any]
+
+_EITHER = {"data.name": "path", "data.path": "name"}
+"""Of two keys of which only one may be given, a --set of the one takes the other out."""
+
+_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
+
+
+class Loaded(Struct, frozen=True):
+    """A checked scenario. `name`: the file's stem. `where`: the file as messages call it.
+
+    `unused`: keys that were given but belong to other protocols.
+    """
+
+    scenario: Scenario
+    name: str
+    where: str
+    unused: tuple[str, ...] = ()
+
+
+def load(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = None) -> Scenario:
+    """The scenario in `file` (a path, or the NAME of one that comes with Tacit), checked.
+
+    `changes` are texts such as ``"protocol.k=5"``. Raises ScenarioError in one line.
+    """
+    return read(file, changes, seed=seed).scenario
+
+
+def read(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = None) -> Loaded:
+    """`load`, with what the command line wants to know besides."""
+    path = find(file)
+    where = str(path)
+    raw = _anchored(_parse(path), path.parent)
+    _apply(raw, changes)
+    if seed is not None:
+        raw["seed"] = seed
+    scenario = _convert(raw, where)
+    scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
+    return Loaded(scenario, path.stem, where, unused(raw, scenario.protocol.name))
+
+
+def checked(scenario: Scenario) -> Scenario:
+    """A scenario made in Python, checked as a file is. Raises ScenarioError."""
+    return check(_convert(_anchored(as_table(scenario), Path.cwd()), "scenario"), "scenario")
+
+
+def shipped() -> dict[str, Path]:
+    """The scenarios that come with Tacit, by name."""
+    folder = Path(str(resources.files("scenarios")))
+    return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}
+
+
+def find(file: str | Path) -> Path:
+    """The path of a scenario given as a path, a run's folder, or the name of one that comes with Tacit."""
+    path = Path(file)
+    if path.is_dir() and (path / "scenario.toml").is_file():
+        return path / "scenario.toml"
+    if path.is_file():
+        return path
+    names = shipped()
+    if str(file) in names:
+        return names[str(file)]
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise ScenarioError(str(file), "", "there is no such file")
+    problem = f"neither a file nor a scenario that comes with Tacit ({', '.join(names)})"
+    raise ScenarioError(str(file), "", problem + similar(str(file), names))
+
+
+def unused(raw: Mapping[str, Any], protocol: str) -> tuple[str, ...]:
+    """The keys given in `raw` that only other protocols than `protocol` use."""
+    others = {key.name for key in keys() if key.protocols and protocol not in key.protocols}
+    given = (f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body)
+    return tuple(name for name in given if name in others)
+
+
+def _parse(path: Path) -> Table:
+    try:
+        text = path.read_bytes().decode()
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        match = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)
+        place, problem = (match[2], match[1]) if match else ("", str(error))
+        if place == "end of document":
+            place = f"line {max(1, len(text.splitlines()))}"
+        raise ScenarioError(str(path), place, f"not TOML: {problem}") from None
+    except UnicodeDecodeError:
+        raise ScenarioError(str(path), "", "not TOML: the file is not UTF-8 text") from None
+    except OSError as error:
+        raise ScenarioError(str(path), "", f"cannot be read ({error.strerror or error})") from None
+
+
+def _anchored(raw: Table, folder: Path) -> Table:
+    """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
+    result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
+    data, network = result.get("data"), result.get("network")
+    if isinstance(data, dict) and isinstance(data.get("path"), str) and data["path"]:
+        data["path"] = str((folder / data["path"]).absolute())
+    if isinstance(network, dict):
+        _anchor(network, "latency", "csv:", folder)
+    _anchor(result, "cost", "replayed:", folder)
+    return result
+
+
+def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
+    value = table.get(key)
+    if isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
+        table[key] = prefix + str((folder / value.removeprefix(prefix)).absolute())
+
+
+# --- the command line's changes
+
+
+def _apply(raw: Table, changes: Iterable[str]) -> None:
+    for text in changes:
+        key, value = _change(text)
+        table, dot, last = key.partition(".")
+        change = _anchored({table: {last: value} if dot else value}, Path.cwd())
+        body = raw.get(table)
+        raw[table] = {**body, **change[table]} if dot and isinstance(body, dict) else change[table]
+        if key in _EITHER:
+            raw[table].pop(_EITHER[key], None)
+
+
+def _change(text: str) -> tuple[str, Any]:
+    """A key that exists and its new value, from ``key=value``."""
+    key, equals, written = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
+    tables = [field.encode_name for field in _struct().fields]
+    known = [*tables, *(row.name for row in keys() if "[]" not in row.name)]
+    if key not in known:
+        hint = "; the whole list is replaced: --set 'fault=[{...}]'" if key.startswith("fault") else ""
+        hint = hint or similar(key, known) or "; `tacit keys` lists them"
+        raise ScenarioError("--set", key, "there is no such key" + hint)
+    try:
+        parsed = tomllib.loads(f"value = {written}")
+    except tomllib.TOMLDecodeError:
+        return key, written.strip()
+    return key, parsed["value"] if len(parsed) == 1 else written.strip()
+
+
+# --- from tables to structs
+
+
+def _struct() -> types.StructType:
+    node = types.type_info(Scenario)
+    assert isinstance(node, types.StructType)
+    return node
+
+
+def _convert(raw: Table, where: str) -> Scenario:
+    node = _struct()
+    try:
+        _check_known(raw, node, "")
+        for key, value in _leaves(raw, ""):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ScenarioError("", key, f"{value} is not a finite number")
+    except ScenarioError as error:
+        raise ScenarioError(where, error.key, error.problem) from None
+    data = raw.get("data", {})
+    if isinstance(data, dict) and not data.get("name") and not data.get("path"):
+        raw = {**raw, "data": {**data, "name": "digits"}}
+    try:
+        return msgspec.convert(raw, Scenario)
+    except msgspec.ValidationError as error:
+        raise ScenarioError(where, *_explain(str(error), raw, node)) from None
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{number}]")
+    else:
+        yield path, value
+
+
+def _check_known(raw: object, node: types.Type, path: str) -> None:
+    """Every key in `raw` is one of the struct's. Wrong types are left for the conversion."""
+    if isinstance(node, types.StructType) and isinstance(raw, dict):
+        fields = {field.encode_name: field.type for field in node.fields}
+        for key, value in raw.items():
+            place = f"{path}.{key}".lstrip(".")
+            if key not in fields:
+                hint = similar(key, fields) or _elsewhere(key)
+                raise ScenarioError("", place, f"unknown key{hint}; allowed: {', '.join(fields)}")
+            _check_known(value, fields[key], place)
+    elif isinstance(node, types.VarTupleType) and isinstance(raw, list):
+        for number, item in enumerate(raw):
+            _check_known(item, node.item_type, f"{path}[{number}]")
+
+
+def _elsewhere(key: str) -> str:
+    """A hint for a key that was written into the wrong table."""
+    homes = [row.name for row in keys() if row.name.rpartition(".")[2] == key]
+    return f"; did you mean {homes[0]}?" if homes else ""
+
+
+def _explain(message: str, raw: Table, node: types.Type) -> tuple[str, str]:
+    """The key and the problem, in our words, for msgspec's message that ends in ``at `$.protocol.k` ``."""
+    path = message.rpartition("`$")[2].rstrip("`")
+    missing = re.search(r"missing required field `(\w+)`", message)
+    value: Any = raw
+    for name, number in _STEP.findall(path):
+        if isinstance(node, types.StructType):
+            node = next(field.type for field in node.fields if field.encode_name == name)
+        else:
+            node = _item(node)
+        value = value[name] if name else value[int(number)]
+    key = path.lstrip(".")
+    if missing:
+        return f"{key}.{missing[1]}".lstrip("."), "is needed and not given"
+    return key, _problem(value, node)
+
+
+def _plain(node: types.Type) -> types.Type:
+    """`node` without its notes; of a choice between a type and nothing, the type."""
+    while isinstance(node, types.Metadata):
+        node = node.type
+    if isinstance(node, types.UnionType):
+        some = [item for item in node.types if not isinstance(item, types.NoneType)]
+        return _plain(some[0]) if len(some) == 1 else node
+    return node
+
+
+def _item(node: types.Type) -> types.Type:
+    node = _plain(node)
+    assert isinstance(node, types.VarTupleType)
+    return node.item_type
+
+
+def _problem(value: object, node: types.Type) -> str:
+    node = _plain(node)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(node, types.IntType | types.FloatType) and number:
+        if isinstance(node, types.IntType) and isinstance(value, float):
+            return f"{toml(value)} is not a whole number; allowed: {bounds(node) or allowed(node)}"
+        low = node.ge if node.ge is not None else node.gt
+        side = "small" if low is not None and (value < low or value == node.gt) else "large"  # type: ignore[operator]
+        return f"{toml(value)} is too {side}; allowed: {bounds(node)}"
+    if isinstance(node, types.LiteralType):
+        hint = similar(value, map(str, node.values)) if isinstance(value, str) else ""
+        return f"{toml(value)} is not one of the allowed: {allowed(node)}{hint}"
+    return f"{toml(value)} is of the wrong kind; allowed: {allowed(node)}"

@@ -1,0 +1,128 @@
+"""What the command line prints: tables and lines, readable on a terminal and in a file alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scenarios.folder import ByteRow, Result
+from sim.units import format_bytes, format_duration
+
+if TYPE_CHECKING:  # a sweep imports the whole simulator
+    from scenarios.sweep import Cell
+
+__all__ = [
+    "byte_table",
+    "make_console",
+    "outcome_lines",
+    "print_lines",
+    "print_result",
+    "sweep_table",
+    "table",
+]
+
+_PLAIN_WIDTH = 120
+"""Columns where the output is no terminal: a table must not depend on the window that happens to be open."""
+
+
+def make_console(stderr: bool = False) -> Console:
+    """A console that fits a terminal, and writes plain text of a fixed width into anything else."""
+    file = sys.stderr if stderr else sys.stdout
+    if file.isatty():
+        return Console(file=file, highlight=False)
+    return Console(file=file, highlight=False, width=_PLAIN_WIDTH, force_terminal=False, no_color=True)
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print prose: never cut or wrapped by us, no markup."""
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
+    """A plain table; the columns named in `numbers` are right-aligned."""
+    result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    for column in columns:
+        right = column in numbers
+        result.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in rows:
+        result.add_row(*(Text(cell) for cell in row))
+    return result
+
+
+def byte_table(rows: Sequence[ByteRow], *, exact: bool = False) -> Table:
+    """Messages and bytes by step and type, with their sums."""
+    show = (lambda count: f"{count:,}") if exact else format_bytes
+    columns = ("messages", "payload", "sealing", "envelope", "total")
+
+    def cells(step: str, kind: str, numbers: Sequence[int]) -> tuple[str, ...]:
+        return (step, kind, f"{numbers[0]:,}", *map(show, numbers[1:]))
+
+    counts = [tuple(int(getattr(row, column)) for column in columns) for row in rows]
+    lines = [cells(row.step, row.type, numbers) for row, numbers in zip(rows, counts, strict=True)]
+    result = table(("step", "message", *columns), lines, columns)
+    result.add_section()
+    result.add_row(*cells("total", "", [sum(column) for column in zip(*counts, strict=True)] or [0] * 5))
+    return result
+
+
+def outcome_lines(result: Result) -> list[str]:
+    """Outcome, accuracy beside the baselines, times, and who was lost."""
+    lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
+    if result.accuracy is not None:
+        beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
+        lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
+    if result.equals_plaintext is not None:
+        equal = "equal to the plaintext oracle" if result.equals_plaintext else "NOT equal to the plaintext oracle"
+        lines.append(f"result    {equal}")
+    clock = f"virtual {format_duration(result.virtual_seconds)}, wall {format_duration(result.wall_seconds)}"
+    lines.append(f"time      {clock}, engine {result.engine}")
+    lost = [f"lost      {loss.party} at {loss.step}: {loss.action}" for loss in result.lost]
+    return lines + (lost or ["lost      nobody"])
+
+
+def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
+    """All that a run has to say, the folder last."""
+    print_lines(console, outcome_lines(result))
+    if (result.folder / "failure.txt").exists():
+        print_lines(console, ["          the traceback is in the folder's failure.txt"])
+    if rows:
+        console.print(byte_table(rows))
+    if rows and topology == "star":
+        print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
+    print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
+    if result.trace_hash:
+        print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
+    print_lines(console, [f"folder    {result.folder}"])
+
+
+def sweep_table(cells: Sequence[Cell]) -> Table:
+    """Mean and deviation over the seeds, one row for each combination of the swept values."""
+    swept = [key for key, _ in cells[0].values] if cells else []
+    figures = ("runs", "accuracy", "virtual time", "bytes")
+
+    def row(cell: Cell) -> tuple[str, ...]:
+        accuracy = _spread(cell.accuracy, lambda value: f"{value:.4f}") if cell.accuracy else "-"
+        seconds = _spread(cell.virtual_seconds, format_duration)
+        values = (value for _, value in cell.values)
+        return (
+            *values,
+            str(cell.runs),
+            accuracy,
+            seconds,
+            _spread(cell.bytes_total, format_bytes),
+            cell.outcomes,
+        )
+
+    return table((*swept, *figures, "outcomes"), map(row, cells), figures)
+
+
+def _spread(figure: tuple[float, float | None], show: Callable[[float], str]) -> str:
+    mean, deviation = figure
+    return show(mean) if deviation is None else f"{show(mean)} ± {show(deviation)}"

@@ -1,0 +1,196 @@
+"""Runs a scenario: folder, simulation, result. Whatever happens, the folder is complete at the end."""
+
+import re
+import time
+import traceback
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from scenarios.checks import cautions
+from scenarios.environment import environment, version
+from scenarios.folder import Recorder, Result, RunFolder, new_folder
+from scenarios.interruption import Interruption
+from scenarios.reading import checked
+from scenarios.schema import Expect, Scenario
+from scenarios.simulation import Simulated, Simulation
+from sim.trace import Event, Sink
+
+__all__ = ["Watch", "carry_out", "exit_code", "run", "unmet"]
+
+ABORTED = 3
+"""Exit code after a clear abort, when too few parties were left."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+
+
+class Watch:
+    """Looks on while a run goes: a sink of its events, and a context around it."""
+
+    def __call__(self, event: Event) -> None:
+        """Called with each event, in the thread of the simulation."""
+
+    def watching(self, simulation: Simulation) -> AbstractContextManager[object]:
+        """A context that lasts as long as the run."""
+        return nullcontext()
+
+
+def run(
+    scenario: Scenario, *, out: Path | None = None, engine: str | None = None, watch: Watch | None = None
+) -> Result:
+    """Check `scenario`, run it and return what came out, with its folder.
+
+    `out` is the folder to make, by default ``runs/NAME-SEED-NUMBER``, NAME being made of the title. Raises
+    ScenarioError for a scenario that cannot run, FileExistsError if `out` exists, and KeyboardInterrupt after
+    Ctrl-C (the folder is complete then). An error inside the run is not raised: the outcome is "failed", and
+    `error` holds it.
+    """
+    if engine is not None:
+        scenario = msgspec.structs.replace(scenario, engine=engine)
+    name = re.sub(r"[^a-z0-9]+", "-", scenario.title.lower()).strip("-")[:40].rstrip("-")
+    result = carry_out(checked(scenario), name or "scenario", out=out, watch=watch)
+    if isinstance(result.error, KeyboardInterrupt):
+        raise result.error
+    return result
+
+
+def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: Watch | None = None) -> Result:
+    """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"."""
+    folder = RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario)
+    recorder = Recorder(folder.path / "run.sqlite")
+    simulated: Simulated | None = None
+    simulation: Simulation | None = None
+    error: BaseException | None = None
+    began = time.perf_counter()
+    with Interruption() as interruption:
+        sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
+        try:
+            simulation = Simulation(scenario, sinks=sinks, engine=scenario.engine)
+            with watch.watching(simulation) if watch else nullcontext():
+                simulated = simulation.run()
+        except (Exception, KeyboardInterrupt) as raised:
+            error = KeyboardInterrupt() if interruption.asked else raised
+            if not isinstance(error, KeyboardInterrupt):
+                folder.write_failure("".join(traceback.format_exception(raised)))
+        finally:
+            interruption.over()
+        recorder.close()
+        result = _result(scenario, name, simulation, simulated, error, time.perf_counter() - began)
+        result.folder = folder.path
+        folder.write_result(result, () if simulated is None else simulated.predictions)
+    if simulation is not None:
+        with suppress(KeyboardInterrupt):  # of a task that unwinds, or of one more Ctrl-C: the work is done
+            simulation.close()
+    return result
+
+
+def _result(
+    scenario: Scenario,
+    name: str,
+    simulation: Simulation | None,
+    simulated: Simulated | None,
+    error: BaseException | None,
+    wall_seconds: float,
+) -> Result:
+    outcome, reason = _outcome(simulated, error)
+    rows = [] if simulation is None else simulation.ledger.rows()
+    total = {column: sum(getattr(row, column) for row in rows) for column in _COLUMNS}
+    found = simulated or _Nothing()
+    result = Result(
+        scenario=name,
+        title=scenario.title,
+        seed=scenario.seed,
+        version=version(),
+        fidelity="real",
+        entropy=scenario.entropy,
+        engine=scenario.engine if simulation is None else simulation.engine,
+        outcome=outcome,
+        reason=reason,
+        unmet=[],
+        accuracy=found.accuracy,
+        baselines=dict(found.baselines),
+        equals_plaintext=found.equals_plaintext,
+        lost=found.lost,
+        endings=dict(found.endings),
+        virtual_seconds=0.0 if simulation is None else simulation.now,
+        wall_seconds=wall_seconds,
+        messages=total["messages"],
+        bytes_total=total["payload"] + total["sealing"] + total["envelope"],
+        bytes_payload=total["payload"],
+        bytes_sealing=total["sealing"],
+        bytes_envelope=total["envelope"],
+        trace_hash="" if simulation is None else simulation.trace.trace_hash,
+        shape_hash="" if simulation is None else simulation.trace.shape_hash,
+        hamming_digest=found.hamming_digest,
+        labels_digest=found.labels_digest,
+        warnings=list(dict.fromkeys([*cautions(scenario), *found.warnings])),
+        environment=environment(),
+        error=error,
+    )
+    result.unmet = unmet(scenario.expect, result)
+    return result
+
+
+_COLUMNS = ("messages", "payload", "sealing", "envelope")
+
+
+class _Nothing(msgspec.Struct):
+    """What a run that did not end has to show."""
+
+    accuracy: float | None = None
+    baselines: dict[str, float] = {}
+    equals_plaintext: bool | None = None
+    lost: list[Any] = []
+    endings: dict[str, str] = {}
+    hamming_digest: str = ""
+    labels_digest: str = ""
+    warnings: list[str] = []
+
+
+def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", "interrupted by Ctrl-C"
+    if error is not None:
+        return "failed", f"{type(error).__name__}: {error}"
+    assert simulated is not None
+    return simulated.outcome, simulated.reason
+
+
+def unmet(expect: Expect, result: Result) -> list[str]:
+    """One line for each expectation that `result` does not meet."""
+    if result.outcome == "interrupted":
+        return []
+    lost = sorted({loss.party for loss in result.lost})
+    found: tuple[tuple[str, object, object], ...] = (
+        ("outcome", expect.outcome, result.outcome),
+        ("equals_plaintext", expect.equals_plaintext, result.equals_plaintext),
+        ("lost", None if expect.lost is None else sorted(expect.lost), lost),
+    )
+    return [
+        f"expect.{name}: {_words(wanted)} was expected, {_words(came)} came"
+        for name, wanted, came in found
+        if wanted is not None and wanted != came
+    ]
+
+
+def _words(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "nobody"
+    if value is None:
+        return "no comparison"
+    return str(value).lower()
+
+
+def exit_code(result: Result, expect: Expect) -> int:
+    """0 as expected; 1 failed, or not as expected; 3 an abort that nobody expected; 130 after Ctrl-C.
+
+    An unexpected abort is 3 even if the file expects a completed run: 3 says more than 1 does.
+    """
+    if result.outcome == "aborted" and expect.outcome != "aborted":
+        return ABORTED
+    if result.outcome == "interrupted":
+        return INTERRUPTED
+    return 1 if result.outcome == "failed" or result.unmet else 0

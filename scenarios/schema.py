@@ -1,0 +1,239 @@
+"""What a scenario may say: every key with its type, unit, default and the protocols that use it.
+
+The structs are the single source: files are converted into them (`scenarios.reading`), and `scenarios.keys`
+makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the number of points)
+is checked in `scenarios.checks`.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+__all__ = [
+    "Data",
+    "Device",
+    "Expect",
+    "Fault",
+    "Network",
+    "Protocol",
+    "Scenario",
+    "ScenarioError",
+    "as_table",
+]
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be run, in one line: where it stands, which key, what is wrong and allowed."""
+
+    def __init__(self, where: str, key: str, problem: str) -> None:
+        self.where, self.key, self.problem = where, key, " ".join(problem.split())
+        super().__init__(": ".join(part for part in (where, key, self.problem) if part))
+
+
+_XCLP = {"protocols": ("xclp",)}
+_DURATION = {"unit": "duration"}
+_RATE = {"unit": "rate"}
+
+Duration = str | float
+"""Text such as ``40ms``, or a plain number of seconds; `sim.units.duration` reads it."""
+
+
+class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[data]: whose points, and how they are spread over the clients."""
+
+    name: Annotated[str, Meta(description="A bundled data set; either this or `path`. Neither: digits.")] = ""
+    path: Annotated[
+        str,
+        Meta(
+            description="A CSV or NPZ file of your own; relative to the scenario file.",
+            extra={"unit": "file"},
+        ),
+    ] = ""
+    label_column: Annotated[str, Meta(description="The column of `path` that holds the class.")] = "label"
+    client_column: Annotated[
+        str, Meta(description='The column of `path` that says whose row it is, for `partition = "natural"`.')
+    ] = "client"
+    clients: Annotated[
+        int,
+        Meta(ge=1, description="How many clients share the points; taken from the file when it is `natural`."),
+    ] = 10
+    partition: Annotated[
+        str,
+        Meta(
+            description="Who holds what: `iid`, `dirichlet:A` (class shares from Dirichlet(A)), `classes:C` "
+            "(C classes a client), or `natural` (the file's client column)."
+        ),
+    ] = "iid"
+    labeled: Annotated[float, Meta(gt=0, le=1, description="Share of each client's points that have a label.")] = 0.1
+    limit: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Use only so many points, for a quick look.", extra={"unit": "points"}),
+    ] = None
+
+
+class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[protocol]: what is computed and with which cryptography."""
+
+    name: Annotated[str, Meta(description="Which protocol runs; its steps: `tacit steps NAME`.")] = "xclp"
+    hamming: Annotated[
+        Literal["paillier", "plaintext"],
+        Meta(description="How the server learns Hamming distances; `plaintext` has no secrecy.", extra=_XCLP),
+    ] = "paillier"
+    bits: Annotated[int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={**_XCLP, "unit": "bits"})] = (
+        1024
+    )
+    k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.", extra=_XCLP)] = 10
+    alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.", extra=_XCLP)] = 0.99
+    key_bits: Annotated[
+        Literal[512, 1024, 2048, 3072],
+        Meta(
+            description="Paillier modulus; 512 and 1024 are insecure and need `insecure_keys`.",
+            extra={**_XCLP, "unit": "bits"},
+        ),
+    ] = 2048
+    insecure_keys: Annotated[bool, Meta(description="Allow keys of 512 and 1024 bits, for tests.", extra=_XCLP)] = False
+    packing: Annotated[Literal["slots"], Meta(description="`slots`: many points in one ciphertext.", extra=_XCLP)] = (
+        "slots"
+    )
+    recovery: Annotated[
+        Literal["restart"],
+        Meta(
+            description="What the summing does about a lost client: `restart` begins a new attempt.",
+            extra=_XCLP,
+        ),
+    ] = "restart"
+    min_clients: Annotated[
+        int, Meta(ge=2, description="Fewer clients with labels in the summing: a clear abort.", extra=_XCLP)
+    ] = 3
+    rows: Annotated[
+        Literal["unlabeled", "paper"],
+        Meta(
+            description="Which rows a client gets: those of its unlabeled points, or all as in the paper "
+            "(which leaks the others' labels).",
+            extra=_XCLP,
+        ),
+    ] = "unlabeled"
+    fraction_bits: Annotated[
+        int, Meta(ge=1, le=52, description="Fixed point of the summing.", extra={**_XCLP, "unit": "bits"})
+    ] = 32
+    deadline: Annotated[
+        Duration,
+        Meta(description="Longest wait of the server for answers, in virtual time.", extra=_DURATION),
+    ] = "60s"
+    rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1
+
+
+class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[network]: the links between parties."""
+
+    topology: Annotated[
+        Literal["star", "mesh"],
+        Meta(description="`star`: the server relays between clients; `mesh`: clients have links to each other."),
+    ] = "star"
+    latency: Annotated[
+        str,
+        Meta(
+            description="One way, each message: `5ms`, `normal:MEAN,DEVIATION`, `lognormal:MEDIAN,SIGMA`, "
+            "`uniform:LOW,HIGH` or `csv:FILE` (one delay a line).",
+            extra={"unit": "distribution"},
+        ),
+    ] = "lognormal:40ms,0.3"
+    bandwidth: Annotated[str, Meta(description="Each client's, up and down apart; or `unlimited`.", extra=_RATE)] = (
+        "20Mbit/s"
+    )
+    up: Annotated[str | None, Meta(description="Each client's uplink, if not `bandwidth`.", extra=_RATE)] = None
+    down: Annotated[str | None, Meta(description="Each client's downlink, if not `bandwidth`.", extra=_RATE)] = None
+    server_bandwidth: Annotated[
+        str, Meta(description="The server's, up and down apart, shared by all clients.", extra=_RATE)
+    ] = "1Gbit/s"
+    jitter: Annotated[Duration, Meta(description="Added to each latency, uniform from 0 to this.", extra=_DURATION)] = (
+        "0ms"
+    )
+    loss: Annotated[
+        float, Meta(ge=0, lt=1, description="Chance that a message is lost.", extra={"unit": "probability"})
+    ] = 0.0
+
+
+class Device(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[device]: what the parties compute on."""
+
+    speed: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="A client's core beside the machine of the cost table.",
+            extra={"unit": "factor"},
+        ),
+    ] = 1.0
+    cores: Annotated[int, Meta(ge=1, description="Cores of each client.")] = 1
+    server_speed: Annotated[
+        float, Meta(gt=0, description="The server's core beside the same machine.", extra={"unit": "factor"})
+    ] = 1.0
+    server_cores: Annotated[int, Meta(ge=1, description="Cores of the server.")] = 4
+
+
+class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[[fault]]: what goes wrong; exactly one of `at`, `before`, `after`, `time` says when."""
+
+    kind: Annotated[Literal["crash"], Meta(description="`crash`: the party stops and forgets.")] = "crash"
+    party: Annotated[str, Meta(description="`server`, `client/0`, `client/1`, ...")]
+    at: Annotated[str | None, Meta(description="The step before whose first action it happens.")] = None
+    before: Annotated[str | None, Meta(description="The same as `at`.")] = None
+    after: Annotated[str | None, Meta(description="The step after whose last action it happens.")] = None
+    time: Annotated[Duration | None, Meta(description="When it happens, in virtual time.", extra=_DURATION)] = None
+    occurrence: Annotated[int, Meta(ge=1, description="At which time the party comes to the step.")] = 1
+    back_after: Annotated[
+        Duration | None, Meta(description="Come back after so long, from the next round on.", extra=_DURATION)
+    ] = None
+
+
+class Expect(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[expect]: what makes the file a test; only the keys that are given are compared."""
+
+    outcome: Annotated[Literal["completed", "aborted"] | None, Meta(description="How the run must end.")] = None
+    equals_plaintext: Annotated[bool | None, Meta(description="Whether it must equal the oracle in plain numpy.")] = (
+        None
+    )
+    lost: Annotated[tuple[str, ...] | None, Meta(description="Exactly the parties that must be lost.")] = None
+
+
+class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A whole scenario. Made in Python it is checked when it is run; `scenarios.load` checks as it reads."""
+
+    title: Annotated[str, Meta(description="One line that says what happens.")] = ""
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="Everything random in the run follows from it.")] = 0
+    cost: Annotated[
+        str,
+        Meta(
+            description="What computing costs in virtual time: `free`, `modelled` (operations times the cost "
+            "table), `measured` (wall time) or `replayed:RUN_DIR`."
+        ),
+    ] = "modelled"
+    engine: Annotated[
+        str, Meta(description="Where computing runs: `auto`, `inline` or `pool:N`; never changes the result.")
+    ] = "auto"
+    entropy: Annotated[
+        Literal["seeded", "os"],
+        Meta(description="Randomness of the cryptography: replayable, or the operating system's."),
+    ] = "seeded"
+    size: Annotated[Literal["", "long"], Meta(description="`long` marks a file that takes minutes.")] = ""
+    data: Data = Data()
+    protocol: Protocol = Protocol()
+    network: Network = Network()
+    device: Device = Device()
+    fault: tuple[Fault, ...] = ()
+    expect: Expect = Expect()
+
+
+def as_table(scenario: Scenario) -> dict[str, object]:
+    """The scenario as plain dictionaries with every default filled in, keys that say nothing left out."""
+
+    def strip(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: strip(item) for key, item in value.items() if item is not None}
+        return [strip(item) for item in value] if isinstance(value, list | tuple) else value
+
+    table = strip(msgspec.to_builtins(scenario, enc_hook=str))
+    assert isinstance(table, dict)
+    return table

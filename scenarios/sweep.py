@@ -1,0 +1,165 @@
+"""Many runs of one scenario: every combination of some keys' values, each with several seeds."""
+
+import csv
+import itertools
+import multiprocessing
+import re
+import signal
+import statistics
+import tomllib
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from scenarios.folder import Result
+from scenarios.keys import toml
+from scenarios.reading import Loaded, read
+from scenarios.runner import carry_out, exit_code
+from scenarios.schema import ScenarioError
+
+__all__ = ["Cell", "Plan", "perform", "plan", "summary", "write_table"]
+
+
+class Plan(Struct, frozen=True):
+    """One run of a sweep: its values of the swept keys, its checked scenario, its folder's name."""
+
+    values: tuple[tuple[str, str], ...]
+    loaded: Loaded
+    folder: str
+
+
+class Cell(Struct, frozen=True):
+    """One row of the summary; a figure is a mean and a deviation (None below two values) over the seeds."""
+
+    values: tuple[tuple[str, str], ...]
+    runs: int
+    outcomes: str
+    accuracy: tuple[float, float | None] | None
+    virtual_seconds: tuple[float, float | None]
+    bytes_total: tuple[float, float | None]
+
+
+def axis(text: str) -> list[tuple[str, str, str]]:
+    """Key, value as shown and value as TOML or bare text, for each value in ``key=x,y,z``.
+
+    Values with commas of their own are written as a TOML list, ``key=["a,b", "c"]``.
+    """
+    key, equals, written = text.partition("=")
+    key, written = key.strip(), written.strip()
+    if not (equals and key and written):
+        raise ScenarioError(f"--over {text}", "", "allowed: --over key=x,y,z, such as --over protocol.k=3,10")
+    if written.startswith("["):
+        try:
+            values = tomllib.loads(f"values = {written}")["values"]
+        except tomllib.TOMLDecodeError as error:
+            raise ScenarioError(f"--over {text}", "", f"not a TOML list: {error}") from None
+        return [(key, value if isinstance(value, str) else toml(value), toml(value)) for value in values]
+    return [(key, value.strip(), value.strip()) for value in written.split(",")]
+
+
+def plan(file: str, over: Iterable[str], seeds: int, changes: Sequence[str], seed: int | None = None) -> list[Plan]:
+    """All runs, each checked before any starts: every combination of `over` with each of `seeds` seeds.
+
+    The seeds are the scenario's and those after it. Raises ScenarioError.
+    """
+    axes = [axis(text) for text in over]
+    result: list[Plan] = []
+    for combination in itertools.product(*axes):
+        values = tuple((key, shown) for key, shown, _ in combination)
+        settings = [*changes, *(f"{key}={written}" for key, _, written in combination)]
+        first = read(file, settings, seed=seed)
+        for number in range(seeds):
+            loaded = first if number == 0 else read(file, settings, seed=first.scenario.seed + number)
+            label = re.sub(r"[^\w.=,-]+", "_", "-".join(f"{key}={value}" for key, value in values))[:80]
+            stem = f"{len(result):03d}-{label}-" if label else f"{len(result):03d}-"
+            result.append(Plan(values, loaded, f"{stem}seed={loaded.scenario.seed}"))
+    return result
+
+
+def perform(plans: Sequence[Plan], folder: Path, jobs: int) -> Generator[tuple[int, Result, int], None, None]:
+    """Carry the plans out, `jobs` at a time; give each one's place, result and exit code as it ends.
+
+    With more than one job each run has a process of its own and computes inline. When this is closed before
+    its end, runs that have begun are interrupted, and their folders are complete.
+    """
+    if jobs <= 1:
+        for place, one in enumerate(plans):
+            yield _perform(place, one, folder)
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(plans)), multiprocessing.get_context("spawn"))
+    try:
+        # Workers are born here and inherit that Ctrl-C is ignored: the main process decides what it means.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        tasks = [pool.submit(_perform_in_worker, place, one, folder) for place, one in enumerate(plans)]
+        signal.signal(signal.SIGINT, before)
+        for task in as_completed(tasks):
+            yield task.result()
+    finally:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+
+
+def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
+    """One row for each combination of values, over those of its runs that ended."""
+    groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
+    for place, one in enumerate(plans):
+        if place in results:
+            groups.setdefault(one.values, []).append(results[place])
+    return [_cell(values, runs) for values, runs in groups.items()]
+
+
+def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
+    """One line for each run that ended, as comma-separated values."""
+    swept = [key for key, _ in plans[0].values]
+    figures = ("outcome", "accuracy", "virtual_seconds", "wall_seconds", "bytes_total", "trace_hash")
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow((*swept, "seed", *figures, "folder"))
+        for place, result in sorted(results.items()):
+            one = plans[place]
+            row = (getattr(result, name) for name in figures)
+            writer.writerow((*(value for _, value in one.values), result.seed, *row, one.folder))
+
+
+def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
+    accuracies = [run.accuracy for run in runs if run.accuracy is not None]
+    counts = Counter(run.outcome for run in runs)
+    return Cell(
+        values=values,
+        runs=len(runs),
+        outcomes=", ".join(f"{count} {outcome}" for outcome, count in counts.items()),
+        accuracy=_spread(accuracies) if accuracies else None,
+        virtual_seconds=_spread([run.virtual_seconds for run in runs]),
+        bytes_total=_spread([float(run.bytes_total) for run in runs]),
+    )
+
+
+def _spread(values: list[float]) -> tuple[float, float | None]:
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
+    scenario = one.loaded.scenario
+    result = carry_out(scenario, one.loaded.name, out=folder / one.folder)
+    result.error = None  # an exception need not survive the way out of a worker
+    return place, result, exit_code(result, scenario.expect)
+
+
+def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
+    """`_perform` in a worker, which SIGTERM interrupts for good: what is still in its queue is refused."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        raise CancelledError
+    loaded = one.loaded
+    inline = structs.replace(loaded, scenario=structs.replace(loaded.scenario, engine="inline"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    done = _perform(place, structs.replace(one, loaded=inline), folder)
+    stopped = done[1].outcome == "interrupted"
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
+    return done

@@ -1,0 +1,15 @@
+"""What setup.cfg cannot say: scenarios/conftest.py is for pytest in this tree and no part of the package."""
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+
+class WithoutConftest(build_py):
+    """Builds every module but those called conftest."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        modules = super().find_package_modules(package, package_dir)
+        return [module for module in modules if module[1] != "conftest"]
+
+
+setup(cmdclass={"build_py": WithoutConftest})

@@ -1,0 +1,291 @@
+"""What computing costs in virtual time, and where it really runs.
+
+A party's job has a duration in virtual seconds and holds one of the party's cores for it. The duration is *free* (0),
+*modelled* (operations times the seconds each takes, from a cost table), *measured* (wall time), or *replayed* from a
+recorded run. Where the job runs, in this process or in a pool of workers, never shows in the trace: its result is taken
+up at its virtual due time, and if it is not there yet, the whole world waits.
+"""
+
+import hashlib
+import os
+import signal
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import simpy
+from loky import ProcessPoolExecutor
+from threadpoolctl import threadpool_limits
+
+from sim.loop import SimLoop
+from sim.trace import Event, Trace
+
+__all__ = [
+    "Computing",
+    "Cost",
+    "CostTable",
+    "Engine",
+    "Free",
+    "Inline",
+    "Machine",
+    "Measured",
+    "Modelled",
+    "Pool",
+    "Replayed",
+    "Work",
+    "make_engine",
+]
+
+R = TypeVar("R")
+
+_WORTH_SENDING = 0.002  # modelled seconds; a shorter job is done here before a worker would have it
+
+Work = Mapping[str, float]
+"""Operations of a job: how many of each that the cost table names."""
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """Seconds that each operation takes on one core of the machine described by `machine`."""
+
+    seconds: Mapping[str, float]
+    machine: str
+    digest: str
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> "CostTable":
+        """The table in the TOML file `path`, by default the one that comes with Tacit. Raises ValueError."""
+        data = (resources.files("sim") / "costs.toml").read_bytes() if path is None else path.read_bytes()
+        where = path or "sim/costs.toml"
+        try:
+            table = tomllib.loads(data.decode())
+            seconds = {name: float(value) for name, value in table["seconds"].items()}
+            machine = str(table["machine"]["text"])
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{where}: not a cost table ([machine] text, [seconds] operation = s): {error}") from None
+        return cls(seconds, machine, hashlib.sha256(data).hexdigest())
+
+    def duration(self, work: Work) -> float:
+        """Seconds that `work` takes. Raises KeyError for an operation that the table lacks."""
+        try:
+            return sum(count * self.seconds[name] for name, count in work.items())
+        except KeyError as error:
+            raise KeyError(f"the cost table has no operation {error.args[0]!r}") from None
+
+
+class Cost(Protocol):
+    """How long a job takes: `before` it is run, or None when only its wall time tells (`measures`)."""
+
+    measures: bool
+
+    def before(self, party: str, step: str, index: int, modelled: float) -> float | None: ...
+
+
+class Free:
+    """Computing takes no virtual time."""
+
+    measures = False
+
+    def before(self, party: str, step: str, index: int, modelled: float) -> float | None:
+        return 0.0
+
+
+class Modelled:
+    """Computing takes what the cost table says."""
+
+    measures = False
+
+    def before(self, party: str, step: str, index: int, modelled: float) -> float | None:
+        return modelled
+
+
+class Measured:
+    """Computing takes the wall time that it takes here, one job at a time.
+
+    Two runs differ; a recorded one can be replayed.
+    """
+
+    measures = True
+
+    def before(self, party: str, step: str, index: int, modelled: float) -> float | None:
+        return None
+
+
+class Replayed:
+    """Computing takes what it took in a recorded run; `durations` maps (party, step, index) to seconds."""
+
+    measures = False
+
+    def __init__(self, durations: Mapping[tuple[str, str, int], float]) -> None:
+        self._durations = durations
+
+    def before(self, party: str, step: str, index: int, modelled: float) -> float | None:
+        try:
+            return self._durations[party, step, index]
+        except KeyError:
+            raise LookupError(
+                f"the recorded run has no job {index} of {party} in {step}: replay the same scenario"
+            ) from None
+
+
+class Job(Protocol[R]):  # type: ignore[misc]
+    """A submitted job."""
+
+    def result(self) -> R: ...
+    def cancel(self) -> Any: ...
+
+
+class Engine(Protocol):
+    """Where jobs run."""
+
+    name: str
+
+    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]: ...
+    def close(self) -> None: ...
+
+
+class _Deferred:
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._function, self._arguments = function, arguments
+
+    def result(self) -> Any:
+        return self._function(*self._arguments)
+
+    def cancel(self) -> None:
+        self._arguments = ()
+
+
+class Inline:
+    """Runs each job in this process, when its result is due."""
+
+    name = "inline"
+
+    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]:
+        return _Deferred(function, arguments)
+
+    def close(self) -> None:
+        pass
+
+
+class Pool:
+    """Runs jobs in `workers` processes, each on one thread. Jobs start as soon as they are submitted."""
+
+    def __init__(self, workers: int) -> None:
+        if workers < 1:
+            raise ValueError(f"a pool needs at least one worker, not {workers}.")
+        self.name = f"pool:{workers}"
+        self._pool = ProcessPoolExecutor(workers, timeout=None, initializer=_start_worker)
+        with _interrupts_ignored():  # the workers inherit it: what Ctrl-C means is for the main process to decide
+            for _ in range(workers):  # starting takes a while: begin now
+                self._pool.submit(os.getpid)
+
+    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> "Future[R]":
+        return self._pool.submit(function, *arguments)
+
+    def close(self) -> None:
+        """Drop what has not started and stop the workers, whatever they are at."""
+        self._pool.shutdown(wait=True, kill_workers=True)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only there can it be set
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _start_worker() -> None:
+    threadpool_limits(1)
+
+
+def make_engine(text: str) -> Engine:
+    """The engine written as ``inline``, ``pool:N`` or ``auto``: a pool where there is more than one core."""
+    if text == "auto":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        text = f"pool:{cores}" if cores > 1 else "inline"
+    kind, _, count = text.partition(":")
+    if text == "inline":
+        return Inline()
+    if kind == "pool" and count.isdecimal() and int(count) >= 1:
+        return Pool(int(count))
+    raise ValueError(f"{text!r} is no engine; allowed: auto, inline, pool:N with N >= 1")
+
+
+class Machine:
+    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's."""
+
+    def __init__(self, env: simpy.Environment, cores: int = 1, speed: float = 1.0) -> None:
+        if not speed > 0:
+            raise ValueError(f"speed(={speed}) must be > 0.")
+        self.cores = simpy.Resource(env, capacity=cores)
+        self.speed = speed
+
+
+class Computing:
+    """The jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished."""
+
+    def __init__(self, loop: SimLoop, trace: Trace, table: CostTable, cost: Cost, engine: Engine) -> None:
+        self._loop, self._trace, self._cost = loop, trace, cost
+        self._table, self.engine, self._inline = table, engine, Inline()
+        self._count: dict[tuple[str, str], int] = {}
+        self.planned = 0.0
+        self.done = 0.0
+
+    def plan(self, work: Work) -> None:
+        """Announce work that is to come, for the estimate of the time left."""
+        self.planned += self._table.duration(work)
+
+    async def run(
+        self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
+    ) -> R:
+        """Run `function(*arguments)` as a job of `party` and return its result at its virtual due time."""
+        modelled = self._table.duration(work)
+        index = self._count[party, step] = self._count.get((party, step), 0) + 1
+        engine = self.engine if modelled > _WORTH_SENDING else self._inline
+        job: Job[R] | None = None if self._cost.measures else engine.submit(function, arguments)
+        turn = machine.cores.request()
+        try:
+            await self._loop.future_of(turn)
+            began = time.perf_counter()
+            if job is None:
+                job = _finished(function, arguments)
+            wall = (time.perf_counter() - began) / machine.speed
+            before = self._cost.before(party, step, index, modelled / machine.speed)
+            seconds = wall if before is None else before
+            # Traced as it begins: then a record of the run knows also the jobs that a crash cuts short.
+            self._trace.add(Event(self._loop.time(), "compute", party, step=step, value=seconds, note=str(index)))
+            await self._loop.hold(seconds)
+            result = job.result()
+        except BaseException:
+            if job is not None:
+                job.cancel()
+            raise
+        finally:
+            if turn.triggered:
+                machine.cores.release(turn)
+            else:
+                turn.cancel()
+        self.done += modelled
+        return result
+
+
+def _finished(function: Callable[..., R], arguments: tuple[Any, ...]) -> "Future[R]":
+    """The job `function(*arguments)`, run here and now."""
+    job: Future[R] = Future()
+    try:
+        job.set_result(function(*arguments))
+    except Exception as error:
+        job.set_exception(error)
+    return job

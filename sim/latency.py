@@ -1,0 +1,107 @@
+"""How long a message travels: latency distributions, drawn from a link's own stream.
+
+Written as ``5ms``, ``normal:MEAN,DEVIATION``, ``lognormal:MEDIAN,SIGMA``, ``uniform:LOW,HIGH`` or ``csv:FILE``.
+"""
+
+import csv
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.units import duration
+
+__all__ = ["Latency", "parse_latency", "uniforms"]
+
+_BATCH = 256  # draws at a time; a call of numpy's generator costs as much as a whole batch
+_ALLOWED = "allowed: 40ms, normal:40ms,5ms, lognormal:40ms,0.3 (median, sigma), uniform:10ms,50ms, csv:FILE"
+
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A distribution of one-way delays in seconds; every draw is >= 0."""
+
+    text: str
+    draw: Draw
+
+    def stream(self, generator: np.random.Generator) -> Iterator[float]:
+        """Endless delays in seconds, drawn from `generator`."""
+        while True:
+            yield from self.draw(generator, _BATCH).tolist()
+
+
+def uniforms(generator: np.random.Generator) -> Iterator[float]:
+    """Endless uniform draws from [0, 1)."""
+    while True:
+        yield from generator.random(_BATCH).tolist()
+
+
+def _constant(text: str) -> Draw:
+    seconds = duration(text)
+    return lambda rng, count: np.full(count, seconds)
+
+
+def _normal(text: str) -> Draw:
+    mean, deviation = (duration(part) for part in _parts(text, 2))
+    return lambda rng, count: np.maximum(rng.normal(mean, deviation, count), 0.0)
+
+
+def _lognormal(text: str) -> Draw:
+    median_text, sigma_text = _parts(text, 2)
+    median, sigma = duration(median_text), float(sigma_text)
+    if not (median > 0 and 0 <= sigma < math.inf):
+        raise ValueError("the median must be > 0 and sigma a number >= 0")
+    return lambda rng, count: rng.lognormal(math.log(median), sigma, count)
+
+
+def _uniform(text: str) -> Draw:
+    low, high = (duration(part) for part in _parts(text, 2))
+    if low > high:
+        raise ValueError("the low end must not lie above the high end")
+    return lambda rng, count: rng.uniform(low, high, count)
+
+
+def _csv(text: str) -> Draw:
+    path = Path(text)
+    try:
+        with path.open(newline="") as file:
+            cells = [row[0] for row in csv.reader(file) if row]
+        samples = np.array([duration(cell) for cell in cells])
+    except (OSError, ValueError, csv.Error) as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not len(samples):
+        raise ValueError(f"{path}: no delays in it; write one a line, such as 40ms")
+    return lambda rng, count: rng.choice(samples, count)
+
+
+def _parts(text: str, count: int) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != count:
+        raise ValueError(f"{count} values separated by a comma are needed")
+    return parts
+
+
+_KINDS: dict[str, Callable[[str], Draw]] = {
+    "normal": _normal,
+    "lognormal": _lognormal,
+    "uniform": _uniform,
+    "csv": _csv,
+}
+
+
+def parse_latency(text: str) -> Latency:
+    """The distribution that `text` names. Raises ValueError, in one line, when it names none."""
+    kind, colon, rest = text.partition(":")
+    try:
+        make = _KINDS[kind.strip()] if colon else _constant
+        draw = make(rest if colon else text)
+    except KeyError:
+        raise ValueError(f"{text!r} is no latency; {_ALLOWED}") from None
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no latency: {error}; {_ALLOWED}") from None
+    return Latency(text, draw)

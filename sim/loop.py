@@ -1,0 +1,262 @@
+"""An asyncio event loop on SimPy's heap: one virtual clock for coroutines, links and resources.
+
+SimPy's heap is the only timer queue, so events at equal times keep the order in which they were scheduled. The loop is
+its own selector: when no callback is due it steps SimPy until one is. Nothing here waits on real time, opens a socket
+or hands work to a thread; what asyncio offers for that raises instead.
+"""
+
+import asyncio
+import itertools
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from heapq import heapify, heappush
+from typing import Any, NoReturn, TypeVar
+
+import simpy
+
+__all__ = ["Deadlock", "Environment", "SimLoop", "Timer"]
+
+T = TypeVar("T")
+
+_SWEEP = 1000  # cancelled timers that may lie in the heap before it is worth looking
+_UNWINDING = 1000  # turns of the loop that tasks have for ending once they are cancelled
+
+
+class Deadlock(RuntimeError):
+    """Nothing is left to happen, yet parties still wait. `waits` maps each party to what it waits for."""
+
+    def __init__(self, time: float, waits: dict[str, str]) -> None:
+        self.time = time
+        self.waits = waits
+        lines = "; ".join(f"{who} waits for {what}" for who, what in waits.items())
+        super().__init__(f"deadlock at {time:.6f} s: {lines or 'nobody says what is awaited'}")
+
+
+class Timer(simpy.Event):
+    """Calls `call()` at its time, unless it is cancelled before."""
+
+    _ok = True
+    _value = None
+
+    def __init__(self, env: "Environment", call: Callable[[], object]) -> None:
+        self.env: Environment = env
+        self.call = call
+        self.pending = True
+        self.callbacks = [self._fire]
+
+    def _fire(self, _: simpy.Event) -> None:
+        if self.pending:
+            self.pending = False
+            self.call()
+        else:
+            self.env.cancelled -= 1
+
+    def cancel(self) -> None:
+        """Do not call. Does nothing to a timer that has fired or was cancelled already."""
+        if self.pending:
+            self.pending = False
+            self.env.count_cancelled()
+
+
+class Environment(simpy.Environment):
+    """A SimPy environment with timers at exact times, which can be cancelled.
+
+    `cancelled` counts the cancelled timers still in the heap. By themselves they must not move the clock.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancelled = 0
+
+    @property
+    def live(self) -> int:
+        """How many events are still to happen."""
+        return len(self._queue) - self.cancelled
+
+    def at(self, when: float, call: Callable[[], object]) -> Timer:
+        """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past, never if infinite.
+
+        SimPy's own timeout takes a delay; two of them for one moment, set at different times, can differ in their last
+        bit, and would not keep their order.
+        """
+        timer = Timer(self, call)
+        if when < math.inf:
+            now = self._now
+            heappush(self._queue, (when if when > now else now, simpy.events.NORMAL, next(self._eid), timer))
+        else:
+            timer.pending = False  # it is not in the heap, so there is nothing to cancel
+        return timer
+
+    def count_cancelled(self) -> None:
+        """Take note of one more cancelled timer; clear them out when they are most of the heap."""
+        self.cancelled += 1
+        if self.cancelled > _SWEEP and 2 * self.cancelled > len(self._queue):
+            self._queue[:] = [item for item in self._queue if getattr(item[3], "pending", True)]
+            heapify(self._queue)  # every entry is unlike every other, so the order they come in does not change
+            self.cancelled = 0
+
+
+class _Task(asyncio.Task[Any]):
+    """A task that hashes by its birth number, so that sets of tasks iterate alike in every process."""
+
+    def __init__(self, birth: int, *args: Any, **kwargs: Any) -> None:
+        self._birth = birth
+        super().__init__(*args, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._birth
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    __slots__ = ("timer",)
+    timer: Timer
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """The event loop of a simulation; `env` is its SimPy environment.
+
+    `waits` holds for each party a function that says what it waits for ("": nothing); `Deadlock` reports it.
+    """
+
+    _ready: deque[asyncio.Handle]  # of asyncio: the callbacks that are due now
+    _thread_id: int | None  # of asyncio: where the loop runs, while it runs
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = self
+        self.env = Environment()
+        self.waits: dict[str, Callable[[], str]] = {}
+        births = itertools.count()
+        self.set_task_factory(lambda loop, coro, **kwargs: _Task(next(births), coro, loop=loop, **kwargs))
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run `main` to its end and return its result.
+
+        Raises Deadlock when nothing can happen any more, and KeyboardInterrupt at once on Ctrl-C.
+        """
+        return self.run_until_complete(main)
+
+    def finish(self) -> None:
+        """Cancel what is still running, let it unwind without moving the clock, and close."""
+        if self.is_closed():
+            return
+        self.set_exception_handler(_broken_off)
+        for _ in range(_UNWINDING):
+            if not self._ready:
+                tasks = sorted(asyncio.all_tasks(self), key=hash)
+                if not tasks:
+                    break
+                for task in tasks:
+                    task.cancel()
+            self.call_soon(self.stop)
+            try:
+                self.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                continue  # what broke the run off passes through the tasks that waited for the one it struck
+        self.close()
+
+    # The clock
+
+    def time(self) -> float:
+        """Virtual seconds since the start."""
+        return float(self.env.now)
+
+    def call_later(  # type: ignore[override]  # older than TypeVarTuple
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.env.now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        if self.is_closed():
+            raise RuntimeError("Event loop is closed")
+        handle = _TimerHandle(when, callback, args, self, context)
+        handle.timer = self.env.at(when, partial(self._ready.append, handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: _TimerHandle) -> None:
+        handle.timer.cancel()
+
+    async def hold(self, seconds: float) -> None:
+        """Wait for `seconds`; a wait that is cancelled leaves nothing behind that could move the clock."""
+        future = self.create_future()
+        timer = self.env.at(self.env.now + seconds, partial(_settle, future, None))
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    def future_of(self, event: simpy.Event) -> "asyncio.Future[Any]":
+        """A future that is done when the SimPy `event` is processed."""
+        future = self.create_future()
+        if event.callbacks is None:
+            future.set_result(event.value)
+        else:
+            event.callbacks.append(lambda done: _settle(future, done.value))
+        return future
+
+    # The selector
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Step SimPy until a callback is due. Called by asyncio once a turn; `timeout` is None if none is due yet."""
+        if timeout is None:
+            env, ready = self.env, self._ready
+            step = env.step
+            while not ready:
+                if not env.live:
+                    waits = {who: what for who, tell in self.waits.items() if (what := tell())}
+                    raise Deadlock(self.time(), waits)
+                step()
+        return []
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    # What a simulated world does not have
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        if self.is_running() and threading.get_ident() != self._thread_id:
+            _refuse("a callback from another thread would make the order of events depend on real time")
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> NoReturn:  # type: ignore[override]
+        _refuse("work in a thread ends at a real time; use a party's compute()")
+
+
+def _refuse(why: str) -> NoReturn:
+    raise RuntimeError(f"not in a simulation: {why}.")
+
+
+def _no_sockets(self: SimLoop, *args: Any, **kwargs: Any) -> NoReturn:
+    _refuse("there are no sockets, pipes, processes or signals; parties exchange messages over links")
+
+
+for _name in (
+    "add_reader", "add_writer", "remove_reader", "remove_writer", "add_signal_handler", "remove_signal_handler",
+    "connect_accepted_socket", "connect_read_pipe", "connect_write_pipe", "create_connection",
+    "create_datagram_endpoint", "create_server", "create_unix_connection", "create_unix_server", "getaddrinfo",
+    "getnameinfo", "sendfile", "sock_accept", "sock_connect", "sock_recv", "sock_recv_into", "sock_recvfrom",
+    "sock_recvfrom_into", "sock_sendall", "sock_sendfile", "sock_sendto", "start_tls", "subprocess_exec",
+    "subprocess_shell",
+):  # fmt: skip
+    setattr(SimLoop, _name, _no_sockets)
+
+
+def _settle(future: "asyncio.Future[Any]", value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _broken_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report what asyncio reports of a finished loop, but for the Ctrl-C that ended it: its caller has that already."""
+    if not isinstance(context.get("exception"), KeyboardInterrupt | SystemExit):
+        loop.default_exception_handler(context)

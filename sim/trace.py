@@ -1,0 +1,76 @@
+"""The trace: every event of a run in the order of virtual time, chained into two SHA-256 hashes.
+
+``trace_hash`` covers everything, including the digest of every message's bytes. ``shape_hash`` leaves the payloads
+out (who, what type, how many bytes, when), so it survives a change of contents that keeps sizes and times. A chain's
+next value is SHA-256(previous value || event), so the last value is enough to go on from.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+__all__ = ["Event", "Sink", "Trace"]
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True):
+    """One thing that happened.
+
+    `time` is in virtual seconds. `kind` is one of send, relay, deliver, lose, drop (messages); enter, leave (steps);
+    compute; fault; metric; outcome. `party` is who it happened to, and for messages the sender of the hop, with `peer`
+    its receiver. `payload`, `sealing` and `envelope` are bytes on the wire; `digest` is the SHA-256 of a message's
+    bytes. `note` says the rest in words; `value` is a number (a metric, the seconds of a job that begins).
+    """
+
+    time: float
+    kind: str
+    party: str
+    peer: str = ""
+    protocol: str = ""
+    step: str = ""
+    type: str = ""
+    round: int = 0
+    attempt: int = 0
+    payload: int = 0
+    sealing: int = 0
+    envelope: int = 0
+    note: str = ""
+    value: float = 0.0
+    digest: bytes = b""
+
+
+Sink = Callable[[Event], None]
+
+
+class Trace:
+    """Chains events and hands each to the `sinks` (a recorder, a progress display)."""
+
+    def __init__(self, sinks: Iterable[Sink] = ()) -> None:
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._trace = hashlib.sha256(b"tacit/trace/v1").digest()
+        self._shape = hashlib.sha256(b"tacit/shape/v1").digest()
+        self._sinks = tuple(sinks)
+        self.count = 0
+
+    @property
+    def trace_hash(self) -> str:
+        """The chain over all events with their payloads' digests, in hexadecimal."""
+        return self._trace.hex()
+
+    @property
+    def shape_hash(self) -> str:
+        """The chain over all events without payloads, notes and metrics' values, in hexadecimal."""
+        return self._shape.hex()
+
+    def add(self, event: Event) -> None:
+        """Chain `event` and pass it on."""
+        self.count += 1
+        shape = self._encode(
+            (event.time, event.kind, event.party, event.peer, event.protocol, event.step, event.type,
+             event.round, event.attempt, event.payload, event.sealing, event.envelope)
+        )  # fmt: skip
+        self._shape = hashlib.sha256(self._shape + shape).digest()
+        rest = self._encode((event.note, event.value, event.digest))
+        self._trace = hashlib.sha256(self._trace + shape + rest).digest()
+        for sink in self._sinks:
+            sink(event)

@@ -1,0 +1,92 @@
+"""Durations, rates and byte counts: read from people's writing, written for people's reading.
+
+Inside the simulator a duration is a float of seconds and a rate a float of bytes per second.
+"""
+
+import math
+import re
+
+__all__ = ["duration", "format_bytes", "format_duration", "format_rate", "rate"]
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_BYTES_PER_SECOND = {
+    "bit/s": 1 / 8, "kbit/s": 1e3 / 8, "Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8,
+    "B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9,
+}  # fmt: skip
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([^\s0-9].*?)?\s*")
+
+_DURATION_ALLOWED = 'a number of seconds, or text such as "40ms" (ns, us, ms, s, min, h)'
+_RATE_ALLOWED = 'text such as "20Mbit/s" (bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s), or "unlimited"'
+
+
+def duration(value: str | float) -> float:
+    """Seconds, >= 0, from text such as ``"40ms"`` or a number of seconds; ValueError says what is allowed."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is not a duration; allowed: {_DURATION_ALLOWED}")
+    if not isinstance(value, str):
+        if math.isfinite(value) and value >= 0:
+            return float(value)
+        raise ValueError(f"{value} is not a duration; allowed: {_DURATION_ALLOWED}, not below 0")
+    match = _QUANTITY.fullmatch(value)
+    unit = None if match is None else match[2] or "s"
+    if match is None or unit not in _SECONDS or not math.isfinite(float(match[1])):
+        raise ValueError(f'"{value}" is not a duration; allowed: {_DURATION_ALLOWED}')
+    # Dividing by 1000 rounds once where multiplying by 1e-3 rounds twice: "40ms" is the float 0.04.
+    factor = _SECONDS[unit]
+    return float(match[1]) * factor if factor >= 1 else float(match[1]) / round(1 / factor)
+
+
+def rate(value: str) -> float:
+    """Bytes per second, > 0, from ``"20Mbit/s"``; infinity from ``"unlimited"``; ValueError from the rest."""
+    if isinstance(value, str) and value.strip() == "unlimited":
+        return math.inf
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[2] not in _BYTES_PER_SECOND or not math.isfinite(float(match[1])):
+        shown = f'"{value}"' if isinstance(value, str) else repr(value)
+        raise ValueError(f"{shown} is not a rate; allowed: {_RATE_ALLOWED}")
+    if float(match[1]) == 0:
+        raise ValueError(f'"{value}" carries nothing; a rate must be > 0; allowed: {_RATE_ALLOWED}')
+    return float(match[1]) * _BYTES_PER_SECOND[match[2]]
+
+
+def format_duration(seconds: float) -> str:
+    """``0.04`` as ``40 ms``, ``1.234`` as ``1.23 s``, ``75`` as ``1 min 15 s``."""
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if not math.isfinite(seconds):
+        return "for ever"
+    if seconds == 0:
+        return "0 s"
+    if seconds < 59.95:
+        return _scaled(seconds * 1e9, ("ns", "us", "ms", "s"))
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _three(value: float) -> str:
+    """Three significant digits of a value in [1, 1000)."""
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
+
+
+def _scaled(value: float, units: tuple[str, ...]) -> str:
+    """`value` in the largest fitting one of `units`, each 1000 times the one before."""
+    index = 0
+    while value >= 999.5 and index < len(units) - 1:
+        value, index = value / 1000, index + 1
+    if value == int(value) or value >= 99.95:
+        return f"{value:.0f} {units[index]}"
+    return f"{_three(value)} {units[index]}"
+
+
+def format_bytes(count: float) -> str:
+    """``1234567`` as ``1.23 MB``: decimal units, three significant digits."""
+    return _scaled(count, ("B", "kB", "MB", "GB", "TB"))
+
+
+def format_rate(bytes_per_second: float) -> str:
+    """``2.5e6`` as ``20 Mbit/s``; infinity as ``unlimited``."""
+    if math.isinf(bytes_per_second):
+        return "unlimited"
+    return _scaled(bytes_per_second * 8, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))

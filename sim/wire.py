@@ -1,0 +1,213 @@
+"""Messages as bytes, and the one place where bytes are counted.
+
+A message is a msgspec struct encoded as a MessagePack array. It travels in a frame, itself a MessagePack array: type,
+sender, receiver, the sender's incarnation, round, attempt, whether the body is sealed, body. A frame travels in TLS 1.3
+records, which add 22 bytes (5 header, 1 content type, 16 tag) for every 16,384 bytes begun; the records' bytes are
+counted, their encryption is not carried out. TCP and IP headers are not counted.
+
+Bytes come in three columns. *Payload*: the byte strings inside the message, which is what a protocol's formulas speak
+of. *Sealing*: nonce and tag of an end-to-end sealed body. *Envelope*: all the rest, so the three add up to what
+travels.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import msgspec
+
+__all__ = [
+    "Frame",
+    "Ledger",
+    "LedgerRow",
+    "Message",
+    "Packet",
+    "WireError",
+    "associated_data",
+    "decode_body",
+    "decode_frame",
+    "encode_body",
+    "pack_frame",
+]
+
+TLS_RECORD = 16_384
+TLS_OVERHEAD = 22
+
+M = TypeVar("M", bound="Message")
+
+
+class WireError(ValueError):
+    """Bytes that do not decode; the text names the sender and the type."""
+
+
+@dataclass_transform(frozen_default=True)  # for type checkers: msgspec's subclasses inherit `frozen`
+class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Base of all messages. A subclass's fields are its wire format; its byte strings are its payload.
+
+    `announces`: the message opens a new (round, attempt), which its receiver enters on taking it.
+    """
+
+    announces: ClassVar[bool] = False
+    protocol: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "protocol" not in cls.__dict__:
+            cls.protocol = cls.__module__.rsplit(".", 1)[-1]
+        other = _types.setdefault(cls.__name__, cls)
+        if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
+
+
+_types: dict[str, type[Message]] = {}
+
+
+class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What surrounds a message on the wire; `body` is encoded, and sealed where `sealed` says so."""
+
+    type: str
+    sender: str
+    receiver: str
+    incarnation: int
+    round: int
+    attempt: int
+    sealed: bool
+    body: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_frame = msgspec.msgpack.Decoder(Frame).decode
+_decoders: dict[type[Message], Any] = {}
+# Bad UTF-8 is a ValueError, hostile nesting a RecursionError.
+_UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
+
+
+class Packet(msgspec.Struct, frozen=True):
+    """An encoded frame on its way, with the sizes of its parts in bytes."""
+
+    data: bytes
+    digest: bytes
+    sender: str
+    receiver: str
+    protocol: str
+    step: str
+    type: str
+    round: int
+    attempt: int
+    payload: int
+    sealing: int
+    envelope: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that travel."""
+        return self.payload + self.sealing + self.envelope
+
+
+def _byte_strings(value: Any) -> int:
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, str | int | float):
+        return 0
+    if isinstance(value, list | tuple):
+        return sum(map(_byte_strings, value))
+    if isinstance(value, dict):
+        return sum(map(_byte_strings, value.values()))
+    if isinstance(value, msgspec.Struct):
+        return sum(_byte_strings(getattr(value, name)) for name in value.__struct_fields__)
+    return 0
+
+
+def encode_body(message: Message) -> bytes:
+    """The bytes of `message`."""
+    return _encode(message)
+
+
+def associated_data(kind: str, sender: str, receiver: str, round_number: int, attempt: int) -> bytes:
+    """What a sealed body is bound to besides its key: sender, receiver, type, round and attempt."""
+    return _encode((sender, receiver, kind, round_number, attempt))
+
+
+def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0) -> Packet:
+    """The packet of `frame`, whose body is `message` encoded and `sealing` bytes of seal."""
+    data = _encode(frame)
+    size = len(data) + TLS_OVERHEAD * -(-len(data) // TLS_RECORD)
+    payload = _byte_strings(message)
+    return Packet(
+        data=data, digest=hashlib.sha256(data).digest(), sender=frame.sender, receiver=frame.receiver,
+        protocol=message.protocol, step=step, type=frame.type, round=frame.round, attempt=frame.attempt,
+        payload=payload, sealing=sealing, envelope=size - payload - sealing,
+    )  # fmt: skip
+
+
+def decode_frame(data: bytes) -> Frame:
+    """The frame in `data`. Raises WireError."""
+    try:
+        frame: Frame = _decode_frame(data)
+    except _UNDECODABLE as error:
+        raise WireError(f"{len(data)} bytes are no frame: {error}") from None
+    if frame.type not in _types:
+        raise WireError(f"{frame.sender} sent a message of the unknown type {frame.type!r}")
+    return frame
+
+
+def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:
+    """The message of type `kind` in `body`, the opened body of `frame`. Raises WireError."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind).decode
+    try:
+        message: M = decoder(body)
+    except _UNDECODABLE as error:
+        raise WireError(f"{frame.type} from {frame.sender} does not decode: {error}") from None
+    return message
+
+
+class LedgerRow(msgspec.Struct):
+    """Messages and bytes of one kind over one hop. `relayed` marks the second hop of a relayed message."""
+
+    protocol: str
+    step: str
+    type: str
+    sender: str
+    receiver: str
+    relayed: bool
+    messages: int = 0
+    payload: int = 0
+    sealing: int = 0
+    envelope: int = 0
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return self.payload + self.sealing + self.envelope
+
+
+class Ledger:
+    """Every byte that was sent, by protocol, step, type, sender and receiver of the hop."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str, str, str, str, bool], LedgerRow] = {}
+        self.messages = 0
+        self.bytes = 0
+
+    def count(self, packet: Packet, sender: str, receiver: str, relayed: bool) -> None:
+        """Enter one hop of `packet`."""
+        key = (packet.protocol, packet.step, packet.type, sender, receiver, relayed)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = LedgerRow(*key)
+        row.messages += 1
+        row.payload += packet.payload
+        row.sealing += packet.sealing
+        row.envelope += packet.envelope
+        self.messages += 1
+        self.bytes += packet.size
+
+    def rows(self) -> list[LedgerRow]:
+        """All rows, in the order in which each kind was first sent."""
+        return list(self._rows.values())
+
+    def total(self, column: str, rows: Iterable[LedgerRow] | None = None) -> int:
+        """The sum of one column (messages, payload, sealing, envelope or total)."""
+        return sum(getattr(row, column) for row in (self.rows() if rows is None else rows))

@@ -1,0 +1,49 @@
+"""One simulated world: the clock, the network, the computing, the faults and the trace, made from one seed."""
+
+from collections.abc import Iterable
+
+from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled
+from sim.faults import Crash, Faults
+from sim.loop import SimLoop
+from sim.network import Conditions, Network
+from sim.streams import Entropy, derive
+from sim.trace import Event, Sink, Trace
+from sim.wire import Ledger
+
+__all__ = ["World"]
+
+
+class World:
+    """Everything that parties share. `run_id` (16 bytes) is known to all of them and binds their keys to this run."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        conditions: Conditions | None = None,
+        table: CostTable | None = None,
+        cost: Cost | None = None,
+        engine: Engine | None = None,
+        faults: Iterable[Crash] = (),
+        sinks: Iterable[Sink] = (),
+        seeded: bool = True,
+    ) -> None:
+        self.seed = seed
+        self.seeded = seeded
+        self.run_id = derive(seed, "run")[:16]
+        self.loop = SimLoop()
+        self.trace = Trace(sinks)
+        self.ledger = Ledger()
+        self.faults = Faults(tuple(faults))
+        self.network = Network(self.loop, self.trace, self.ledger, seed, conditions or Conditions())
+        self.computing = Computing(
+            self.loop, self.trace, table or CostTable.load(), cost or Modelled(), engine or Inline()
+        )
+
+    def entropy(self, *names: str | int) -> Entropy:
+        """Cryptographic randomness for the purpose `names`: seeded, or the operating system's."""
+        return Entropy.seeded(self.seed, *names) if self.seeded else Entropy.system()
+
+    def note(self, kind: str, party: str, *, step: str = "", note: str = "", value: float = 0.0) -> None:
+        """Trace something that is not a message."""
+        self.trace.add(Event(self.loop.time(), kind, party, step=step, note=note, value=value))

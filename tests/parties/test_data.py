@@ -1,0 +1,223 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parties.data import DATASETS, DataError, load, load_file
+
+CSV = "height,client,label,weight\n1.5,b,cat,2\n\n-3e2,a,,0\n0,b,ant,7\n"
+
+
+def write(folder: Path, text: str, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def archive(folder: Path, **arrays: np.ndarray) -> Path:
+    path = folder / "table.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def error_of(path: Path, **options: str | int) -> str:
+    with pytest.raises(DataError) as caught:
+        load_file(path, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(f"{path}: ")
+    return message.removeprefix(f"{path}: ")
+
+
+def test_digits_are_pixels_over_16():
+    digits = load("digits")
+    assert digits.features.shape == (1797, 64)
+    assert digits.features.dtype == np.float64
+    assert digits.features.min() == 0.0
+    assert digits.features.max() == 1.0
+    assert digits.labels.dtype == np.int64
+    assert digits.classes == tuple("0123456789")
+    assert digits.clients is None
+
+
+def test_breast_cancer_is_standardised():
+    data = load("breast_cancer")
+    assert data.features.shape == (569, 30)
+    np.testing.assert_allclose(data.features.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(data.features.std(axis=0), 1.0)
+    assert data.classes == ("malignant", "benign")
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_limit_keeps_the_first_rows_as_they_are(name):
+    whole, cut = load(name), load(name, limit=40)
+    assert np.array_equal(cut.features, whole.features[:40])
+    assert np.array_equal(cut.labels, whole.labels[:40])
+    assert cut.classes == whole.classes
+    assert len(load(name, limit=10**6).labels) == len(whole.labels)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_data_set_has_one_line_about_it(name):
+    assert DATASETS[name].description
+    assert "\n" not in DATASETS[name].description
+
+
+def test_unknown_names_and_limits_say_what_is_allowed():
+    with pytest.raises(DataError, match="no data set 'mnist'; known are digits, breast_cancer"):
+        load("mnist")
+    with pytest.raises(DataError, match=re.escape("limit(=0) must be >= 1")):
+        load("digits", limit=0)
+
+
+def test_a_data_set_does_not_show_its_rows():
+    shown = repr(load("digits", limit=5))
+    assert "digits" in shown
+    assert "array" not in shown
+
+
+def test_csv(tmp_path):
+    data = load_file(write(tmp_path, CSV))
+    assert data.name == "table"
+    assert data.features.tolist() == [[1.5, 2.0], [-300.0, 0.0], [0.0, 7.0]]
+    assert data.labels.tolist() == [1, -1, 0]
+    assert data.classes == ("ant", "cat")
+    assert data.clients is not None
+    assert data.clients.tolist() == [1, 0, 1]
+    assert data.client_names == ("a", "b")
+
+
+def test_csv_with_other_column_names_and_a_byte_order_mark(tmp_path):
+    path = write(tmp_path, "\ufeffsite,x,y\n10,1,1\n9,2,0\n")
+    data = load_file(path, label_column="y", client_column="site")
+    assert data.features.tolist() == [[1.0], [2.0]]
+    assert data.client_names == ("9", "10")  # numbers in the order of numbers
+    assert load_file(path, label_column="y").features.tolist() == [[10.0, 1.0], [9.0, 2.0]]
+
+
+def test_a_limit_renumbers_clients_but_never_classes(tmp_path):
+    data = load_file(write(tmp_path, CSV), limit=1)
+    assert data.classes == ("ant", "cat")
+    assert data.labels.tolist() == [1]
+    assert data.client_names == ("b",)
+    assert data.clients is not None
+    assert data.clients.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the first line must name the columns, among them 'label'; it is empty"),
+        ("x,y\n1,2\n", "the first line must name the columns, among them 'label'; it is 'x', 'y'"),
+        ("x,x,label\n1,2,a\n", "the first line names 'x' more than once"),
+        ("client,label\na,b\n", "no column is left for features beside 'label' and 'client'"),
+        ("x,label\n", "holds no rows below the first line"),
+        ("x,label\n1,\n", "no row has a label"),
+        ("x,label\n1,a\n2\n", "row 3 has 1 cells; the first line names 2 columns"),
+        ("x,label\n1,a\n\ntwo,b\n", "row 4, column 'x': 'two' is not a finite number"),
+        ("x,label\nnan,a\n", "row 2, column 'x': 'nan' is not a finite number"),
+        ("x,label\n1e999,a\n", "row 2, column 'x': '1e999' is not a finite number"),
+        ("x,label\n,a\n", "row 2, column 'x': '' is not a finite number"),
+        ("x,label,client\n1,a, \n", "row 2, column 'client': is empty; every row needs a client"),
+    ],
+)
+def test_csv_errors_name_the_place(tmp_path, text, message):
+    assert error_of(write(tmp_path, text)) == message
+
+
+def test_files_that_are_not_what_they_should_be(tmp_path):
+    assert error_of(tmp_path / "absent.csv").startswith("cannot be read (No such file")
+    assert error_of(tmp_path / "table.xls") == "a data file ends in .csv or .npz"
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("x,label\n1,é\n".encode("latin-1"))
+    assert error_of(latin).startswith("is not UTF-8 text")
+    huge = write(tmp_path, "x,label\n1," + "a" * 200_000 + "\n", "huge.csv")
+    assert error_of(huge).startswith("is not comma-separated values")
+    assert error_of(write(tmp_path, "nothing of the kind", "text.npz")).startswith("is not a numpy archive")
+    assert error_of(write(tmp_path, "", "empty.npz")).startswith("is not a numpy archive")
+    with (tmp_path / "single.npz").open("wb") as single:
+        np.save(single, np.zeros(3))
+    assert error_of(tmp_path / "single.npz").endswith("(it is a single array)")
+
+
+def test_npz(tmp_path):
+    path = archive(
+        tmp_path,
+        features=np.arange(6).reshape(3, 2),
+        labels=np.array([7, -1, 3]),
+        clients=np.array(["x", "y", "x"]),
+    )
+    data = load_file(path)
+    assert data.features.dtype == np.float64
+    assert data.labels.tolist() == [1, -1, 0]
+    assert data.classes == ("3", "7")
+    assert data.client_names == ("x", "y")
+    assert data.clients is not None
+    assert data.clients.tolist() == [0, 1, 0]
+
+
+FEATURES, LABELS = np.zeros((3, 2)), np.array([0, 1, -1])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"features": FEATURES}, "array 'labels' is missing; needed are 'features' and 'labels'"),
+        ({"labels": LABELS}, "array 'features' is missing; needed are 'features' and 'labels'"),
+        (
+            {"features": FEATURES[0], "labels": LABELS},
+            "array 'features' has shape (2,); it must be (rows, columns), none of them 0",
+        ),
+        (
+            {"features": np.zeros((0, 2)), "labels": LABELS[:0]},
+            "array 'features' has shape (0, 2); it must be (rows, columns), none of them 0",
+        ),
+        (
+            {"features": np.array([["a"]]), "labels": LABELS[:1]},
+            "array 'features' has type <U1; it must hold real numbers",
+        ),
+        (
+            {"features": np.array([[0.0, 1.0], [2.0, np.inf]]), "labels": LABELS[:2]},
+            "array 'features', row 1, column 1: inf is not a finite number",
+        ),
+        (
+            {"features": FEATURES, "labels": LABELS[:2]},
+            "array 'labels' has shape (2,); with these features it must be (3,)",
+        ),
+        (
+            {"features": FEATURES, "labels": np.array(["a", "b", "c"])},
+            "array 'labels' has type <U1; it must hold integers, -1 if unknown",
+        ),
+        (
+            {"features": FEATURES, "labels": np.array([0.0, 1.5, 2.0])},
+            "array 'labels', row 1: 1.5 is not an integer >= -1 (-1: unknown)",
+        ),
+        (
+            {"features": FEATURES, "labels": np.array([0, 1, -2])},
+            "array 'labels', row 2: -2 is not an integer >= -1 (-1: unknown)",
+        ),
+        ({"features": FEATURES, "labels": np.full(3, -1)}, "no row has a label"),
+        (
+            {"features": FEATURES, "labels": LABELS, "clients": np.zeros((3, 1), dtype=int)},
+            "array 'clients' has shape (3, 1); with these features it must be (3,)",
+        ),
+        (
+            {"features": FEATURES, "labels": LABELS, "clients": np.zeros(3)},
+            "array 'clients' has type float64; it must hold integers or text",
+        ),
+    ],
+)
+def test_npz_errors_name_the_place(tmp_path, arrays, message):
+    assert error_of(archive(tmp_path, **arrays)) == message
+
+
+def test_a_damaged_archive_is_an_error_about_the_file(tmp_path):
+    path = tmp_path / "table.npz"
+    np.savez_compressed(
+        path, features=np.random.default_rng(1).random((50, 4)), labels=np.zeros(50, dtype=int)
+    )
+    content = bytearray(path.read_bytes())
+    content[200:260] = bytes(60)
+    path.write_bytes(content)
+    assert error_of(path).startswith("is not a numpy archive of plain arrays (")

@@ -1,0 +1,156 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parties.data import DataError, Dataset, load
+from parties.partition import Shard, parse_partition, partition, shards
+
+
+def table(labels: list[int], clients: list[int] | None = None) -> Dataset:
+    features = np.arange(2.0 * len(labels)).reshape(-1, 2)
+    classes = tuple(str(label) for label in range(max(labels) + 1))
+    if clients is None:
+        return Dataset("table", features, np.array(labels), classes)
+    names = tuple(f"site {client}" for client in range(max(clients) + 1))
+    return Dataset("table", features, np.array(labels), classes, np.array(clients), names)
+
+
+def assert_partition(dealt: list[np.ndarray], rows: int) -> None:
+    assert all(len(own) > 0 for own in dealt)
+    assert all((np.diff(own) > 0).all() for own in dealt)
+    assert sorted(np.concatenate(dealt).tolist()) == list(range(rows))
+
+
+@given(
+    labels=st.lists(st.integers(-1, 4), min_size=1, max_size=60).filter(lambda labels: max(labels) >= 0),
+    clients=st.integers(1, 8),
+    how=st.sampled_from(["iid", "dirichlet:0.5", "dirichlet:0.001", "dirichlet:100"]),
+    seed=st.integers(0, 2**64),
+)
+def test_every_row_goes_to_one_client_and_no_client_is_empty(labels, clients, how, seed):
+    if clients > len(labels):
+        with pytest.raises(DataError, match="number of rows"):
+            partition(table(labels), clients, how, seed)
+        return
+    dealt = partition(table(labels), clients, how, seed)
+    assert len(dealt) == clients
+    assert_partition(dealt, len(labels))
+    if how == "iid":
+        sizes = [len(own) for own in dealt]
+        assert max(sizes) - min(sizes) <= 1
+
+
+@given(clients=st.integers(1, 12), count=st.integers(1, 6), seed=st.integers(0, 1000))
+def test_each_client_holds_its_number_of_classes(clients, count, seed):
+    labels = np.repeat(np.arange(6), 20)
+    if clients * count < 6:
+        with pytest.raises(DataError, match="cannot hold all 6 classes"):
+            partition(table(labels.tolist()), clients, f"classes:{count}", seed)
+        return
+    dealt = partition(table(labels.tolist()), clients, f"classes:{count}", seed)
+    assert_partition(dealt, len(labels))
+    assert all(len(np.unique(labels[own])) == count for own in dealt)
+
+
+def test_rows_of_unknown_label_are_dealt_evenly_whatever_the_classes():
+    data = table([0, 1] * 4 + [-1] * 8)
+    for how in ("classes:1", "dirichlet:0.1"):
+        assert [(data.labels[own] < 0).sum() for own in partition(data, 4, how, 5)] == [2, 2, 2, 2]
+
+
+def test_a_small_dirichlet_parameter_is_uneven_and_a_large_one_is_even():
+    digits = load("digits")
+
+    def largest_share(how: str) -> float:
+        own = partition(digits, 10, how, 3)
+        counts = np.array([np.bincount(digits.labels[rows], minlength=10) for rows in own])
+        return float((counts.max(axis=0) / counts.sum(axis=0)).mean())
+
+    assert largest_share("dirichlet:0.05") > 0.6
+    assert largest_share("dirichlet:1000") < 0.13
+
+
+def test_natural_follows_the_data_set():
+    data = table([0] * 6, clients=[2, 0, 2, 1, 0, 2])
+    assert [own.tolist() for own in partition(data, 3, "natural", 1)] == [[1, 4], [3], [0, 2, 5]]
+    assert [own.tolist() for own in partition(data, 2, "natural", 1)] == [[1, 4], [3]]
+    with pytest.raises(DataError, match=re.escape("clients(=4) must be <= 3")):
+        partition(data, 4, "natural", 1)
+    with pytest.raises(DataError, match="does not say which client"):
+        partition(table([0, 1]), 2, "natural", 1)
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["", "idd", "iid:1", "natural:2", "dirichlet", "dirichlet:", "dirichlet:0", "dirichlet:-1",
+     "dirichlet:nan", "dirichlet:inf", "dirichlet:x", "classes", "classes:0", "classes:1.5", "classes:inf",
+     "IID"],
+)  # fmt: skip
+def test_a_malformed_partition_says_what_is_allowed(how):
+    with pytest.raises(DataError) as caught:
+        parse_partition(how)
+    assert str(caught.value) == (
+        f"partition(={how!r}) must be iid, dirichlet:a with a number a > 0, "
+        "classes:c with a whole number c >= 1, or natural"
+    )
+
+
+def test_partitions_parse():
+    assert parse_partition("iid") == ("iid", 0.0)
+    assert parse_partition("dirichlet:0.5") == ("dirichlet", 0.5)
+    assert parse_partition("classes:3") == ("classes", 3.0)
+
+
+def test_impossible_demands_are_named():
+    with pytest.raises(DataError, match="the data set has 2 classes"):
+        partition(table([0, 1, 0, 1]), 2, "classes:3", 1)
+    with pytest.raises(DataError, match="class '1' has 1 rows for 3 clients"):
+        partition(table([0, 0, 0, 1]), 3, "classes:2", 1)
+    with pytest.raises(DataError, match=re.escape("clients(=0)")):
+        partition(table([0, 1]), 0, "iid", 1)
+
+
+def test_the_seed_decides():
+    digits = load("digits", limit=200)
+
+    def flat(seed: int) -> list[list[int]]:
+        return [own.tolist() for own in partition(digits, 5, "dirichlet:0.5", seed)]
+
+    assert flat(1) == flat(1)
+    assert flat(1) != flat(2)
+
+
+def labeled_rows(own: list[Shard]) -> list[list[int]]:
+    return [shard.rows[shard.labeled].tolist() for shard in own]
+
+
+def test_shards_carry_their_rows_and_the_stated_number_of_labels():
+    digits = load("digits")
+    own = shards(digits, 10, "iid", 0.1, 1)
+    for shard in own:
+        assert np.array_equal(shard.features, digits.features[shard.rows])
+        assert np.array_equal(shard.labels, digits.labels[shard.rows])
+        assert shard.labeled.sum() == round(0.1 * len(shard.rows))
+    assert labeled_rows(own) == labeled_rows(shards(digits, 10, "iid", 0.1, 1))
+    assert labeled_rows(own) != labeled_rows(shards(digits, 10, "iid", 0.1, 2))
+
+
+def test_only_points_with_a_known_label_are_labeled():
+    own = shards(table([-1, 0, -1, 1, -1, 1]), 1, "iid", 1.0, 4)
+    assert own[0].rows[own[0].labeled].tolist() == [1, 3, 5]
+    assert shards(table([-1, 0, -1, 1, -1, 1]), 1, "iid", 0.34, 4)[0].labeled.sum() == 1
+
+
+def test_labeled_fractions_that_cannot_be():
+    with pytest.raises(DataError, match="leaves no client a labeled point"):
+        shards(table([0, 1, 0, 1]), 2, "iid", 0.1, 1)
+    for fraction in (-0.1, 1.1, float("nan")):
+        with pytest.raises(DataError, match="must be between 0 and 1"):
+            shards(table([0, 1]), 1, "iid", fraction, 1)
+
+
+def test_a_shard_does_not_show_its_points():
+    assert repr(shards(table([0, 1]), 1, "iid", 1.0, 1)[0]) == "Shard()"

@@ -1,0 +1,44 @@
+"""The ledger equals the formulas to the byte."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from protocols.crypto import sizes
+
+
+@pytest.mark.parametrize("variant", ["plaintext", "paillier"])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    points=st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    bits=st.sampled_from([8, 57, 100]),
+    rows=st.sampled_from(["unlabeled", "paper"]),
+)
+def test_payload_by_type(federation, make_shards, variant, points, bits, rows) -> None:
+    run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, topology="mesh").run()
+    labeled = [int(client.shard.labeled.sum()) for client in run.clients]
+    expected = sizes.xclp(points, labeled, bits, 3, 512 * (variant == "paillier"), rows == "paper")
+    measured: dict[str, int] = {}
+    for row in run.world.ledger.rows():
+        measured[row.type] = measured.get(row.type, 0) + row.payload
+    assert {kind: size for kind, size in measured.items() if size} == {
+        kind: size for kind, size in expected.items() if size
+    }
+
+
+def test_two_groups_of_slots(federation, make_shards) -> None:
+    run = federation(make_shards([70, 3, 65]), variant="paillier", bits=130, topology="mesh").run()
+    row = next(row for row in run.world.ledger.rows() if (row.type, row.receiver) == ("EncryptedBits", "client/1"))
+    assert row.payload == 2 * 130 * 128
+
+
+def test_a_star_carries_what_clients_say_to_each_other_twice(federation, make_shards) -> None:
+    totals = {}
+    for topology in ("mesh", "star"):
+        run = federation(make_shards([4, 5, 6]), topology=topology).run()
+        rows = run.world.ledger.rows()
+        totals[topology] = sum(row.payload for row in rows)
+        between = sum(row.payload + row.sealing for row in rows if row.sealing and not row.relayed)
+        relayed = sum(row.payload + row.sealing for row in rows if row.relayed)
+        assert relayed == (between if topology == "star" else 0)
+    assert totals["star"] > totals["mesh"]

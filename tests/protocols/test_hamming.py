@@ -1,0 +1,44 @@
+"""Who stays when blocks are missing, and what the server refuses."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.hamming import choose_members, own_block, own_bytes
+
+NAMES = tuple(f"client/{i}" for i in range(6))
+PAIRS = [(j, k) for i, j in enumerate(NAMES) for k in NAMES[i + 1 :]]
+
+
+@given(st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(PAIRS)))
+def test_members_lack_nothing_and_nobody_leaves_without_a_gap(
+    with_own: set[str], complete: set[tuple[str, str]]
+) -> None:
+    members, lost = choose_members(NAMES, with_own, complete)
+    assert sorted(members + lost) == sorted(NAMES)
+    assert set(members) <= with_own
+    inside = [(j, k) for j, k in PAIRS if j in members and k in members]
+    assert set(inside) <= complete
+    # each that left did so for a gap towards those who were there then
+    there = set(members)
+    for name in reversed(lost):
+        there.add(name)
+        gap = any((j, k) not in complete for j, k in PAIRS if {j, k} <= there and name in (j, k))
+        assert gap or name not in with_own
+
+
+def test_ties_go_to_the_later_and_most_gaps_go_first() -> None:
+    everything = set(PAIRS)
+    assert choose_members(NAMES, set(NAMES), everything - {(NAMES[1], NAMES[4])}) == (
+        (*NAMES[:4], NAMES[5]),
+        (NAMES[4],),
+    )
+    gaps = {(NAMES[0], NAMES[3]), (NAMES[0], NAMES[5])}
+    assert choose_members(NAMES, set(NAMES), everything - gaps) == (NAMES[1:], (NAMES[0],))
+    assert choose_members(NAMES, set(NAMES) - {NAMES[2]}, everything)[1] == (NAMES[2],)
+
+
+@given(st.integers(1, 9), st.sampled_from([1, 7, 8, 64, 65]), st.integers(0, 2**32 - 1))
+def test_own_block_has_the_stated_size(points: int, bits: int, seed: int) -> None:
+    block = np.random.default_rng(seed).integers(2, size=(points, bits)).astype(bool)
+    assert len(own_block(block)) == own_bytes(points, bits)

@@ -1,0 +1,247 @@
+"""XCLP end to end: exactly the oracle's result, whatever the sizes, and whoever is lost wherever."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from protocols.hamming import MaskedDistances, Masks, OwnBlock
+from protocols.xclp import STEPS
+from sim.faults import Crash
+from sim.wire import decode_body, decode_frame
+
+CLIENT_STEPS = [step.name for step in STEPS if step.role == "client"]
+SERVER_STEPS = [step.name for step in STEPS if step.role == "server"]
+HAMMING_DONE = CLIENT_STEPS.index("influence.request")
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[tuple[np.ndarray, list[int], list[bool]]], int, int]:
+    """Clients' points, labels and who is labeled; L; k. Points come from few directions and their opposites, so that
+    distances of 0 and of L occur."""
+    clients = draw(st.integers(2, 4))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    directions = random.normal(size=(3, 3))
+    shards = []
+    for number in range(clients):
+        size = draw(st.integers(1, 7))
+        picked = [draw(st.integers(0, 2)) for _ in range(size)]
+        signs = [draw(st.sampled_from([1.0, 1.0, -1.0])) for _ in range(size)]
+        noise = draw(st.sampled_from([0.0, 0.2])) * random.normal(size=(size, 3))
+        points = directions[picked] * np.array(signs)[:, None] + noise
+        kind = "mixed" if number < 2 else draw(st.sampled_from(["mixed", "none", "all"]))
+        labeled = {
+            "none": [False] * size,
+            "all": [True] * size,
+            "mixed": [i == 0 or draw(st.booleans()) for i in range(size)],
+        }[kind]
+        shards.append((points, picked, labeled))
+    return shards, draw(st.sampled_from([8, 9, 31, 64, 127])), draw(st.integers(1, 6))
+
+
+@pytest.mark.parametrize("variant", ["plaintext", "paillier"])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(world=worlds(), topology=st.sampled_from(["star", "mesh"]), rows=st.sampled_from(["unlabeled", "paper"]))
+def test_h_and_z_equal_the_oracle_exactly(federation, make_shard, variant, world, topology, rows) -> None:
+    shards, bits, k = world
+    run = federation(
+        [make_shard(*parts) for parts in shards], variant=variant, bits=bits, k=k, topology=topology, rows=rows
+    ).run()
+    assert run.server.record.members == tuple(client.name for client in run.clients)
+    assert run.server.record.contributors == run.server.record.members
+    assert len(run.labeled_clients) == len(run.clients)
+    run.assert_equals_oracle()
+
+
+def test_more_vectors_than_slots(federation, make_shards) -> None:
+    run = federation(make_shards([70, 3, 65]), variant="paillier", bits=130).run()
+    run.assert_equals_oracle()  # w = 8, so 63 slots: two groups for two of the clients
+
+
+def test_distances_of_0_and_of_l_are_both_read(federation, make_shard) -> None:
+    point = np.array([[1.0, 2.0]])
+    shards = [make_shard(sign * point, [0], [i < 2]) for i, sign in enumerate([1, -1, 1])]
+    run = federation(shards, variant="paillier", bits=33, k=2).run()
+    assert run.server.record.h.tolist() == [[0, 33, 0], [33, 0, 33], [0, 33, 0]]
+    run.assert_equals_oracle()
+
+
+def test_a_point_without_any_influence_has_no_label(federation, make_shard) -> None:
+    here, away = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[-1.0, 0.0]])
+    shards = [make_shard(here, [0, 0], [True, False]) for _ in range(2)] + [make_shard(away, [1], [False])]
+    run = federation(shards, bits=32, k=2).run()
+    lonely = run.client("client/2").labels
+    assert lonely.labels.tolist() == [-1]
+    assert lonely.confidence.tolist() == [0.0]
+
+
+def blocks_complete(run, name: str) -> bool:
+    """Whether the server was sent all blocks of client `name`, as the trace tells."""
+    delivered = {event.digest for event in run.events if event.kind == "deliver"}
+    came = set()
+    for packet in run.packets:
+        if packet.digest in delivered and packet.type in ("OwnBlock", "Masks", "MaskedDistances"):
+            frame = decode_frame(packet.data)
+            kind = {"OwnBlock": OwnBlock, "Masks": Masks, "MaskedDistances": MaskedDistances}[packet.type]
+            peer = getattr(decode_body(frame, frame.body, kind), "peer", "")
+            pair = (peer, packet.sender) if packet.type == "Masks" else (packet.sender, peer)
+            came.add((packet.type, *pair))
+    names = [client.name for client in run.clients]
+    pairs = [(j, k) for i, j in enumerate(names) for k in names[i + 1 :] if name in (j, k)]
+    return ("OwnBlock", name, "") in came and all(
+        (kind, *pair) in came for kind in ("Masks", "MaskedDistances") for pair in pairs
+    )
+
+
+@pytest.mark.parametrize("victim", ["client/0", "client/2", "client/3"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("variant", "step"),
+    [("plaintext", step) for step in CLIENT_STEPS]
+    + [("paillier", step) for step in CLIENT_STEPS if step.startswith(("setup.keys", "hamming"))],
+)
+def test_a_client_lost_at_any_step(federation, make_shards, variant, victim, when, step) -> None:
+    run = federation(
+        make_shards([5, 3, 6, 4]), variant=variant, faults=[Crash(victim, **{when: step})]
+    ).run()
+    record, names = run.server.record, tuple(client.name for client in run.clients)
+    others = tuple(name for name in names if name != victim)
+    place = CLIENT_STEPS.index(step) + (when == "after")
+
+    # The first client leads the seed; nobody else's loss can be taken for a leader's.
+    assert tuple(client.name for client in run.labeled_clients) == others
+    run.assert_equals_oracle()
+    # Whose blocks all came is in the graph; whose request or masked values did not come has no say.
+    assert record.members == (names if blocks_complete(run, victim) else others)
+    assert (victim in record.members) >= (place >= HAMMING_DONE)
+    assert (victim in record.members) <= (place > CLIENT_STEPS.index("hamming.encode"))
+    assert record.contributors == (names if place > CLIENT_STEPS.index("rowsums.mask") else others)
+    noticed = {loss.party for loss in run.server.lost}
+    assert noticed == (set() if victim in record.contributors else {victim})
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", SERVER_STEPS)
+def test_the_server_lost_at_any_step_ends_every_client(federation, make_shards, when, step) -> None:
+    run = federation(make_shards([4, 4, 4]), faults=[Crash("server", **{when: step})]).run()
+    assert not run.server.alive
+    last = when == "after" and step == "rowsums.sum"
+    for client in run.clients:
+        assert client.finished
+        assert client.ending == "completed" if last else client.ending.startswith("the server is lost")
+        assert (client.labels is not None) == last
+
+
+def test_masked_values_of_a_lost_client_count_unless_another_loss_forces_a_new_attempt(federation, make_shards) -> None:
+    early = Crash("client/1", after="rowsums.mask")
+    alone = federation(make_shards([5, 5, 5, 5]), faults=[early]).run()
+    assert "client/1" in alone.server.record.contributors
+    alone.assert_equals_oracle()
+
+    both = federation(make_shards([5, 5, 5, 5]), faults=[early, Crash("client/2", before="rowsums.mask")]).run()
+    assert both.server.record.members == ("client/0", "client/1", "client/2", "client/3")
+    assert both.server.record.contributors == ("client/0", "client/3")
+    assert [loss.party for loss in both.server.lost] == ["client/2", "client/1"]
+    both.assert_equals_oracle()
+
+
+def test_a_new_attempt_masks_afresh(federation, make_shards) -> None:
+    run = federation(make_shards([5, 5, 5, 5]), faults=[Crash("client/2", before="rowsums.mask")]).run()
+    sent = [packet.data for packet in run.packets if packet.type == "MaskedRows" and packet.sender == "client/0"]
+    first, second = (data[data.index(b"client/0") :] for data in sent)
+    # Two independent byte strings share runs of four bytes by chance only about once in 2^32 / length^2.
+    runs = [{data[i : i + 4] for i in range(60, len(data) - 4)} for data in (first, second)]
+    assert len(runs[0]) > 150
+    assert not runs[0] & runs[1]
+
+
+@pytest.mark.parametrize("blocked", ["PlainBits", "PlainDistances", "Masks", "MaskedDistances"])
+def test_two_clients_that_cannot_reach_each_other(federation, make_shards, blocked) -> None:
+    pair = {"client/1", "client/2"}
+
+    def between(packet) -> bool:
+        if blocked in ("PlainBits", "PlainDistances"):
+            return packet.type == blocked and {packet.sender, packet.receiver} == pair
+        # Towards the server: the message of one of the two that names the other.
+        return packet.type == blocked and packet.sender in pair and all(name.encode() in packet.data for name in pair)
+
+    run = federation(make_shards([4, 4, 4, 4]), lose=between).run()
+    assert run.server.record.members == ("client/0", "client/1", "client/3")  # ties: the later name leaves
+    assert run.client("client/2").ending.startswith("dismissed: left out")
+    run.assert_equals_oracle()
+
+
+def test_the_client_with_most_missing_blocks_leaves(federation, make_shards) -> None:
+    run = federation(
+        make_shards([4, 4, 4, 4]),
+        lose=lambda packet: packet.type == "PlainBits" and packet.sender == "client/1",
+    ).run()
+    assert run.server.record.members == ("client/0", "client/2", "client/3")
+    run.assert_equals_oracle()
+
+
+def test_too_few_clients_is_a_clear_abort(federation, make_shards) -> None:
+    faults = [Crash(f"client/{i}", before=step) for i, step in ((0, "setup.seed"), (1, "hamming.encode"))]
+    run = federation(make_shards([4, 4, 4, 4]), faults=faults, min_clients=3).run()
+    assert run.server.aborted == "2 clients with complete Hamming blocks are left; min_clients is 3"
+    assert all(client.labels is None for client in run.clients)
+    assert {client.ending for client in run.clients if client.alive} == {f"aborted: {run.server.aborted}"}
+
+
+def test_min_clients_counts_those_with_labels(federation, make_shard, make_shards) -> None:
+    shards = make_shards([4, 4])
+    mute = make_shard(shards[0].features, shards[0].labels, [False] * 4)
+    run = federation([*shards, mute, mute], min_clients=3).run()
+    assert run.server.aborted == "2 clients with labels are left; min_clients is 3"
+
+
+def test_a_client_that_comes_back_takes_part_in_the_next_round(federation, make_shards) -> None:
+    crash = Crash("client/2", before="hamming.evaluate", back_after=1.0)
+    run = federation(make_shards([4, 4, 4]), faults=[crash], rounds=2).run()
+    returned = run.client("client/2")
+    assert returned.incarnation == 2
+    assert run.server.record.members == ("client/0", "client/1", "client/2")
+    assert returned.labels is not None
+    run.assert_equals_oracle()
+
+
+def test_rounds_share_no_key_and_no_plane(federation, make_shards) -> None:
+    run = federation(make_shards([4, 4, 4]), rounds=2).run()
+    joins = [packet.data for packet in run.packets if packet.type == "Join"]
+    assert len({data[-40:] for data in joins}) == 6
+    first, second = ({(e.party, e.digest) for e in run.events if e.type == "OwnBlock" and e.round == r} for r in (1, 2))
+    assert first and not first & second
+
+
+def test_a_silent_leader_is_replaced(federation, make_shards) -> None:
+    run = federation(
+        make_shards([4, 4, 4, 4]),
+        lose=lambda packet: packet.type == "Seed" and packet.sender == "client/0" and packet.receiver == "client/3",
+    ).run()
+    # client/3 never had the seed, so it is left out; the others agreed.
+    assert run.server.record.members == ("client/0", "client/1", "client/2")
+    run.assert_equals_oracle()
+
+    run = federation(
+        make_shards([4, 4, 4, 4]), lose=lambda packet: packet.type == "SeedCheck" and packet.sender == "client/0"
+    ).run()
+    assert run.server.record.members == ("client/1", "client/2", "client/3")
+    assert len([packet for packet in run.packets if packet.type == "NewLeader"]) == 3
+    run.assert_equals_oracle()
+
+
+def test_every_step_is_taken_by_every_party_of_its_role(federation, make_shards) -> None:
+    run = federation(make_shards([4, 4, 4])).run()
+    entered = {(event.party, event.step) for event in run.events if event.kind == "enter"}
+    clients = {(client.name, step) for client in run.clients for step in CLIENT_STEPS}
+    assert entered == clients | {("server", step) for step in SERVER_STEPS}
+
+
+def test_no_client_sends_to_another_in_the_clear_and_the_seed_stays_among_clients(federation, make_shards) -> None:
+    run = federation(make_shards([6, 5, 4]), variant="plaintext").run()
+    bits = np.packbits(run.clients[0].bits_of_round).tobytes()
+    assert any(packet.type == "PlainBits" for packet in run.packets)
+    for packet in run.packets:
+        assert bits not in packet.data
+        between_clients = "server" not in (packet.sender, packet.receiver)
+        assert (packet.sealing == 28) == between_clients

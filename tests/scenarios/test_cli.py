@@ -1,0 +1,288 @@
+"""The command: what it prints, and its exit codes."""
+
+import csv
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import scenarios.runner
+from scenarios.cli import app
+from scenarios.simulation import Simulated, Simulation
+
+ROOT = Path(scenarios.runner.__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def tacit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def one_line(result: Result) -> str:
+    """The only line that a user's mistake gives."""
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    return lines[0]
+
+
+def test_a_run_prints_what_came_out_and_the_folder_last(quick: Path) -> None:
+    result = tacit("run", quick)
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[0] == "Four clients, quickly   (seed 3)"
+    assert any(line.startswith("WARNING  protocol.hamming") for line in lines)
+    assert any(re.match(r"accuracy  0\.\d{4}   \(per-client .* central ", line) for line in lines)
+    assert any(re.match(r"time      virtual .*, wall .*, engine inline", line) for line in lines)
+    assert any(line.startswith("step ") and line.endswith("total") for line in lines)
+    assert any(line.startswith("setup.keys") for line in lines)
+    record = json.loads(Path("runs/quick-3-1/result.json").read_text())
+    assert f"trace     {record['trace_hash'][:16]} (whole in result.json)" in lines
+    assert any(line.startswith("star: ") for line in lines)
+    assert lines[-1] == "folder    runs/quick-3-1"
+
+
+def test_no_escape_codes_and_nothing_animated_in_a_file(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "20")
+    output = tacit("run", quick).output
+    assert "\x1b" not in output and "\r" not in output and "virtual 0 s" not in output
+    assert max(map(len, output.splitlines())) > 80  # the table does not shrink to somebody's window
+
+
+def test_the_options_of_a_run(quick: Path) -> None:
+    changes = ("--seed", "8", "--set", "protocol.k=2", "--set", "fault=[]", "--engine", "pool:1")
+    result = tacit("run", quick, *changes, "--out", "deep/inside")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.rstrip().endswith("folder    deep/inside")
+    record = json.loads(Path("deep/inside/result.json").read_text())
+    assert (record["seed"], record["engine"], record["scenario"]) == (8, "pool:1", "quick")
+    assert "k = 2\n" in Path("deep/inside/scenario.toml").read_text()
+
+
+def test_a_run_that_is_not_as_expected_is_1(quick: Path) -> None:
+    result = tacit("run", quick, "--set", 'expect.lost=["client/1"]')
+    assert result.exit_code == 1
+    assert "NOT AS EXPECTED  expect.lost: client/1 was expected, nobody came" in result.stdout
+
+
+def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
+    faults = 'fault=[{party="client/0",at="lsh.hash"},{party="client/1",at="lsh.hash"}]'
+    aborting = ["--set", faults, "--set", "protocol.min_clients=3"]
+    result = tacit("run", quick, *aborting)
+    assert result.exit_code == 3, result.output
+    assert "outcome   aborted: " in result.stdout and "lost      client/0 at " in result.stdout
+    expected = ["--set", "expect={outcome='aborted', lost=['client/0', 'client/1']}"]
+    assert tacit("run", quick, *aborting, *expected).exit_code == 0
+
+
+def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Breaking(Simulation):
+        def run(self) -> Simulated:
+            raise RuntimeError("no luck today")
+
+    monkeypatch.setattr(scenarios.runner, "Simulation", Breaking)
+    result = tacit("run", quick)
+    assert result.exit_code == 1
+    assert "outcome   failed: RuntimeError: no luck today" in result.stdout
+    assert "Traceback" not in result.output and "failure.txt" in result.stdout
+    assert result.stdout.rstrip().endswith("folder    runs/quick-3-1")
+    assert isinstance(tacit("run", quick, "--debug").exception, RuntimeError)
+
+
+def test_the_users_mistakes_are_one_line_and_2(quick: Path) -> None:
+    assert one_line(tacit("run", quick, "--set", "protocol.k=1900")) == (
+        f"error: {quick}: protocol.k: 1900 is too large; allowed: 1 to 59 (n - 1)"
+    )
+    assert one_line(tacit("run", "no.toml")) == "error: no.toml: there is no such file"
+    assert "did you mean xclp-digits?" in one_line(tacit("run", "xclp-digit"))
+    assert "--set" in one_line(tacit("run", quick, "--set", "protocol.k"))
+    assert "engine" in one_line(tacit("run", quick, "--engine", "warp"))
+    assert "no run.sqlite" in one_line(tacit("bytes", "."))
+    assert "neither a protocol (xclp)" in one_line(tacit("steps", "sclp"))
+    assert "did you mean network.latency?" in one_line(tacit("sweep", quick, "--over", "network.latenci=5ms"))
+    assert tacit("run").exit_code == 2
+    assert tacit("run", quick, "--sed", "3").exit_code == 2
+    assert not Path("runs").exists()
+
+
+def test_debug_shows_the_traceback_of_a_users_mistake(quick: Path) -> None:
+    assert isinstance(tacit("run", "no.toml", "--debug").exception, ValueError)
+
+
+def test_an_existing_folder_is_refused(quick: Path) -> None:
+    Path("mine").mkdir()
+    result = tacit("run", quick, "--out", "mine")
+    assert result.exit_code == 2
+    assert result.stderr == "error: mine: exists already; a run never writes into a folder that is there\n"
+    assert list(Path("mine").iterdir()) == []
+
+
+def test_a_run_folder_can_be_run_again(quick: Path) -> None:
+    tacit("run", quick, "--out", "first")
+    assert tacit("run", "first", "--out", "second").exit_code == 0
+    first, second = (json.loads(Path(name, "result.json").read_text()) for name in ("first", "second"))
+    assert first["trace_hash"] == second["trace_hash"]
+
+
+# --- what there is
+
+
+def test_list_steps_keys_and_version() -> None:
+    listed = tacit("list")
+    assert listed.exit_code == 0 and "xclp-digits" in listed.stdout
+    steps = tacit("steps", "xclp").stdout
+    assert re.search(r"^client +hamming\.evaluate +", steps, re.MULTILINE)
+    assert re.search(r"^server +rowsums\.sum +", steps, re.MULTILINE)
+    assert tacit("steps", "xclp-digits").stdout == steps
+    keys = tacit("keys", "--markdown").stdout
+    assert "| protocol.bits | a whole number, 8 to 65536 | bits | 1024 | xclp |" in keys
+    assert "protocol.bits" in tacit("keys").stdout
+    assert re.fullmatch(r"tacit \S+\n", tacit("--version").stdout)
+    assert "sweep" in tacit("--help").stdout
+
+
+def test_bytes_are_exact_and_add_up(quick: Path) -> None:
+    tacit("run", quick, "--out", "a")
+    record = json.loads(Path("a/result.json").read_text())
+    result = tacit("bytes", "a", "a")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    names = ("messages", "bytes_payload", "bytes_sealing", "bytes_envelope", "bytes_total")
+    totals = ["total", *(f"{record[name]:,}" for name in names)]
+    assert lines.count(totals) == 2
+
+
+# --- many runs
+
+
+def test_a_sweep_runs_every_combination_and_seed(quick: Path) -> None:
+    over = ("--over", "protocol.k=2,4", "--over", 'network.latency=["5ms","uniform:1ms,2ms"]')
+    result = tacit("sweep", quick, *over, "--seeds", "2", "--set", "data.limit=48", "--out", "many")
+    assert result.exit_code == 0, result.output
+    with Path("many/sweep.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["protocol.k"], line["network.latency"], line["seed"]) for line in lines] == [
+        (k, latency, seed) for k in "24" for latency in ("5ms", "uniform:1ms,2ms") for seed in "34"
+    ]
+    for line in lines:
+        record = json.loads(Path("many", line["folder"], "result.json").read_text())
+        assert record["trace_hash"] == line["trace_hash"]
+        assert str(record["accuracy"]) == line["accuracy"]
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert [row[:3] for row in rows if row[0] in "24"] == [
+        [k, latency, "2"] for k in "24" for latency in ("5ms", "uniform:1ms,2ms")
+    ]
+    assert all(row.count("±") == 3 for row in rows if row[0] in "24")
+    assert result.stdout.rstrip().endswith("folder    many")
+
+
+def test_a_sweep_side_by_side_gives_the_same(quick: Path) -> None:
+    arguments = ("sweep", quick, "--over", "protocol.k=2,4", "--jobs")
+    assert tacit(*arguments, "1", "--out", "one").exit_code == 0
+    assert tacit(*arguments, "2", "--out", "two").exit_code == 0
+    hashes = []
+    for name in ("one", "two"):
+        with Path(name, "sweep.csv").open(newline="") as file:
+            hashes.append([line["trace_hash"] for line in csv.DictReader(file)])
+    assert hashes[0] == hashes[1] and len(set(hashes[0])) == 2
+
+
+def test_a_sweep_is_checked_before_its_first_run(quick: Path) -> None:
+    result = tacit("sweep", quick, "--over", "protocol.k=2,4,6000", "--out", "many")
+    assert "protocol.k: 6000 is too large" in one_line(result)
+    assert not Path("many").exists()
+    assert "not a TOML list" in one_line(tacit("sweep", quick, "--over", "protocol.k=[2,"))
+    assert "--over" in one_line(tacit("sweep", quick, "--over", "protocol.k"))
+
+
+# --- real processes
+
+SLOW = """
+import sys, time
+import scenarios.runner
+from scenarios.cli import main
+class Slow(scenarios.runner.Recorder):
+    def __call__(self, event):
+        super().__call__(event)
+        if event.kind == "compute":
+            print("begun", file=sys.stderr, flush=True)
+            time.sleep(60)
+scenarios.runner.Recorder = Slow
+sys.argv = ["tacit", *sys.argv[1:]]
+main()
+"""
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_a_complete_folder_and_130(quick: Path, with_signal: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, "run", str(quick)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    assert process.stderr is not None and process.stderr.readline() == "begun\n"
+    process.send_signal(with_signal)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in errors and "outcome   interrupted" in output
+    assert output.rstrip().endswith("folder    runs/quick-3-1")
+    assert json.loads(Path("runs/quick-3-1/result.json").read_text())["outcome"] == "interrupted"
+
+
+def test_ctrl_c_ends_a_sweep_with_what_is_done(quick: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, "sweep", str(quick), "--seeds", "3", "--out", "many"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    assert process.stderr is not None and process.stderr.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in errors and "1 interrupted" in output
+    assert len(Path("many/sweep.csv").read_text().splitlines()) == 2
+
+
+def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
+    terminal, inside = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scenarios.cli", "run", str(quick)],
+        stdout=inside, stderr=inside, env={**environment(), "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(inside)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # the other side is gone
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(terminal)
+    assert process.wait(timeout=30) == 0
+    assert b"\x1b[" in shown and b"messages" in shown
+    assert b"folder    runs/quick-3-1" in shown.splitlines()[-1]
+
+
+def test_the_python_interface_needs_no_plotting_and_no_terminal_tools() -> None:
+    code = (
+        "import sys; from scenarios import Scenario, run; "
+        "print([name for name in ('matplotlib', 'typer', 'rich', 'sklearn', 'torch') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    assert found.stdout == "[]\n"

@@ -1,0 +1,137 @@
+"""The folder of a run: never shared, and every event in it."""
+
+import sqlite3
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios import Scenario
+from scenarios.folder import FolderError, Recorder, RunFolder, byte_rows, new_folder
+from sim.trace import Event
+
+
+def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+def message(kind: str, time: float = 0.0, payload: int = 100, type: str = "Join", step: str = "setup.keys") -> Event:
+    return Event(time, kind, "client/1", "server", "setup", step, type, 1, 2, payload, 28, 40, "why", 0.0, b"digest")
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    recorder = Recorder(tmp_path / "run.sqlite")
+    yield recorder
+    recorder.close()
+
+
+def test_the_number_is_the_first_that_is_free(tmp_path: Path) -> None:
+    names = [new_folder(None, "quick-3", tmp_path / "runs").name for _ in range(3)]
+    assert names == ["quick-3-1", "quick-3-2", "quick-3-3"]
+    (tmp_path / "runs" / "quick-3-2").rmdir()
+    assert new_folder(None, "quick-3", tmp_path / "runs").name == "quick-3-2"
+
+
+def test_runs_that_start_at_once_never_share_a_folder(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: new_folder(None, "quick-3", tmp_path), range(40)))
+    assert len(set(found)) == 40
+
+
+def test_an_existing_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "result.json").write_text("precious")
+    with pytest.raises(FileExistsError):
+        new_folder(tmp_path / "mine", "any")
+    assert (tmp_path / "mine" / "result.json").read_text() == "precious"
+
+
+def test_the_scenario_is_in_the_folder_before_the_run_begins(tmp_path: Path) -> None:
+    RunFolder(tmp_path, Scenario(seed=5))
+    assert [path.name for path in tmp_path.iterdir()] == ["scenario.toml"]
+    assert tomllib.loads((tmp_path / "scenario.toml").read_text())["seed"] == 5
+
+
+def test_messages_are_recorded_with_both_hops_and_their_end(tmp_path: Path, recorder: Recorder) -> None:
+    for kind in ("send", "relay", "deliver", "lose", "drop"):
+        recorder(message(kind))
+    recorder(Event(1.5, "drop", "client/2", step="setup.seed", note="late"))  # told by its receiver alone
+    recorder.close()
+    found = rows(tmp_path / "run.sqlite", "SELECT * FROM messages")
+    assert [row[1] for row in found] == ["send", "relay", "deliver", "lose", "drop", "drop"]
+    assert found[0] == (
+        0.0, "send", "client/1", "server", "setup", "setup.keys", "Join", 1, 2, 100, 28, 40, "why", b"digest"
+    )  # fmt: skip
+    assert found[-1][2:4] == ("", "client/2")
+
+
+def test_steps_have_both_ends_and_a_step_never_left_has_one(tmp_path: Path, recorder: Recorder) -> None:
+    recorder(Event(1.0, "enter", "server", step="setup.keys"))
+    recorder(Event(1.0, "enter", "client/0", step="setup.keys"))
+    recorder(Event(2.0, "leave", "server", step="setup.keys"))
+    recorder(Event(3.0, "enter", "client/0", step="setup.keys"))  # it crashed and came back
+    recorder(Event(4.0, "leave", "client/0", step="setup.keys"))
+    recorder(Event(5.0, "enter", "client/0", step="lsh.hash"))
+    recorder.close()
+    assert rows(tmp_path / "run.sqlite", 'SELECT party, step, entered, "left" FROM steps ORDER BY entered, party') == [
+        ("client/0", "setup.keys", 1.0, None),
+        ("server", "setup.keys", 1.0, 2.0),
+        ("client/0", "setup.keys", 3.0, 4.0),
+        ("client/0", "lsh.hash", 5.0, None),
+    ]
+
+
+def test_the_other_events_have_tables_of_their_own(tmp_path: Path, recorder: Recorder) -> None:
+    recorder(Event(1.0, "compute", "client/0", step="lsh.hash", note="2", value=0.25))
+    recorder(Event(2.0, "fault", "client/3", step="lsh.hash", note="crash"))
+    recorder(Event(3.0, "metric", "server", note="accuracy", value=0.9))
+    recorder(Event(4.0, "outcome", "client/0", step="xclp.label", note="labels"))
+    recorder.close()
+    path = tmp_path / "run.sqlite"
+    assert rows(path, "SELECT * FROM computations") == [(1.0, "client/0", "lsh.hash", 2, 0.25)]
+    assert rows(path, "SELECT * FROM faults") == [(2.0, "client/3", "lsh.hash", "crash")]
+    assert rows(path, "SELECT * FROM metrics") == [(3.0, "server", "accuracy", 0.9)]
+    assert rows(path, "SELECT * FROM outcomes") == [(4.0, "client/0", "xclp.label", "labels")]
+
+
+def test_nothing_is_lost_between_batches_and_nothing_comes_after_the_end(tmp_path: Path, recorder: Recorder) -> None:
+    for number in range(5001):
+        recorder(message("send", float(number)))
+    recorder.close()
+    recorder.close()
+    recorder(message("send"))
+    assert rows(tmp_path / "run.sqlite", "SELECT count(*), max(time) FROM messages") == [(5001, 5000.0)]
+
+
+def test_bytes_are_summed_by_step_and_type_over_both_hops(tmp_path: Path, recorder: Recorder) -> None:
+    recorder(message("send", payload=100))
+    recorder(message("send", payload=7, type="Seed", step="setup.seed"))
+    recorder(message("relay", payload=7, type="Seed", step="setup.seed"))
+    recorder(message("deliver", payload=7, type="Seed", step="setup.seed"))
+    recorder(message("send", payload=50))
+    recorder.close()
+    first, second = byte_rows(tmp_path)
+    assert (first.step, first.type, first.messages, first.payload, first.total) == (
+        "setup.keys",
+        "Join",
+        2,
+        150,
+        286,
+    )
+    assert (second.step, second.type, second.messages, second.payload) == ("setup.seed", "Seed", 2, 14)
+
+
+def test_what_is_no_run_folder_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match=r"no run\.sqlite; a run's folder is needed$"):
+        byte_rows(tmp_path)
+    (tmp_path / "run.sqlite").write_text("not a data base at all, not a data base")
+    with pytest.raises(FolderError, match=r"run\.sqlite: file is not a database$"):
+        byte_rows(tmp_path)

@@ -1,0 +1,273 @@
+"""Runs: whatever happens, the folder is complete and the result says what came out."""
+
+import csv
+import json
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import scenarios.runner
+from scenarios import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
+from scenarios.folder import RunFolder, byte_rows
+from scenarios.reading import read
+from scenarios.runner import carry_out, exit_code, unmet
+from scenarios.simulation import Simulated, Simulation
+from sim.trace import Event
+
+FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite"}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def breaking_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every simulation run to its end and then raise `error`."""
+
+    class Breaking(Simulation):
+        def run(self) -> Simulated:
+            super().run()
+            raise error
+
+    monkeypatch.setattr(scenarios.runner, "Simulation", Breaking)
+
+
+@pytest.fixture
+def result(quick: Path, tmp_path: Path) -> Result:
+    return run(load(quick), out=tmp_path / "out")
+
+
+def test_a_run_leaves_a_complete_folder(result: Result) -> None:
+    assert names(result.folder) == FILES
+    assert (result.outcome, result.reason, result.unmet, result.lost) == ("completed", "", [], [])
+    assert result.equals_plaintext is True
+    assert exit_code(result, Expect()) == 0
+    record = json.loads((result.folder / "result.json").read_text())
+    assert {
+        "scenario", "seed", "version", "fidelity", "entropy", "outcome", "reason", "accuracy", "baselines",
+        "virtual_seconds", "wall_seconds", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope",
+        "trace_hash", "shape_hash", "hamming_digest", "labels_digest", "lost", "environment",
+    } <= set(record)  # fmt: skip
+    assert {"python", "packages", "cpu", "device", "cost_table"} <= set(record["environment"])
+    assert record["accuracy"] == result.accuracy and record["trace_hash"] == result.trace_hash
+    assert not {"folder", "error", "predictions"} & set(record)
+
+
+def test_every_prediction_has_its_line(result: Result) -> None:
+    with (result.folder / "labels.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["party", "row", "label", "confidence"]
+    assert len({(line["party"], line["row"]) for line in lines}) == len(lines) > 30
+    assert {line["label"] for line in lines} <= {*map(str, range(10)), ""}
+    assert all(0 <= float(line["confidence"]) <= 1 for line in lines)
+
+
+def test_the_record_of_messages_and_the_ledger_agree(result: Result) -> None:
+    rows = byte_rows(result.folder)
+    assert sum(row.messages for row in rows) == result.messages
+    assert sum(row.payload for row in rows) == result.bytes_payload > 0
+    assert sum(row.sealing for row in rows) == result.bytes_sealing > 0
+    assert sum(row.envelope for row in rows) == result.bytes_envelope
+    assert sum(row.total for row in rows) == result.bytes_total
+
+
+def test_the_folders_scenario_runs_again_to_the_same_hash(result: Result, tmp_path: Path) -> None:
+    again = run(load(result.folder), out=tmp_path / "again")
+    assert again.trace_hash == result.trace_hash
+    assert again.labels_digest == result.labels_digest
+    assert (again.folder / "scenario.toml").read_text() == (result.folder / "scenario.toml").read_text()
+
+
+def test_another_seed_is_another_trace(result: Result, quick: Path, tmp_path: Path) -> None:
+    assert run(load(quick, seed=4), out=tmp_path / "other").trace_hash != result.trace_hash
+
+
+def test_a_measured_run_can_be_replayed(quick: Path, tmp_path: Path) -> None:
+    measured = run(load(quick, ["cost=measured"]), out=tmp_path / "measured")
+    assert measured.virtual_seconds > 0
+    replayed = run(load(quick, [f"cost=replayed:{measured.folder}"]), out=tmp_path / "replayed")
+    assert replayed.virtual_seconds == pytest.approx(measured.virtual_seconds, rel=1e-12)
+    assert replayed.labels_digest == measured.labels_digest
+
+
+def test_without_out_the_folder_is_numbered(tmp_path: Path, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = [run(load(quick)).folder for _ in range(2)]
+    assert folders == [Path("runs/four-clients-quickly-3-1"), Path("runs/four-clients-quickly-3-2")]
+    loaded = read(quick)
+    assert carry_out(loaded.scenario, loaded.name).folder == Path("runs/quick-3-1")
+
+
+def test_what_python_asks_for_is_checked_before_a_folder_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError):
+        run(Scenario(data=Data(clients=1)), out=tmp_path / "out")
+    with pytest.raises(ScenarioError, match="engine"):
+        run(Scenario(), out=tmp_path / "out", engine="pool:many")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_folder_is_not_run_into(quick: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError):
+        run(load(quick), out=tmp_path)
+
+
+def test_the_engine_is_taken_from_the_call(quick: Path, tmp_path: Path) -> None:
+    scenario = load(quick, ["engine=auto"])
+    assert run(scenario, out=tmp_path / "out", engine="inline").engine == "inline"
+
+
+def test_an_error_inside_leaves_a_complete_folder(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaking_with(RuntimeError("no luck today"), monkeypatch)
+    result = run(load(quick), out=tmp_path / "out")
+    assert names(result.folder) == FILES | {"failure.txt"}
+    assert (result.outcome, result.reason) == ("failed", "RuntimeError: no luck today")
+    assert isinstance(result.error, RuntimeError)
+    assert exit_code(result, Expect()) == 1
+    record = json.loads((result.folder / "result.json").read_text())
+    assert (record["outcome"], record["trace_hash"]) == ("failed", result.trace_hash)
+    assert record["bytes_total"] == sum(row.total for row in byte_rows(result.folder)) > 0
+    assert (result.folder / "labels.csv").read_text() == "party,row,label,confidence\n"
+    assert "no luck today" in (result.folder / "failure.txt").read_text()
+
+
+def test_an_error_while_the_world_is_built_leaves_a_complete_folder(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> Simulation:
+        raise MemoryError("too big")
+
+    monkeypatch.setattr(scenarios.runner, "Simulation", refuse)
+    result = run(load(quick), out=tmp_path / "out")
+    assert names(result.folder) == FILES | {"failure.txt"}
+    assert (result.outcome, result.reason, result.trace_hash) == ("failed", "MemoryError: too big", "")
+
+
+def test_an_interrupted_run_leaves_a_complete_folder(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaking_with(KeyboardInterrupt(), monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        run(load(quick), out=tmp_path / "out")
+    assert names(tmp_path / "out") == FILES
+    record = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert (record["outcome"], record["unmet"]) == ("interrupted", [])
+    scenario = load(quick)
+    assert exit_code(carry_out(scenario, "quick", out=tmp_path / "second"), scenario.expect) == 130
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interruption_that_python_drops_comes_with_the_next_event(quick: Path, tmp_path: Path) -> None:
+    class Dying:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    class Onlooker(Watch):
+        seen = 0
+
+        def __call__(self, event: Event) -> None:
+            self.seen += 1
+            if self.seen == 20:
+                Dying()
+
+    onlooker = Onlooker()
+    result = carry_out(load(quick), "quick", out=tmp_path / "out", watch=onlooker)
+    assert (result.outcome, onlooker.seen) == ("interrupted", 20)
+
+
+def test_pressed_twice_ctrl_c_leaves_the_folder_complete(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = RunFolder.write_result
+
+    def write_amid_signals(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        write(*arguments)
+
+    class Onlooker(Watch):
+        def __call__(self, event: Event) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(RunFolder, "write_result", write_amid_signals)
+    result = carry_out(load(quick), "quick", out=tmp_path / "out", watch=Onlooker())
+    assert result.outcome == "interrupted" and names(result.folder) == FILES
+    with pytest.raises(KeyboardInterrupt):  # afterwards a signal means what it meant before
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_who_watches_sees_every_event_and_is_told_of_begin_and_end(quick: Path, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Onlooker(Watch):
+        def __call__(self, event: Event) -> None:
+            seen.append(event.kind)
+
+    result = run(load(quick), out=tmp_path / "out", watch=Onlooker())
+    assert seen.count("send") + seen.count("relay") == result.messages
+
+
+# --- expectations and exit codes
+
+
+def came(outcome: str, **changes: object) -> Result:
+    """A result with this outcome and nothing special about it."""
+    texts = ("scenario", "title", "version", "fidelity", "entropy", "engine", "reason")
+    digests = ("trace_hash", "shape_hash", "hamming_digest", "labels_digest")
+    numbers = ("seed", "messages", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope")
+    rest: dict[str, object] = {
+        "unmet": [], "accuracy": None, "baselines": {}, "equals_plaintext": None, "lost": [], "endings": {},
+        "virtual_seconds": 0.0, "wall_seconds": 0.0, "warnings": [], "environment": {}, "outcome": outcome,
+    }  # fmt: skip
+    defaults = {**dict.fromkeys(texts + digests, ""), **dict.fromkeys(numbers, 0), **rest}
+    return Result(**{**defaults, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expect", "code"),
+    [
+        ("completed", Expect(), 0),
+        ("completed", Expect(outcome="completed"), 0),
+        ("completed", Expect(outcome="aborted"), 1),
+        ("completed", Expect(lost=("client/1",)), 1),
+        ("completed", Expect(equals_plaintext=True), 1),
+        ("aborted", Expect(), 3),
+        ("aborted", Expect(outcome="completed"), 3),
+        ("aborted", Expect(outcome="aborted"), 0),
+        ("aborted", Expect(outcome="aborted", lost=("client/1",)), 1),
+        ("failed", Expect(), 1),
+        ("interrupted", Expect(outcome="completed"), 130),
+    ],
+)
+def test_exit_codes(outcome: str, expect: Expect, code: int) -> None:
+    result = came(outcome)
+    result.unmet = unmet(expect, result)
+    assert exit_code(result, expect) == code
+
+
+def test_an_unmet_expectation_says_what_was_wanted_and_what_came() -> None:
+    result = came("completed", equals_plaintext=False)
+    expect = Expect(outcome="completed", equals_plaintext=True, lost=("client/2", "client/1"))
+    assert unmet(expect, result) == [
+        "expect.equals_plaintext: true was expected, false came",
+        "expect.lost: client/1, client/2 was expected, nobody came",
+    ]
+
+
+def test_an_unmet_expectation_is_in_the_result(quick: Path, tmp_path: Path) -> None:
+    scenario = load(quick)
+    scenario = msgspec.structs.replace(scenario, expect=Expect(lost=("client/1",)))
+    result = run(scenario, out=tmp_path / "out")
+    assert result.unmet and exit_code(result, scenario.expect) == 1
+
+
+def test_a_broken_off_run_has_every_event_up_to_the_break(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaking_with(RuntimeError("late"), monkeypatch)
+    result = run(load(quick), out=tmp_path / "out")
+    with sqlite3.connect(result.folder / "run.sqlite") as connection:
+        assert connection.execute('SELECT count(*) FROM steps WHERE "left" IS NOT NULL').fetchone()[0] > 0
+    connection.close()

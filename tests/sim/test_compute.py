@@ -1,0 +1,356 @@
+"""What computing costs in virtual time, and that where it runs does not show."""
+
+import asyncio
+import hashlib
+import multiprocessing
+import operator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.compute import (
+    Computing,
+    Cost,
+    CostTable,
+    Engine,
+    Free,
+    Inline,
+    Machine,
+    Measured,
+    Modelled,
+    Pool,
+    Replayed,
+    make_engine,
+)
+from sim.loop import Environment, SimLoop
+from sim.trace import Event, Trace
+
+TABLE = CostTable({"ring.add": 1e-3, "aes.byte": 0.5}, "a machine", "digest")
+
+
+class World:
+    def __init__(self, cost: Cost, engine: Engine | None = None) -> None:
+        self.loop = SimLoop()
+        self.events: list[Event] = []
+        self.trace = Trace([self.events.append])
+        self.computing = Computing(self.loop, self.trace, TABLE, cost, engine or Inline())
+
+    def machine(self, cores: int = 1, speed: float = 1.0) -> Machine:
+        return Machine(self.loop.env, cores, speed)
+
+    async def job(
+        self, machine: Machine, seconds: float, name: str = "a", function: Any = None, *arguments: Any
+    ) -> Any:
+        work = {"aes.byte": 2 * seconds}
+        return await self.computing.run(machine, name, "step", work, function or float, *arguments)
+
+    def run(self, main: Callable[[], Awaitable[Any]]) -> Any:
+        async def all_of_it() -> Any:
+            return await main()
+
+        try:
+            return self.loop.run(all_of_it())
+        finally:
+            self.loop.finish()
+
+
+def ends(world: World, *jobs: tuple[Machine, float]) -> list[float]:
+    """When each of `jobs`, all begun at once, is over."""
+
+    async def one(machine: Machine, seconds: float) -> float:
+        await world.job(machine, seconds)
+        return world.loop.time()
+
+    return world.run(lambda: asyncio.gather(*(one(*job) for job in jobs)))
+
+
+# How long
+
+
+def test_modelled_is_operations_times_seconds_over_speed() -> None:
+    world = World(Modelled())
+    machine = world.machine(speed=2.0)
+
+    async def main() -> float:
+        work = {"ring.add": 2000, "aes.byte": 3}
+        assert await world.computing.run(machine, "a", "step", work, operator.add, 2, 3) == 5
+        return world.loop.time()
+
+    assert world.run(main) == (2000 * 1e-3 + 3 * 0.5) / 2
+
+
+def test_free_takes_no_time() -> None:
+    world = World(Free())
+    assert ends(world, (world.machine(), 1000.0)) == [0.0]
+
+
+def test_measured_takes_the_wall_time() -> None:
+    world = World(Measured())
+
+    async def main() -> None:
+        await world.job(world.machine(), 1000.0, "a", sum, range(200_000))
+
+    world.run(main)
+    (event,) = world.events
+    assert 0 < event.value < 100
+    assert world.loop.time() == event.value
+
+
+def durations(world: World) -> dict[tuple[str, str, int], float]:
+    return {(event.party, event.step, int(event.note)): event.value for event in world.events}
+
+
+def test_a_replayed_run_takes_the_same_times_as_the_measured_one() -> None:
+    def play(cost: Cost) -> World:
+        world = World(cost)
+        machines = [world.machine(), world.machine(2)]
+
+        async def main() -> None:
+            jobs = [world.job(machines[i % 2], 1.0, f"client/{i % 2}", sum, range(1000 * (i + 1))) for i in range(10)]
+            await asyncio.gather(*jobs)
+
+        world.run(main)
+        return world
+
+    measured = play(Measured())
+    replayed = play(Replayed(durations(measured)))
+    assert replayed.events == measured.events
+    assert replayed.loop.time() == measured.loop.time() > 0
+    assert replayed.trace.trace_hash == measured.trace.trace_hash
+
+
+def test_a_run_with_jobs_that_were_cut_short_can_be_replayed() -> None:
+    def play(cost: Cost, until: float) -> World:
+        world = World(cost)
+        machine = world.machine()
+
+        async def main() -> None:
+            tasks = [asyncio.create_task(world.job(machine, 1.0, "a", sum, range(100_000))) for _ in range(3)]
+            await asyncio.sleep(until)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+        world.run(main)
+        return world
+
+    measured = play(Measured(), 1e-9)
+    assert list(durations(measured)) == [("a", "step", 1)]  # the others never had a core
+    assert play(Replayed(durations(measured)), 1e-9).events == measured.events
+
+
+def test_replaying_another_run_is_a_clear_error() -> None:
+    world = World(Replayed({("a", "step", 1): 2.0}))
+    machine = world.machine()
+
+    async def main() -> None:
+        await world.job(machine, 1.0)
+        await world.job(machine, 1.0)
+
+    with pytest.raises(LookupError, match="no job 2 of a in step: replay the same scenario"):
+        world.run(main)
+    assert machine.cores.count == 0
+
+
+# Cores
+
+
+def test_jobs_share_the_cores_in_turn() -> None:
+    world = World(Modelled())
+    one, two = world.machine(1), world.machine(2)
+    jobs = [(one, 1.0), (one, 2.0), (two, 3.0), (two, 1.0), (two, 5.0), (one, 1.0)]
+    assert ends(world, *jobs) == [1.0, 3.0, 3.0, 1.0, 6.0, 4.0]
+
+
+def test_a_job_is_traced_when_it_gets_its_core() -> None:
+    world = World(Modelled())
+    machine = world.machine()
+    ends(world, (machine, 1.5), (machine, 2.0))
+    assert [(e.time, e.kind, e.party, e.step, e.note, e.value) for e in world.events] == [
+        (0.0, "compute", "a", "step", "1", 1.5),
+        (1.5, "compute", "a", "step", "2", 2.0),
+    ]
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.5, 1.0, 1.5])
+def test_a_job_that_is_cancelled_gives_its_core_back(moment: float) -> None:
+    world = World(Modelled())
+    machine = world.machine()
+
+    async def main() -> float:
+        cut = [asyncio.create_task(world.job(machine, 1.0)) for _ in range(3)]
+        await asyncio.sleep(moment)
+        for task in cut:
+            task.cancel()
+        await asyncio.wait(cut)
+        begun = world.loop.time()
+        await world.job(machine, 2.0)
+        assert machine.cores.count == 0
+        assert not machine.cores.queue
+        return world.loop.time() - begun
+
+    assert world.run(main) == 2.0
+
+
+def test_a_cancelled_job_is_not_run() -> None:
+    world = World(Modelled())
+    ran: list[int] = []
+
+    async def main() -> None:
+        task = asyncio.create_task(world.job(world.machine(), 1.0, "a", ran.append, 1))
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.sleep(5)
+
+    world.run(main)
+    assert ran == []
+
+
+def fail(value: int) -> None:
+    raise ArithmeticError(f"{value} will not do")
+
+
+def double(value: int) -> int:
+    return 2 * value
+
+
+@pytest.mark.parametrize("cost", [Free(), Modelled(), Measured()])
+def test_an_error_in_a_job_reaches_the_caller_and_frees_the_core(cost: Cost) -> None:
+    world = World(cost)
+    machine = world.machine()
+
+    async def main() -> Any:
+        with pytest.raises(ArithmeticError, match="7 will not do"):
+            await world.job(machine, 1.0, "a", fail, 7)
+        return await world.job(machine, 1.0, "a", double, 4)
+
+    assert world.run(main) == 8
+    assert [event.note for event in world.events] == ["1", "2"]
+
+
+def test_work_planned_and_done() -> None:
+    world = World(Free())
+
+    async def main() -> None:
+        world.computing.plan({"aes.byte": 2.0})
+        world.computing.plan({"aes.byte": 4.0})
+        await world.job(world.machine(), 1.0)
+
+    world.run(main)
+    assert (world.computing.planned, world.computing.done) == (3.0, 1.0)
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0])
+def test_a_machine_needs_speed(speed: float) -> None:
+    with pytest.raises(ValueError, match=r"speed\(="):
+        Machine(Environment(), speed=speed)
+
+
+# Where
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    pool = Pool(2)
+    yield pool
+    pool.close()
+
+
+def test_inline_and_a_pool_leave_the_same_trace(pool: Pool) -> None:
+    def play(engine: Engine) -> tuple[World, list[int]]:
+        world = World(Modelled(), engine)
+        machines = [world.machine() for _ in range(3)]
+
+        async def client(index: int) -> int:
+            total = 0
+            for round_number in range(3):
+                # The later in virtual time, the sooner in real time.
+                size = 40_000 * (3 - index)
+                work_seconds = 0.1 * (index + 1) + round_number
+                total += await world.job(machines[index], work_seconds, f"client/{index}", sum, range(size))
+            return total
+
+        async def main() -> list[int]:
+            return await asyncio.gather(*(client(index) for index in range(3)))
+
+        return world, world.run(main)
+
+    (here, sums), (there, same_sums) = play(Inline()), play(pool)
+    assert sums == same_sums
+    assert here.events == there.events
+    assert here.trace.trace_hash == there.trace.trace_hash
+    assert here.loop.time() == there.loop.time()
+
+
+def test_an_error_in_a_pool_reaches_the_caller_at_its_due_time(pool: Pool) -> None:
+    world = World(Modelled(), pool)
+
+    async def main() -> float:
+        with pytest.raises(ArithmeticError, match="7 will not do"):
+            await world.job(world.machine(), 3.0, "a", fail, 7)
+        return world.loop.time()
+
+    assert world.run(main) == 3.0
+
+
+def test_a_pool_that_is_closed_drops_its_jobs_and_stops_its_workers() -> None:
+    before = set(multiprocessing.active_children())
+    pool = Pool(2)
+    jobs = [pool.submit(sum, (range(30_000_000),)) for _ in range(20)]
+    assert len(set(multiprocessing.active_children()) - before) == 2
+    pool.close()
+    assert set(multiprocessing.active_children()) <= before
+    done, pending = wait(jobs, timeout=30)
+    assert not pending
+    assert sum(job.cancelled() or job.exception() is not None for job in done) >= 15
+
+
+@pytest.mark.parametrize("text", ["", "pool", "pool:0", "pool:-1", "pool:two", "ray", "inline:2"])
+def test_unknown_engines_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no engine; allowed: auto, inline, pool:N"):
+        make_engine(text)
+
+
+def test_engines_are_made_by_name() -> None:
+    assert make_engine("inline").name == "inline"
+    engine = make_engine("pool:1")
+    try:
+        assert engine.name == "pool:1"
+        assert engine.submit(double, (21,)).result() == 42
+    finally:
+        engine.close()
+    with pytest.raises(ValueError, match="at least one worker, not 0"):
+        Pool(0)
+
+
+# The cost table
+
+
+def test_the_table_that_comes_with_it_loads() -> None:
+    table = CostTable.load()
+    assert table.machine
+    assert all(seconds > 0 for seconds in table.seconds.values())
+
+
+def test_a_table_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "costs.toml"
+    file.write_text('[machine]\ntext = "mine"\n[seconds]\n"ring.add" = 2e-9\n')
+    table = CostTable.load(file)
+    assert (table.machine, table.duration({"ring.add": 1e9})) == ("mine", 2.0)
+    assert table.digest == hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(KeyError, match=r"no operation 'ring\.multiply'"):
+        table.duration({"ring.multiply": 1})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "seconds = 3", "[machine]\ntext = 'x'\n[seconds]\na = 'fast'", "[seconds]\na = 1.0", "[seconds", "\xff"],
+)
+def test_what_is_no_cost_table_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "costs.toml"
+    file.write_bytes(content.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"costs\.toml: not a cost table"):
+        CostTable.load(file)

@@ -1,0 +1,105 @@
+"""Delays follow the distribution that was asked for, and what names none is refused in one line."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sim.latency import parse_latency, uniforms
+from sim.streams import generator
+
+
+def delays(text: str, count: int = 20_000, seed: int = 7) -> NDArray[np.float64]:
+    return np.array(list(itertools.islice(parse_latency(text).stream(generator(seed, "test")), count)))
+
+
+def test_a_constant() -> None:
+    assert set(delays("40ms", 1000)) == {0.04}
+    assert set(delays("0s", 10)) == {0.0}
+
+
+def test_normal_has_mean_and_deviation() -> None:
+    drawn = delays("normal:40ms,5ms")
+    assert drawn.mean() == pytest.approx(0.04, rel=0.01)
+    assert drawn.std() == pytest.approx(0.005, rel=0.03)
+
+
+def test_normal_is_never_negative() -> None:
+    drawn = delays("normal:1ms,5ms")
+    assert drawn.min() == 0.0
+    assert (drawn == 0.0).mean() == pytest.approx(0.4207, abs=0.02)  # P(z < -0.2)
+
+
+def test_lognormal_is_given_by_median_and_sigma() -> None:
+    drawn = delays("lognormal:40ms,0.3")
+    assert np.median(drawn) == pytest.approx(0.04, rel=0.02)
+    assert np.log(drawn).std() == pytest.approx(0.3, rel=0.03)
+    assert drawn.mean() == pytest.approx(0.04 * np.exp(0.3**2 / 2), rel=0.02)
+    assert drawn.min() > 0
+
+
+def test_lognormal_without_spread_is_the_median() -> None:
+    np.testing.assert_allclose(delays("lognormal:40ms,0", 100), 0.04)
+
+
+def test_uniform_fills_its_interval() -> None:
+    drawn = delays("uniform:10ms,50ms")
+    assert 0.01 <= drawn.min() < 0.0101
+    assert 0.0499 < drawn.max() <= 0.05
+    assert drawn.mean() == pytest.approx(0.03, rel=0.01)
+
+
+def test_a_csv_file_is_drawn_from(tmp_path: Path) -> None:
+    file = tmp_path / "delays.csv"
+    file.write_text("10ms,first\n20ms\n\n20ms\n0.05\n")
+    drawn = delays(f"csv:{file}")
+    values, counts = np.unique(drawn, return_counts=True)
+    np.testing.assert_array_equal(values, [0.01, 0.02, 0.05])
+    np.testing.assert_allclose(counts / len(drawn), [0.25, 0.5, 0.25], atol=0.02)
+
+
+@pytest.mark.parametrize("text", ["lognormal:40ms,0.3", "normal:40ms,5ms", "uniform:1ms,2ms"])
+def test_the_same_stream_gives_the_same_delays_and_another_others(text: str) -> None:
+    np.testing.assert_array_equal(delays(text, 600), delays(text, 600))
+    assert not np.intersect1d(delays(text, 600), delays(text, 600, seed=8)).size
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "allowed"),
+        ("fast", "not a duration"),
+        ("gamma:1,2", "allowed: 40ms, normal:"),
+        ("-4ms", "not a duration"),
+        ("normal:40ms", "2 values"),
+        ("normal:40ms,5ms,6ms", "2 values"),
+        ("lognormal:0ms,0.3", "median must be > 0"),
+        ("lognormal:40ms,-1", "sigma a number >= 0"),
+        ("lognormal:40ms,nan", "sigma a number >= 0"),
+        ("lognormal:40ms,wide", "wide"),
+        ("uniform:50ms,10ms", "low end"),
+        ("csv:/nowhere/delays.csv", "/nowhere/delays.csv"),
+    ],
+)
+def test_what_is_no_latency_is_refused_in_one_line(text: str, why: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_latency(text)
+    assert repr(text) in str(caught.value)
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "median\n40ms\n", "40 parsecs\n"])
+def test_a_csv_file_without_delays_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "delays.csv"
+    file.write_text(content)
+    with pytest.raises(ValueError, match=r"delays\.csv"):
+        parse_latency(f"csv:{file}")
+
+
+def test_uniforms_lie_in_the_unit_interval() -> None:
+    drawn = np.array(list(itertools.islice(uniforms(generator(1, "test")), 10_000)))
+    assert 0 <= drawn.min() < drawn.max() < 1
+    assert drawn.mean() == pytest.approx(0.5, abs=0.02)

@@ -1,0 +1,142 @@
+"""Every draw comes from a stream of its own, named and seeded."""
+
+import ast
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sim
+from sim.streams import Entropy, derive, generator
+
+names = st.lists(st.text(max_size=8), max_size=4)
+
+
+def test_streams_do_not_change_between_versions() -> None:
+    assert derive(1, "client/0", "hamming").hex() == (
+        "babd34ecea288615d6b3314ee96f2844d059d1c8bc8e94a891433c4b81dca31b"
+    )
+    assert Entropy.seeded(1, "x").bytes(16).hex() == "c70da68c161522f48298fffec37816b0"
+    assert generator(1, "x").integers(2**63) == 1810873129035995755
+
+
+@given(st.integers(), names, st.integers(), names)
+def test_no_two_names_share_a_stream(seed: int, first: list[str], other: int, second: list[str]) -> None:
+    assert (derive(seed, *first) == derive(other, *second)) == ((seed, first) == (other, second))
+
+
+def test_names_are_told_apart_by_their_length() -> None:
+    assert derive(1, "ab", "c") != derive(1, "a", "bc") != derive(1, "abc")
+    assert derive(1) != derive(1, "")
+
+
+def test_generators_repeat_and_differ_by_name_and_seed() -> None:
+    assert generator(1, "link", "a", "b").random() == generator(1, "link", "a", "b").random()
+    drawn = {generator(seed, *path).random() for seed in (1, 2) for path in (("a",), ("b",), ("a", "b"), ("b", "a"))}
+    assert len(drawn) == 8
+
+
+def test_streams_are_the_same_in_another_process_whatever_its_hash_seed() -> None:
+    script = (
+        "from sim.streams import *; print(generator(3, 'link', 'x').random(), Entropy.seeded(3, 'y').bytes(8).hex())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.getcwd()},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in (0, 1)
+    }  # fmt: skip
+    assert outputs == {f"{generator(3, 'link', 'x').random()} {Entropy.seeded(3, 'y').bytes(8).hex()}\n"}
+
+
+@given(st.lists(st.integers(0, 5000), max_size=8))
+def test_how_bytes_are_drawn_does_not_change_them(sizes: list[int]) -> None:
+    entropy = Entropy.seeded(1, "split")
+    drawn = b"".join(entropy.bytes(size) for size in sizes)
+    assert drawn == Entropy.seeded(1, "split").bytes(sum(sizes))
+
+
+def test_a_child_depends_on_its_names_alone() -> None:
+    used, fresh = Entropy.seeded(1, "party"), Entropy.seeded(1, "party")
+    used.bytes(1000)
+    assert used.child("a", 1).bytes(32) == fresh.child("a", 1).bytes(32)
+    assert fresh.child("a").bytes(32) != fresh.child("b").bytes(32)
+    assert fresh.child("a").bytes(32) != Entropy.seeded(1, "party").bytes(32)
+    assert Entropy.seeded(2, "party").child("a").bytes(32) != fresh.child("a").bytes(32)
+
+
+def test_a_pickled_source_goes_on_where_it_was() -> None:
+    entropy = Entropy.seeded(1, "party")
+    entropy.bytes(5)
+    copy = pickle.loads(pickle.dumps(entropy))
+    assert copy.bytes(5000) == entropy.bytes(5000)
+
+
+def test_keys_are_not_shown() -> None:
+    entropy = Entropy.seeded(1, "party")
+    entropy.bytes(3)
+    assert repr(entropy) == "Entropy()"
+
+
+def test_the_systems_entropy_never_repeats() -> None:
+    assert Entropy.system().bytes(32) != Entropy.system().bytes(32)
+    assert Entropy.system().child("a").bytes(32) != Entropy.system().child("a").bytes(32)
+
+
+@given(st.integers(1, 2**70))
+def test_below_stays_below(bound: int) -> None:
+    entropy = Entropy.seeded(bound, "below")
+    assert all(0 <= entropy.below(bound) < bound for _ in range(20))
+
+
+def test_below_is_uniform() -> None:
+    entropy = Entropy.seeded(1, "uniform")
+    counts = np.bincount([entropy.below(5) for _ in range(20_000)], minlength=5)
+    assert (np.abs(counts - 4000) < 4 * np.sqrt(4000 * 0.8)).all()
+
+
+def test_bits_and_arrays_have_their_size() -> None:
+    entropy = Entropy.seeded(1, "sizes")
+    assert max(entropy.bits(9) for _ in range(2000)).bit_length() == 9
+    assert entropy.bits(0) == 0
+    words = entropy.array((200, 3))
+    assert words.shape == (200, 3)
+    assert words.dtype == np.uint64
+    assert len(np.unique(words)) == 600
+
+
+def test_impossible_draws_are_refused() -> None:
+    entropy = Entropy.seeded(1, "refused")
+    with pytest.raises(ValueError, match=r"count\(=-1\)"):
+        entropy.bytes(-1)
+    with pytest.raises(ValueError, match="bound"):
+        entropy.below(0)
+    with pytest.raises(ValueError, match="32 bytes, not 3"):
+        Entropy(b"abc")
+
+
+GLOBAL_DRAWS = {"seed", "random", "rand", "randn", "randint", "choice", "shuffle", "permutation", "normal", "uniform"}
+ROOMS = [Path(next(iter(sim.__path__))).parent / room for room in ("sim", "parties", "protocols", "scenarios")]
+
+
+@pytest.mark.parametrize("path", [file for room in ROOMS for file in sorted(room.rglob("*.py"))], ids=str)
+def test_nothing_draws_from_a_global_generator(path: Path) -> None:
+    """No module `random`, no np.random.draw(), and no default_rng() without a seed."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            assert not {"random", "secrets"} & {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            assert node.module not in ("random", "secrets", "numpy.random")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name, owner = node.func.attr, ast.unparse(node.func.value)
+            if owner in ("np.random", "numpy.random"):
+                assert name not in GLOBAL_DRAWS, f"{path}:{node.lineno}"
+                assert name != "default_rng" or node.args, f"{path}:{node.lineno}"

@@ -1,0 +1,82 @@
+"""Same scenario and seed, same trace hash: whatever the process, its hash seed, and where computing runs."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, sys
+import msgspec
+from scenarios.schema import Scenario
+from scenarios.simulation import Simulation
+
+if __name__ == "__main__":
+    scenario = msgspec.convert(json.loads(sys.argv[1]), Scenario)
+    simulation = Simulation(scenario, engine=sys.argv[2])
+    found = simulation.run()
+    simulation.close()
+    hashes = [simulation.trace.trace_hash, simulation.trace.shape_hash]
+    print(json.dumps([*hashes, found.labels_digest, found.equals_plaintext]))
+"""
+
+BASE = {
+    "seed": 5,
+    "data": {"name": "digits", "limit": 60, "clients": 4, "labeled": 0.3},
+    "protocol": {"key_bits": 512, "insecure_keys": True, "bits": 64, "k": 4, "min_clients": 2},
+    "fault": [{"party": "client/2", "at": "hamming.report"}],
+}
+
+
+@pytest.fixture(scope="module")
+def outcome_of(tmp_path_factory: pytest.TempPathFactory):
+    script = tmp_path_factory.mktemp("determinism") / "program.py"
+    script.write_text(PROGRAM)
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+    def outcome(engine: str = "inline", hash_seed: str = "0", **changes: object) -> list[object]:
+        scenario = {**BASE, **changes}
+        ran = subprocess.run(
+            [sys.executable, script, json.dumps(scenario), engine],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, f"{scenario} with PYTHONHASHSEED={hash_seed}, {engine}:\n{ran.stderr}"
+        return json.loads(ran.stdout)
+
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def base(outcome_of) -> list[object]:
+    return outcome_of()
+
+
+@pytest.mark.parametrize(
+    ("engine", "hash_seed"), [("inline", "1"), ("inline", "4242"), ("pool:2", "7"), ("pool:1", "0")]
+)
+def test_one_hash_whatever_the_process(outcome_of, base, engine, hash_seed) -> None:
+    assert outcome_of(engine, hash_seed) == base
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 6},
+        {"network": {"latency": "lognormal:41ms,0.3"}},
+        {"data": {**BASE["data"], "limit": 61}},
+        {"device": {"speed": 0.5}},
+        {"fault": []},
+        {"entropy": "os"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_anything_else_changes_it(outcome_of, base, change) -> None:
+    trace_hash, shape_hash, _, equal = outcome_of(**change)
+    assert trace_hash != base[0]
+    assert equal
+    if "entropy" in change:  # the same messages at the same times, with other contents
+        assert shape_hash == base[1]

@@ -1,0 +1,162 @@
+"""Who may import whom, and what may not be called at all. Modules are read, not run."""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HOUSE = ("sim", "parties", "protocols", "scenarios", "benchmarks")
+MODULES = sorted(path.relative_to(ROOT) for room in HOUSE for path in (ROOT / room).rglob("*.py"))
+WORLD = [path for path in MODULES if path.parts[0] in ("sim", "parties", "protocols")]
+
+NOT_CALLED = ("asyncio.wait_for", "asyncio.as_completed", "concurrent.futures.as_completed", "time.sleep", "random")
+"""wait_for can swallow a cancellation; as_completed goes by address; sleep and `random` are not the simulation's."""
+
+NUMPY_GENERATORS = ("BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence")
+"""What of numpy.random holds no state that all share, and none that the operating system seeds."""
+
+
+def imports(source: str) -> set[str]:
+    """Every module that `source` imports, anywhere in it; what is taken from a module counts as one, too.
+
+    A relative import gives a name that begins with a dot.
+    """
+    found = set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            found.add(module)
+            found.update(f"{module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def uses(source: str) -> set[str]:
+    """`imports`, and every dotted name that begins with an imported one, under its full name."""
+    tree, known = ast.parse(source), dict[str, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                short = alias.name.partition(".")[0]
+                known[alias.asname or short] = alias.name if alias.asname else short
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            known.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    return imports(source) | {name for node in ast.walk(tree) if (name := _dotted(node, known))}
+
+
+def _dotted(node: ast.AST, known: dict[str, str]) -> str:
+    if isinstance(node, ast.Name):
+        return known.get(node.id, "")
+    if isinstance(node, ast.Attribute) and (owner := _dotted(node.value, known)):
+        return f"{owner}.{node.attr}"
+    return ""
+
+
+def within(names: Iterable[str], *places: str) -> list[str]:
+    """Those of `names` that are one of the modules `places` or inside it."""
+    return sorted(name for name in names if any(f"{name}.".startswith(f"{place}.") for place in places))
+
+
+def wrong_arrows(room: str, source: str) -> list[str]:
+    """What a module in `room` imports from rooms to its right, from outside the house's packages, or relatively."""
+    right = HOUSE[HOUSE.index(room) + 1 :]
+    names = imports(source)
+    return within(names, *right, "tests", "docs") + [name for name in names if name.startswith(".")]
+
+
+def global_draws(names: Iterable[str]) -> list[str]:
+    """Those of `names` that draw from numpy's global generator, or from one that is seeded by nobody."""
+    drawn = [name for name in within(names, "numpy.random") if name.count(".") >= 2]
+    return [name for name in drawn if name.split(".")[2] not in NUMPY_GENERATORS]
+
+
+def read(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_there_are_modules_in_every_room() -> None:
+    assert {path.parts[0] for path in MODULES} == set(HOUSE)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_imports_point_to_the_left(path: Path) -> None:
+    assert wrong_arrows(path.parts[0], read(path)) == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parts[1] == "crypto"], ids=str)
+def test_cryptography_knows_no_messages(path: Path) -> None:
+    names = imports(read(path))
+    assert within(names, "asyncio", "simpy") == []
+    allowed = within(names, "sim.streams", "protocols.crypto")
+    assert sorted(set(within(names, *HOUSE)) - {"sim", "protocols"} - set(allowed)) == []
+
+
+def test_the_oracle_shares_no_code_with_the_protocols() -> None:
+    assert within(imports(read(Path("scenarios/oracle.py"))), "protocols", "parties") == []
+
+
+@pytest.mark.parametrize("path", WORLD, ids=str)
+def test_nothing_escapes_the_virtual_clock_or_the_seeds(path: Path) -> None:
+    names = uses(read(path))
+    assert within(names, *NOT_CALLED) == []
+    assert global_draws(names) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("sim", "from protocols import xclp"),
+        ("sim", "def late():\n    import parties.data"),
+        ("parties", "if False:\n    from protocols.crypto.prg import words"),
+        ("protocols", "from scenarios.oracle import xclp as plain"),
+        ("scenarios", "import benchmarks.crypto as crypto"),
+        ("scenarios", "from . import schema"),
+        ("benchmarks", "from tests.sim import helpers"),
+    ],
+)
+def test_a_wrong_arrow_is_seen(room: str, source: str) -> None:
+    assert wrong_arrows(room, source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import asyncio\nasyncio.wait_for(1, 2)",
+        "import asyncio as a\na.as_completed([])",
+        "from asyncio import wait_for as until",
+        "from time import sleep",
+        "import time\ndef wait():\n    time.sleep(1)",
+        "import random",
+        "from random import Random",
+    ],
+)
+def test_a_forbidden_call_is_seen(source: str) -> None:
+    assert within(uses(source), *NOT_CALLED)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy as np\nnp.random.rand(3)",
+        "import numpy as np\nnp.random.default_rng()",
+        "from numpy import random\nrandom.shuffle([])",
+        "from numpy.random import normal",
+    ],
+)
+def test_a_global_draw_is_seen(source: str) -> None:
+    assert global_draws(uses(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy as np\nnp.random.Generator(np.random.Philox(np.random.SeedSequence(1)))",
+        "def deal(random):\n    return random.normal()",
+        "import time\ntime.perf_counter()",
+    ],
+)
+def test_what_is_allowed_passes(source: str) -> None:
+    assert within(uses(source), *NOT_CALLED) == global_draws(uses(source)) == []

@@ -1,0 +1,86 @@
+"""What the README says can be done is done here: every command, in its order, and the Python example."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAKE = ["make demo", "make test"]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, and what stands in it."""
+
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """Its lines without comments and blanks at the end."""
+        lines = (re.sub(r"\s*#.*", "", line) for line in self.text.splitlines())
+        return [line for line in lines if line]
+
+
+def blocks() -> list[Block]:
+    return [Block(*found) for found in FENCE.findall((ROOT / "README.md").read_text(encoding="utf-8"))]
+
+
+RUN = [block for block in blocks() if block.commands != MAKE]
+
+
+def test_make_stands_in_one_block_that_ci_runs() -> None:
+    assert [block.commands for block in blocks() if "make" in block.text] == [MAKE]
+
+
+def test_every_block_can_be_run() -> None:
+    assert {block.language for block in blocks()} == {"sh", "python"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all blocks: a later one may look at what an earlier one left."""
+    return tmp_path_factory.mktemp("readme")
+
+
+@pytest.mark.parametrize("block", RUN, ids=[block.text.splitlines()[0][:60] for block in RUN])
+def test_a_block_runs_as_it_stands(block: Block, folder: Path) -> None:
+    if block.language == "python":
+        (folder / "example.py").write_text(block.text, encoding="utf-8")
+        command = ["python", "example.py"]
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", block.text]
+    path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_hash_is_the_same_inline_and_in_a_pool(folder: Path) -> None:
+    """The README runs one folder's scenario both ways."""
+    results = [json.loads(file.read_text()) for file in sorted(folder.glob("runs/scenario-1-*/result.json"))]
+    assert {result["engine"] for result in results} == {"inline", "pool:2"}
+    assert len({result["trace_hash"] for result in results}) == 1
+
+
+def test_what_an_installed_python_runs_is_the_tree() -> None:
+    """The commands above would else test another Tacit than this one."""
+    code = "import scenarios, pathlib; print(pathlib.Path(scenarios.__file__).resolve().parents[1])"
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True)
+    assert done.stdout.strip() == str(ROOT), done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    targets = LINK.findall((ROOT / page).read_text(encoding="utf-8"))
+    inside = [target.partition("#")[0] for target in targets if "://" not in target]
+    assert [target for target in inside if target and not (ROOT / target).exists()] == []
