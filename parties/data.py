@@ -178,8 +178,7 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
     if label_column not in header:
         shown = ", ".join(repr(name) for name in header[:10]) + (", ..." if len(header) > 10 else "")
         raise DataError(
-            f"{path}: the first line must name the columns, among them {label_column!r}; "
-            f"it is {shown or 'empty'}"
+            f"{path}: the first line must name the columns, among them {label_column!r}; it is {shown or 'empty'}"
         )
     if repeated := sorted({name for name in header if header.count(name) > 1}):
         raise DataError(f"{path}: the first line names {repeated[0]!r} more than once")
@@ -187,9 +186,7 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
     client_at = header.index(client_column) if client_column in header else None
     features_at = [place for place in range(len(header)) if place not in (label_at, client_at)]
     if not features_at:
-        raise DataError(
-            f"{path}: no column is left for features beside {label_column!r} and {client_column!r}"
-        )
+        raise DataError(f"{path}: no column is left for features beside {label_column!r} and {client_column!r}")
 
     numbers, labels, clients = array("d"), list[str | None](), list[str]()
     for cells in reader:
@@ -197,18 +194,14 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
             continue  # a blank line
         row = reader.line_num
         if len(cells) != len(header):
-            raise DataError(
-                f"{path}: row {row} has {len(cells)} cells; the first line names {len(header)} columns"
-            )
+            raise DataError(f"{path}: row {row} has {len(cells)} cells; the first line names {len(header)} columns")
         for place in features_at:
             numbers.append(_number(path, row, header[place], cells[place]))
         labels.append(cells[label_at].strip() or None)
         if client_at is not None:
             clients.append(cells[client_at].strip())
             if not clients[-1]:
-                raise DataError(
-                    f"{path}: row {row}, column {client_column!r}: is empty; every row needs a client"
-                )
+                raise DataError(f"{path}: row {row}, column {client_column!r}: is empty; every row needs a client")
     if not labels:
         raise DataError(f"{path}: holds no rows below the first line")
     features = np.array(numbers, dtype=np.float64).reshape(len(labels), len(features_at))
@@ -262,23 +255,17 @@ def _npz_features(path: Path, features: NDArray[np.generic]) -> NDArray[np.float
     if len(bad):
         row, column = bad[0]
         value = values[row, column]
-        raise DataError(
-            f"{path}: array 'features', row {row}, column {column}: {value} is not a finite number"
-        )
+        raise DataError(f"{path}: array 'features', row {row}, column {column}: {value} is not a finite number")
     return values
 
 
 def _npz_labels(path: Path, labels: NDArray[np.generic], rows: int) -> list[str | None]:
     _check_length(path, "labels", labels, rows)
     if labels.dtype.kind not in "iuf":
-        raise DataError(
-            f"{path}: array 'labels' has type {labels.dtype}; it must hold integers, -1 if unknown"
-        )
+        raise DataError(f"{path}: array 'labels' has type {labels.dtype}; it must hold integers, -1 if unknown")
     for row, label in enumerate(labels.tolist()):
         if not float(label).is_integer() or label < -1:
-            raise DataError(
-                f"{path}: array 'labels', row {row}: {label} is not an integer >= -1 (-1: unknown)"
-            )
+            raise DataError(f"{path}: array 'labels', row {row}: {label} is not an integer >= -1 (-1: unknown)")
     return [None if label == -1 else str(int(label)) for label in labels.tolist()]
 
 
@@ -291,9 +278,7 @@ def _npz_clients(path: Path, clients: NDArray[np.generic], rows: int) -> list[st
 
 def _check_length(path: Path, name: str, values: NDArray[np.generic], rows: int) -> None:
     if values.shape != (rows,):
-        raise DataError(
-            f"{path}: array {name!r} has shape {values.shape}; with these features it must be ({rows},)"
-        )
+        raise DataError(f"{path}: array {name!r} has shape {values.shape}; with these features it must be ({rows},)")
 
 
 _READERS: dict[str, Callable[[Path, str, str], Dataset]] = {".csv": _read_csv, ".npz": _read_npz}

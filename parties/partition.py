@@ -116,9 +116,7 @@ def _by_classes(dataset: Dataset, clients: int, number: float, random: np.random
     if count > len(present):
         raise DataError(f"partition classes:{count}: the data set has {len(present)} classes")
     if clients * count < len(present):
-        raise DataError(
-            f"partition classes:{count}: {clients} clients cannot hold all {len(present)} classes"
-        )
+        raise DataError(f"partition classes:{count}: {clients} clients cannot hold all {len(present)} classes")
     # Clients take the next `count` classes of a shuffled circle, so every class has as many holders as any
     # other, or one more; which client stands where on the circle is shuffled as well.
     holders: list[list[int]] = [[] for _ in present]
@@ -130,9 +128,7 @@ def _by_classes(dataset: Dataset, clients: int, number: float, random: np.random
         rows = np.flatnonzero(dataset.labels == label)
         if len(rows) < len(own):
             name = dataset.classes[label]
-            raise DataError(
-                f"partition classes:{count}: class {name!r} has {len(rows)} rows for {len(own)} clients"
-            )
+            raise DataError(f"partition classes:{count}: class {name!r} has {len(rows)} rows for {len(own)} clients")
         for client, share in zip(own, _deal(rows, len(own), random), strict=True):
             dealt[client] = np.concatenate([dealt[client], share])
     return dealt
@@ -140,14 +136,10 @@ def _by_classes(dataset: Dataset, clients: int, number: float, random: np.random
 
 def _natural(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
     if dataset.clients is None:
-        raise DataError(
-            f"partition natural: the data set {dataset.name!r} does not say which client a row belongs to"
-        )
+        raise DataError(f"partition natural: the data set {dataset.name!r} does not say which client a row belongs to")
     present = np.unique(dataset.clients)
     if clients > len(present):
-        raise DataError(
-            f"clients(={clients}) must be <= {len(present)}, the natural clients of {dataset.name!r}"
-        )
+        raise DataError(f"clients(={clients}) must be <= {len(present)}, the natural clients of {dataset.name!r}")
     return [np.flatnonzero(dataset.clients == client) for client in present[:clients]]
 
 

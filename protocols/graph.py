@@ -78,9 +78,7 @@ class Influence:
         return self._factors.solve(units)
 
 
-def contribution(
-    columns: NDArray[np.float64], labels: NDArray[np.int64], classes: int
-) -> NDArray[np.float64]:
+def contribution(columns: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
     """A client's class scores for all points, Zbar = S_L Y_L (line 13): float64 (n, classes).
 
     `columns` (n, l) are the influence columns of its labeled points, `labels` (l,) their labels in
@@ -88,9 +86,7 @@ def contribution(
     """
     labels = np.asarray(labels, dtype=np.int64)
     if columns.ndim != 2 or labels.shape != (columns.shape[1],):
-        raise ValueError(
-            f"influence columns of shape {columns.shape} do not go with labels of shape {labels.shape}"
-        )
+        raise ValueError(f"influence columns of shape {columns.shape} do not go with labels of shape {labels.shape}")
     if len(labels) and (labels.min() < 0 or labels.max() >= classes):
         raise ValueError(f"the labels of labeled points must be between 0 and {classes - 1}")
     scores = np.zeros((columns.shape[0], classes))

@@ -219,9 +219,7 @@ async def server(
         me.advance(me.round, me.attempt + 1)
         me.broadcast(members, Members(list(members)))
         pairs = [(j, k) for j in members for k in pairs_after(j, kept)]
-        blocks = await me.together(
-            *(variant.combine(me, kept, pair, masked[pair], masks[pair]) for pair in pairs)
-        )
+        blocks = await me.together(*(variant.combine(me, kept, pair, masked[pair], masks[pair]) for pair in pairs))
     return kept, _assemble(kept, bits, own, dict(zip(pairs, blocks, strict=True)))
 
 
@@ -307,16 +305,12 @@ def _assemble(
     group: Group, bits: int, own: dict[str, bytes], blocks: dict[Pair, NDArray[np.int64]]
 ) -> NDArray[np.int32]:
     ends = np.cumsum([group.points[name] for name in group.names])
-    place = {
-        name: slice(end - group.points[name], end) for name, end in zip(group.names, ends.tolist(), strict=True)
-    }
+    place = {name: slice(end - group.points[name], end) for name, end in zip(group.names, ends.tolist(), strict=True)}
     h = np.zeros((ends[-1], ends[-1]), dtype=np.int32)
     for name in group.names:
         count = group.points[name]
         block = np.zeros((count, count), dtype=np.int32)
-        block[np.triu_indices(count, 1)] = unpack_fields(
-            own[name], bits.bit_length(), count * (count - 1) // 2
-        )
+        block[np.triu_indices(count, 1)] = unpack_fields(own[name], bits.bit_length(), count * (count - 1) // 2)
         h[place[name], place[name]] = block + block.T
     for (j, k), rectangle in blocks.items():
         h[place[k], place[j]] = rectangle

@@ -68,9 +68,7 @@ class PlaintextHamming:
     async def evaluate(self, me: Client, group: Group, bits: Bits, deadline: float) -> None:
         async def answer(j: str, message: PlainBits) -> None:
             rows, words = group.points[j], -(-self.bits // 64)
-            h = await me.compute(
-                {"hamming.word": rows * len(bits) * words}, _between, message.bits, rows, bits
-            )
+            h = await me.compute({"hamming.word": rows * len(bits) * words}, _between, message.bits, rows, bits)
             me.send(j, PlainDistances(h))
             me.send(me.server, Masks(j, bytes(len(h))))
 
@@ -93,4 +91,3 @@ def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:
     length = bits.shape[1]
     theirs = np.unpackbits(np.frombuffer(encoded, np.uint8), count=rows * length).reshape(rows, length)
     return pack_fields(distances(bits, theirs.astype(bool)), length.bit_length())
-

@@ -92,9 +92,7 @@ async def server(
     return labeled
 
 
-def _solve(
-    h: NDArray[np.int32], bits: int, k: int, alpha: float, indices: list[NDArray[np.int64]]
-) -> list[bytes]:
+def _solve(h: NDArray[np.int32], bits: int, k: int, alpha: float, indices: list[NDArray[np.int64]]) -> list[bytes]:
     influence = Influence(neighbour_graph(h, bits, k), alpha)
     return [influence.columns(own).astype("<f8").tobytes() for own in indices]
 

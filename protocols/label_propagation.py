@@ -35,9 +35,7 @@ def label_rows(z: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.fl
     Raises ValueError if a score is not finite.
     """
     if z.ndim != 2 or z.shape[1] < 1:
-        raise ValueError(
-            f"class scores have shape {z.shape}; it must be (points, classes) with at least one class"
-        )
+        raise ValueError(f"class scores have shape {z.shape}; it must be (points, classes) with at least one class")
     if not np.isfinite(z).all():
         raise ValueError("class scores must be finite")
     scores = np.maximum(z, 0.0)
@@ -74,8 +72,7 @@ def per_client(
 ) -> list[Propagation]:
     """`propagate` for each client alone; `distances[j]` holds those among client j's own points."""
     return [
-        propagate(own, bits, own_labels, classes, k, alpha)
-        for own, own_labels in zip(distances, labels, strict=True)
+        propagate(own, bits, own_labels, classes, k, alpha) for own, own_labels in zip(distances, labels, strict=True)
     ]
 
 

@@ -65,9 +65,7 @@ def distances(
     """
     left, right = _words(rows), _words(others)
     if rows.dtype != others.dtype or rows.shape[1] != others.shape[1]:
-        raise ValueError(
-            f"{rows.shape[1]} {rows.dtype} a row cannot be compared with {others.shape[1]} {others.dtype}"
-        )
+        raise ValueError(f"{rows.shape[1]} {rows.dtype} a row cannot be compared with {others.shape[1]} {others.dtype}")
     result = np.empty((len(left), len(right)), dtype=np.int32)
     for index, row in enumerate(left):
         result[index] = np.bitwise_count(row ^ right).sum(axis=1, dtype=np.int32)

@@ -19,7 +19,5 @@ class Protocol:
 
 PROTOCOLS = {
     protocol.name: protocol
-    for protocol in (
-        Protocol("xclp", "cross-client label propagation over a joint neighbourhood graph", xclp.STEPS),
-    )
+    for protocol in (Protocol("xclp", "cross-client label propagation over a joint neighbourhood graph", xclp.STEPS),)
 }

@@ -93,9 +93,7 @@ async def client(
             masked = await me.compute({"aes.byte": 8 * total, "ring.add": total}, _masks, signs, blocks)
             masks = masked.pop(mine)
             others = [name for name in answer.names if name != me.name]
-            values = [
-                shared[rows[name]].reshape(-1) + mask for name, mask in zip(others, masked, strict=True)
-            ]
+            values = [shared[rows[name]].reshape(-1) + mask for name, mask in zip(others, masked, strict=True)]
             me.send(me.server, MaskedRows(b"".join(value.astype("<u8").tobytes() for value in values)))
     with me.step("rowsums.unmask"):
         # Z[R_j] = sum + Zbar_j[R_j] + masks_j[R_j]

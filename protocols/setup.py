@@ -40,6 +40,7 @@ STEPS = (
     Step("server", "setup.seed", "hand the keys out; name leaders until all hold the same seed"),
 )
 
+
 class HasModulus(Protocol):
     """Keys with a public `modulus`, b"" where there is none."""
 
@@ -152,9 +153,7 @@ async def server(me: Server, round_number: int, min_clients: int, deadline: floa
     )
 
 
-async def client(
-    me: Client, generate_keys: Callable[[Client], Awaitable[K]], deadline: float
-) -> tuple[Group, K]:
+async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], deadline: float) -> tuple[Group, K]:
     """Join the round that was just announced, with what `generate_keys` makes; its `modulus` is published.
 
     Returns the group with seed and secrets, and those keys.

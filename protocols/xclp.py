@@ -133,9 +133,7 @@ class XclpClient(Client):
         zbar = await self.compute(work, contribution, view.columns, own, its.classes)
         z = await rowsums.client(self, zbar, view.rows, group.secrets, its.fraction_bits, its.deadline)
         with self.step("xclp.label"):
-            labels, confidence = await self.compute(
-                {"ring.add": z.size}, label_rows, decode(z, its.fraction_bits)
-            )
+            labels, confidence = await self.compute({"ring.add": z.size}, label_rows, decode(z, its.fraction_bits))
         start = sum(group.points[name] for name in names[: names.index(self.name)])
         return Labels(view.rows[self.name] - start, z, labels, confidence)
 
@@ -171,13 +169,9 @@ class XclpServer(Server):
     async def _round(self, number: int) -> None:
         its = self.parameters
         group = await setup.server(self, number, its.min_clients, its.deadline)
-        members, h = await hamming.server(
-            self, group, its.variant, its.bits, its.min_clients, its.deadline
-        )
+        members, h = await hamming.server(self, group, its.variant, its.bits, its.min_clients, its.deadline)
         self.record = RoundRecord(members.names, h)
-        labeled = await influence.server(
-            self, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline
-        )
+        labeled = await influence.server(self, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline)
         hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
         rows = {name: members.points[name] - hidden[name] for name in labeled}
         contributors = await rowsums.server(self, labeled, rows, its.classes, its.min_clients, its.deadline)

@@ -105,7 +105,7 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
 def sweep_table(cells: Sequence[Cell]) -> Table:
     """Mean and deviation over the seeds, one row for each combination of the swept values."""
     swept = [key for key, _ in cells[0].values] if cells else []
-    figures = ("runs", "accuracy", "virtual time", "bytes")
+    figures = ("runs", "accuracy", "range", "virtual time", "bytes")
 
     def row(cell: Cell) -> tuple[str, ...]:
         accuracy = _spread(cell.accuracy, lambda value: f"{value:.4f}") if cell.accuracy else "-"
@@ -115,6 +115,7 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
             *values,
             str(cell.runs),
             accuracy,
+            "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-",
             seconds,
             _spread(cell.bytes_total, format_bytes),
             cell.outcomes,

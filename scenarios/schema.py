@@ -27,7 +27,7 @@ class ScenarioError(ValueError):
     """A scenario that cannot be run, in one line: where it stands, which key, what is wrong and allowed."""
 
     def __init__(self, where: str, key: str, problem: str) -> None:
-        self.where, self.key, self.problem = where, key, " ".join(problem.split())
+        self.where, self.key, self.problem = " ".join(where.splitlines()), key, " ".join(problem.split())
         super().__init__(": ".join(part for part in (where, key, self.problem) if part))
 
 

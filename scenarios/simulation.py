@@ -60,9 +60,7 @@ class Simulated(msgspec.Struct, kw_only=True):
 class Simulation:
     """One run. What is going on can be read at any time, also from another thread and after an error."""
 
-    def __init__(
-        self, scenario: schema.Scenario, *, sinks: Iterable[Sink] = (), engine: str = "auto"
-    ) -> None:
+    def __init__(self, scenario: schema.Scenario, *, sinks: Iterable[Sink] = (), engine: str = "auto") -> None:
         self._scenario = scenario
         data = scenario.data
         self._dataset = _load(data)
@@ -154,19 +152,13 @@ class Simulation:
         return Simulated(
             outcome=outcome,
             reason=reason,
-            accuracy=self._accuracy(
-                {name: _everywhere(self._shard(name), own) for name, own in found.items()}
-            ),
+            accuracy=self._accuracy({name: _everywhere(self._shard(name), own) for name, own in found.items()}),
             baselines=self._baselines(survivors),
             hamming_digest=""
             if record is None
             else _digest([("|".join(record.members)).encode(), record.h.astype("<i4")]),
             labels_digest=_digest(
-                [
-                    part
-                    for name, own in found.items()
-                    for part in (name.encode(), own.labels, own.confidence, own.z)
-                ]
+                [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
             ),
             lost=self._lost(),
             equals_plaintext=self._equals_plaintext(found) if outcome == "completed" else None,
@@ -305,9 +297,7 @@ def _digest(parts: Iterable[bytes | NDArray[np.generic]]) -> str:
 
 
 def _conditions(network: schema.Network) -> Conditions:
-    return Conditions(
-        network.topology, parse_latency(network.latency), duration(network.jitter), network.loss
-    )
+    return Conditions(network.topology, parse_latency(network.latency), duration(network.jitter), network.loss)
 
 
 def _cost(text: str) -> Cost:

@@ -32,12 +32,16 @@ class Plan(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    """One row of the summary; a figure is a mean and a deviation (None below two values) over the seeds."""
+    """One row of the summary; a figure is a mean and a deviation (None below two values) over the seeds.
+
+    `accuracy_range` is the lowest and the highest.
+    """
 
     values: tuple[tuple[str, str], ...]
     runs: int
     outcomes: str
     accuracy: tuple[float, float | None] | None
+    accuracy_range: tuple[float, float] | None
     virtual_seconds: tuple[float, float | None]
     bytes_total: tuple[float, float | None]
 
@@ -136,6 +140,7 @@ def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
         runs=len(runs),
         outcomes=", ".join(f"{count} {outcome}" for outcome, count in counts.items()),
         accuracy=_spread(accuracies) if accuracies else None,
+        accuracy_range=(min(accuracies), max(accuracies)) if accuracies else None,
         virtual_seconds=_spread([run.virtual_seconds for run in runs]),
         bytes_total=_spread([float(run.bytes_total) for run in runs]),
     )

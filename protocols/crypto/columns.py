@@ -6,14 +6,14 @@ Words are little-endian, so that bit 0 of byte 0 is the first bit everywhere.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from Crypto.Cipher import AES
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "MOST", "SPAN", "Columns", "Words", "encrypt", "key", "spans", "transpose"]
+__all__ = ["COLUMNS", "MOST", "SPAN", "Columns", "Rows", "Words", "encrypt", "key", "pieces", "transpose"]
 
 COLUMNS = 128
 MOST = 1 << 22  # rows a call: 64 MiB
@@ -61,17 +61,6 @@ class Columns:
         return out
 
 
-def spans(first: int, count: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of pieces that cover `count` rows from `first` on, in multiples of 128, `SPAN` rows at most.
-
-    Raises ValueError unless first >= 0 and count is 0 to `MOST`.
-    """
-    if first < 0 or not 0 <= count <= MOST:
-        raise ValueError(f"{count} rows from {first} on; 0 to {MOST} in one call are allowed, from 0 on")
-    start, stop = first // 128 * 128, -(-(first + count) // 128) * 128
-    return ((piece, min(SPAN, stop - piece)) for piece in range(start, stop, SPAN))
-
-
 _SWAPS = tuple((j, np.uint64(sum(((1 << j) - 1) << i for i in range(0, 64, 2 * j)))) for j in (32, 16, 8, 4, 2, 1))
 
 
@@ -96,3 +85,38 @@ def transpose(columns: Words, out: Words) -> None:
                 swap <<= np.uint64(j)
                 low ^= swap
             rows[part, :, half] = words.T
+
+
+def pieces(first: int, count: int) -> list[tuple[int, int]]:
+    """(first, count) of the pieces of columns that cover these rows: multiples of 128, `SPAN` at most."""
+    start, stop = first // 128 * 128, -(-(first + count) // 128) * 128
+    return [(piece, min(SPAN, stop - piece)) for piece in range(start, stop, SPAN)]
+
+
+class Rows:
+    """`count` rows from `first` on, made of `pieces` (first, count), each to be `put` as columns."""
+
+    def __init__(self, first: int, count: int) -> None:
+        """Raises ValueError unless first >= 0 and count is 0 to `MOST`."""
+        if first < 0 or not 0 <= count <= MOST:
+            raise ValueError(f"{count} rows from {first} on; 0 to {MOST} in one call are allowed, from 0 on")
+        self.pieces = pieces(first, count)
+        self._start = first // 128 * 128
+        self._used = slice(first - self._start, first - self._start + count)
+        self._memory = np.empty((sum(size for _, size in self.pieces), 2), "<u8")
+
+    def put(self, first: int, columns: Words) -> None:
+        """The rows from `first` on."""
+        place = first - self._start
+        transpose(columns, self._memory[place : place + _TILE * columns.shape[1]])
+
+    def spread(self, bits: NDArray[np.bool_]) -> Words:
+        """A bit for each row as words of a column over all pieces, zero where there is no row."""
+        column = np.zeros(len(self._memory), np.bool_)
+        column[self._used] = bits
+        return np.packbits(column, bitorder="little").view("<u8")
+
+    @property
+    def array(self) -> Words:
+        """The rows, (count, 2)."""
+        return self._memory[self._used]

@@ -214,9 +214,7 @@ def test_npz_errors_name_the_place(tmp_path, arrays, message):
 
 def test_a_damaged_archive_is_an_error_about_the_file(tmp_path):
     path = tmp_path / "table.npz"
-    np.savez_compressed(
-        path, features=np.random.default_rng(1).random((50, 4)), labels=np.zeros(50, dtype=int)
-    )
+    np.savez_compressed(path, features=np.random.default_rng(1).random((50, 4)), labels=np.zeros(50, dtype=int))
     content = bytearray(path.read_bytes())
     content[200:260] = bytes(60)
     path.write_bytes(content)

@@ -77,9 +77,7 @@ class Federation:
 
 
 def shard(features: NDArray[np.float64], labels: Sequence[int], labeled: Sequence[bool]) -> Shard:
-    return Shard(
-        np.asarray(features, float), np.array(labels), np.array(labeled, bool), np.arange(len(labels))
-    )
+    return Shard(np.asarray(features, float), np.array(labels), np.array(labeled, bool), np.arange(len(labels)))
 
 
 def random_shards(sizes: Iterable[int], classes: int = 3, dimension: int = 4, seed: int = 0) -> list[Shard]:
@@ -141,9 +139,7 @@ def federation() -> Build:
             deadline=10.0,
             **{"min_clients": 2, **parameters},
         )
-        clients = [
-            XclpClient(world, f"client/{i}", own, its, **(access or {})) for i, own in enumerate(shards)
-        ]
+        clients = [XclpClient(world, f"client/{i}", own, its, **(access or {})) for i, own in enumerate(shards)]
         server = XclpServer(world, tuple(client.name for client in clients), its)
         return Federation(world, server, clients, events, packets)
 

@@ -106,9 +106,7 @@ def test_points_without_neighbours():
 
 def test_all_are_kept_if_fewer_than_k():
     distances = random_distances(6, 4, 1)
-    assert np.array_equal(
-        neighbour_graph(distances, 9, 5).toarray(), neighbour_graph(distances, 9, 50).toarray()
-    )
+    assert np.array_equal(neighbour_graph(distances, 9, 5).toarray(), neighbour_graph(distances, 9, 50).toarray())
 
 
 def test_any_integer_type_and_any_number_of_chunks(monkeypatch):
@@ -141,9 +139,7 @@ def test_influence_columns_are_those_of_the_inverse(alpha, size, bits, k, seed):
     graph = neighbour_graph(random_distances(size, bits, seed), bits, k)
     inverse = np.linalg.inv(np.eye(size) - alpha * graph.toarray())
     indices = np.flatnonzero(np.random.default_rng(seed).random(size) < 0.5)
-    np.testing.assert_allclose(
-        Influence(graph, alpha).columns(indices), inverse[:, indices], rtol=1e-8, atol=1e-8
-    )
+    np.testing.assert_allclose(Influence(graph, alpha).columns(indices), inverse[:, indices], rtol=1e-8, atol=1e-8)
 
 
 def test_influence_does_not_cross_between_components():

@@ -70,9 +70,7 @@ def test_labels_spread_within_a_cluster_and_not_beyond():
 
 
 def test_without_labels_there_is_nothing_to_spread():
-    z, labels, confidence = propagate(
-        np.ones((3, 3), dtype=int), 8, np.full(3, -1), classes=4, k=2, alpha=0.9
-    )
+    z, labels, confidence = propagate(np.ones((3, 3), dtype=int), 8, np.full(3, -1), classes=4, k=2, alpha=0.9)
     assert not z.any()
     assert labels.tolist() == [-1, -1, -1]
     assert not confidence.any()

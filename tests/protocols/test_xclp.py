@@ -101,9 +101,7 @@ def blocks_complete(run, name: str) -> bool:
     + [("paillier", step) for step in CLIENT_STEPS if step.startswith(("setup.keys", "hamming"))],
 )
 def test_a_client_lost_at_any_step(federation, make_shards, variant, victim, when, step) -> None:
-    run = federation(
-        make_shards([5, 3, 6, 4]), variant=variant, faults=[Crash(victim, **{when: step})]
-    ).run()
+    run = federation(make_shards([5, 3, 6, 4]), variant=variant, faults=[Crash(victim, **{when: step})]).run()
     record, names = run.server.record, tuple(client.name for client in run.clients)
     others = tuple(name for name in names if name != victim)
     place = CLIENT_STEPS.index(step) + (when == "after")

@@ -185,6 +185,9 @@ def test_a_sweep_runs_every_combination_and_seed(quick: Path) -> None:
         [k, latency, "2"] for k in "24" for latency in ("5ms", "uniform:1ms,2ms")
     ]
     assert all(row.count("±") == 3 for row in rows if row[0] in "24")
+    for number, row in enumerate(row for row in rows if row[0] in "24"):
+        ends = sorted(float(line["accuracy"]) for line in lines[2 * number : 2 * number + 2])
+        assert "–".join(f"{end:.4f}" for end in ends) in row
     assert result.stdout.rstrip().endswith("folder    many")
 
 

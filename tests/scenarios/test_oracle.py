@@ -134,8 +134,6 @@ def test_the_oracle_imports_nothing_of_ours():
         module.split(".")[0]
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for module in (
-            [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        )
+        for module in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
     assert imported == {"collections", "dataclasses", "math", "numpy", "scipy"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import math
 import os
 import signal
@@ -152,7 +153,7 @@ def test_tasks_of_a_set_are_cancelled_in_the_same_order_in_every_process() -> No
         for layout in (1, 7, 50)
     }  # fmt: skip
     assert len(orders) == 1
-    assert sorted(eval(orders.pop())) == list(range(200))
+    assert sorted(json.loads(orders.pop())) == list(range(200))
 
 
 # The clock stands still

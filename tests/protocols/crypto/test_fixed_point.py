@@ -20,9 +20,7 @@ def test_decoding_returns_the_value_to_half_a_unit(values, fraction_bits):
     assert (np.abs(decode(elements, fraction_bits) - values) <= 2.0 ** -(fraction_bits + 1)).all()
 
 
-@given(
-    st.lists(ENCODABLE, min_size=1, max_size=8), st.lists(st.integers(0, 2**64 - 1), min_size=8, max_size=8)
-)
+@given(st.lists(ENCODABLE, min_size=1, max_size=8), st.lists(st.integers(0, 2**64 - 1), min_size=8, max_size=8))
 def test_sums_are_exact_in_any_order_and_under_masks(values, masks):
     elements = [encode(np.array([value]), 32, terms=8) for value in values]
     expected = sum(round(value * 2**32) for value in values) / 2**32
