@@ -30,7 +30,7 @@ class Client(Party):
     def __init__(self, world: World, name: str, shard: Shard, server: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)
         self.shard = shard
-        self.server = server
+        self.server = self.authority = server
 
     def interrupted(self, source: str, message: Message) -> None:
         assert isinstance(message, Dismissed)

@@ -19,6 +19,7 @@ from sim.wire import (
     Frame,
     Message,
     WireError,
+    announces,
     associated_data,
     decode_body,
     decode_frame,
@@ -71,6 +72,9 @@ class Party:
 
     `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` its machine. `disk` is what survives a crash.
     """
+
+    authority = ""
+    """The only party whose announcements count; "": anybody's."""
 
     interrupts: ClassVar[tuple[type[Message], ...]] = ()
     """Message types that end whatever the party waits for, by way of `interrupted`."""
@@ -351,7 +355,9 @@ class Party:
         except WireError as error:
             self.world.note("drop", self.name, note=str(error))
             return
-        if self._mailbox.is_late(frame):
+        if self.authority and announces(frame) and frame.sender != self.authority:
+            self._drop(frame, f"only {self.authority} announces")
+        elif self._mailbox.is_late(frame):
             self._drop(frame, "late: of an earlier round or attempt")
         else:
             self._mailbox.put(frame)

@@ -12,7 +12,10 @@ the graph; its labels do not count and it gets no labels.
 Security: semi-honest. The server learns which points are labeled, not how. A client learns its columns of S, which
 are rows of S too, for S is symmetric; and which rows the others ask for, hence with `rows = "unlabeled"` which of
 their points are labeled. If a client were given Z on its labeled points, Z there would be a linear system in the
-others' labels with coefficients it knows; so by default a client gets the rows of its unlabeled points only.
+others' labels with coefficients it knows; so by default a client gets the rows of its unlabeled points only. That
+weakens the attack and does not end it: S on the other rows can be estimated from the columns that a client has
+(Nystroem), and a curious client of a few small ones then recovers far more labels than by chance, more with every
+round over the same labels. The exact scores are the leak; only a coarser output (noise, labels alone) would close it.
 """
 
 from dataclasses import dataclass

@@ -14,8 +14,10 @@ Each round is this whole run with fresh keys, planes and masks; a client that wa
 
 Security: semi-honest parties, no collusion between server and clients, every client-server link encrypted. Revealed
 to the server: H and so the angles between points, approximately; n_j, l_j and which points are labeled. To client j:
-who takes part with how many points, which of them are labeled, its columns of S, its rows of Z. The parts' docstrings
-say more.
+who takes part with how many points, which of them are labeled, its columns of S, its rows of Z, from which it can guess
+others' labels better than by chance (see `influence`). Rounds add up: over the same points the server averages H and
+knows the angles better with each, and the difference of two rounds with other contributors is close to the scores of
+those who were missing. The parts' docstrings say more.
 """
 
 from dataclasses import dataclass, field

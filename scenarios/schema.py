@@ -110,7 +110,7 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["unlabeled", "paper"],
         Meta(
             description="Which rows a client gets: those of its unlabeled points, or all as in the paper "
-            "(which leaks the others' labels).",
+            "(from which it can solve for the others' labels; from the unlabeled ones it can only guess them).",
             extra=_XCLP,
         ),
     ] = "unlabeled"

@@ -23,6 +23,7 @@ __all__ = [
     "Message",
     "Packet",
     "WireError",
+    "announces",
     "associated_data",
     "decode_body",
     "decode_frame",
@@ -58,6 +59,9 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
         if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
 
+    def __repr__(self) -> str:  # contents may be secret
+        return f"<{type(self).__name__}, {_byte_strings(self)} B of payload>"
+
 
 _types: dict[str, type[Message]] = {}
 
@@ -73,6 +77,9 @@ class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     attempt: int
     sealed: bool
     body: bytes
+
+    def __repr__(self) -> str:
+        return f"<frame of {self.type} from {self.sender} to {self.receiver}, {len(self.body)} B>"
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -149,6 +156,11 @@ def decode_frame(data: bytes) -> Frame:
     if frame.type not in _types:
         raise WireError(f"{frame.sender} sent a message of the unknown type {frame.type!r}")
     return frame
+
+
+def announces(frame: Frame) -> bool:
+    """Whether messages of the frame's type announce."""
+    return _types[frame.type].announces
 
 
 def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:

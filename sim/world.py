@@ -1,5 +1,6 @@
 """One simulated world: the clock, the network, the computing, the faults and the trace, made from one seed."""
 
+import os
 from collections.abc import Iterable
 
 from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled
@@ -30,7 +31,7 @@ class World:
     ) -> None:
         self.seed = seed
         self.seeded = seeded
-        self.run_id = derive(seed, "run")[:16]
+        self.run_id = derive(seed, "run")[:16] if seeded else os.urandom(16)
         self.loop = SimLoop()
         self.trace = Trace(sinks)
         self.ledger = Ledger()

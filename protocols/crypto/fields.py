@@ -27,7 +27,7 @@ def pack_fields(values: NDArray[np.integer], width: int) -> bytes:
     """The flattened `values`, each in [0, 2^width), 1 <= width <= 32. Raises ValueError for a value out of range."""
     flat = np.ascontiguousarray(values).reshape(-1)
     if flat.size and (int(flat.min()) < 0 or int(flat.max()) >> width):
-        raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}, not {flat.min()} to {flat.max()}")
+        raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}; a value is out of range")
     shifts = np.arange(width, dtype=np.uint32)
     return b"".join(
         np.packbits(

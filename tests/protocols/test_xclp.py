@@ -5,10 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from parties.server import Dismissed
 from protocols.hamming import MaskedDistances, Masks, OwnBlock
 from protocols.xclp import STEPS
 from sim.faults import Crash
-from sim.wire import decode_body, decode_frame
+from sim.wire import Frame, decode_body, decode_frame, encode_body, pack_frame
 
 CLIENT_STEPS = [step.name for step in STEPS if step.role == "client"]
 SERVER_STEPS = [step.name for step in STEPS if step.role == "server"]
@@ -243,3 +244,22 @@ def test_no_client_sends_to_another_in_the_clear_and_the_seed_stays_among_client
         assert bits not in packet.data
         between_clients = "server" not in (packet.sender, packet.receiver)
         assert (packet.sealing == 28) == between_clients
+
+
+def test_only_the_server_announces(federation, make_shards) -> None:
+    """A client that claims to dismiss another, or to announce the members, is not believed; the trace names it."""
+    build = federation(make_shards([4, 4, 4]))
+    liar = build.client("client/1")
+    dismiss = Dismissed("go away", False)
+    forged = [
+        (Frame("Dismissed", liar.name, "client/0", 1, 10**12, 0, False, encode_body(dismiss)), dismiss),
+        (Frame("Members", liar.name, "client/2", 1, 1, 2, False, b"garbage"), dismiss),
+    ]
+    for delay in (0.1, 0.3):
+        for frame, message in forged:
+            build.world.loop.call_later(delay, build.world.network.send, pack_frame(frame, message, "forged"))
+    run = build.run()
+    assert len(run.labeled_clients) == 3
+    run.assert_equals_oracle()
+    refused = [event.note for event in run.events if event.kind == "drop" and "only server announces" in event.note]
+    assert len(refused) == 4
