@@ -1,0 +1,324 @@
+"""Groups in which discrete logarithms are hard, behind one small interface; and powers of a base that is used often.
+
+* `modp-2048`, `modp-3072`: the squares modulo a safe prime P of RFC 3526 (groups 14 and 15), generator 2, order
+  q = (P - 1) / 2. An element is a number of |P| bits, big-endian: e = 256 or 384 bytes. Membership: 1 < x < P - 1 and
+  Jacobi symbol 1, which leaves exactly the squares without 1, since P - 1 is no square.
+* `p256`: the points of NIST P-256 (FIPS 186-4, D.1.2.3; SEC 2, secp256r1), of prime order, written additively in the
+  literature and multiplicatively here. An element is a compressed point (SEC 1, 2.3.3): e = 33 bytes. Decoding takes a
+  square root, 3% of a transfer's time, for half the bytes. Membership: the point lies on the curve; the point at
+  infinity has no encoding.
+
+Exponents are uniform in [1, q). With `short_exponents` those of a MODP group are uniform in [1, 2^256): faster by the
+ratio of the lengths, under the assumption that g^k with such a k cannot be told from a uniform element (discrete
+logarithms with short exponents; T. Koshiba, K. Kurosawa, "Short exponent Diffie-Hellman problems", PKC 2004). The
+group's name then ends in `-short`.
+
+Powers of one base: the comb of C. H. Lim, P. J. Lee, "More flexible exponentiation with precomputation", CRYPTO 1994,
+shaped by `fixed_base.choose_comb`. (The tables there are for Z_{m^2} and split its elements, which has no use here.)
+
+Running times depend on exponents: nothing here is protected against an observer of time or cache.
+"""
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import gmpy2
+import numpy as np
+from Crypto.PublicKey.ECC import EccPoint
+from gmpy2 import mpz
+
+from protocols.crypto.fixed_base import Comb, choose_comb
+from sim.streams import Entropy
+
+__all__ = ["P256", "Group", "Modp", "PowerTable", "find_group"]
+
+E = TypeVar("E")
+
+SHORT_BITS = 256
+_GENERATOR_USES = 1 << 16  # for which the tables of the generator, built once a process, are shaped
+
+
+class Group(ABC, Generic[E]):
+    """A group of prime order `order` whose elements take `element_bytes` bytes.
+
+    `exponent_bits`: random exponents are below 2^exponent_bits. Groups are compared and pickled by `name`.
+    """
+
+    name: str
+    order: int
+    element_bytes: int
+    exponent_bits: int
+    identity: E
+
+    def __repr__(self) -> str:
+        return f"<group {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple[Callable[[str], "Group"], tuple[str]]:
+        return find_group, (self.name,)
+
+    def random_exponent(self, entropy: Entropy) -> int:
+        """A secret exponent: uniform in [1, q), or in [1, 2^256) with short exponents."""
+        return 1 + entropy.below(min(self.order, 1 << self.exponent_bits) - 1)
+
+    def random_element(self, entropy: Entropy) -> E:
+        """A uniform element other than the identity, also with short exponents."""
+        return self.power(self.generator, 1 + entropy.below(self.order - 1))
+
+    @property
+    @abstractmethod
+    def generator(self) -> E:
+        """g."""
+
+    @abstractmethod
+    def generator_power(self, exponent: int) -> E:
+        """g^exponent for an exponent as `random_exponent` draws them, by tables that the process keeps."""
+
+    @abstractmethod
+    def power(self, element: E, exponent: int) -> E:
+        """element^exponent, exponent >= 1."""
+
+    @abstractmethod
+    def multiply(self, left: E, right: E) -> E:
+        """The product."""
+
+    @abstractmethod
+    def divide(self, left: E, right: E) -> E:
+        """left / right."""
+
+    @abstractmethod
+    def encode(self, element: E) -> bytes:
+        """`element_bytes` bytes. (The identity, which no honest message holds, is encoded too, but not decoded.)"""
+
+    @abstractmethod
+    def decode(self, data: bytes) -> E:
+        """The element of `encode`. Raises ValueError unless `data` encodes an element other than the identity."""
+
+    @abstractmethod
+    def walk(self, entries: Sequence[E], indices: Sequence[Sequence[int]]) -> E:
+        """Square and multiply: before each of the `indices` but the first, square; multiply by the entries it names."""
+
+    def comb(self, uses: int) -> Comb:
+        """The shape of a table for `uses` powers of one base."""
+        return choose_comb(self.exponent_bits, max(uses, 1))
+
+    def table(self, base: E, uses: int) -> "PowerTable[E]":
+        """A table for about `uses` powers of `base`."""
+        return PowerTable(self, base, self.comb(uses))
+
+
+class PowerTable(Generic[E]):
+    """Powers of one base of `group` with exponents below 2^comb.bits."""
+
+    def __init__(self, group: Group[E], base: E, comb: Comb) -> None:
+        self.comb = comb
+        self._group = group
+        # Row i of block j stands for weight 2^((i blocks + j) columns): a chain in steps of 2^columns.
+        chain = [base]
+        while len(chain) < comb.rows * comb.blocks:
+            power = chain[-1]
+            for _ in range(comb.columns):
+                power = group.multiply(power, power)
+            chain.append(power)
+        self._entries: list[E] = []
+        for block in range(comb.blocks):
+            table = [group.identity]
+            for generator in chain[block :: comb.blocks]:
+                table += [group.multiply(entry, generator) for entry in table]
+            self._entries += table
+
+    def __repr__(self) -> str:
+        return f"<powers in {self._group.name}, {self.comb}>"
+
+    def power(self, exponent: int) -> E:
+        """base^exponent. Raises ValueError unless exponent is in [0, 2^comb.bits)."""
+        comb = self.comb
+        if exponent < 0 or exponent.bit_length() > comb.bits:
+            raise ValueError(f"an exponent must be in [0, 2^{comb.bits})")
+        packed = np.frombuffer(exponent.to_bytes(-(-comb.bits // 8), "little"), np.uint8)
+        bits = np.unpackbits(packed, count=comb.bits, bitorder="little").reshape(comb.rows, comb.blocks, comb.columns)
+        # One digit of `rows` bits for each (column, block), highest column first.
+        digits = _weights(comb.rows) @ bits.reshape(comb.rows, -1)
+        indices = digits.reshape(comb.blocks, comb.columns) + _offsets(comb)
+        return self._group.walk(self._entries, indices.T[::-1].tolist())
+
+
+@functools.cache
+def _weights(rows: int) -> np.ndarray:
+    return 1 << np.arange(rows, dtype=np.int32)
+
+
+@functools.cache
+def _offsets(comb: Comb) -> np.ndarray:
+    return np.arange(comb.blocks, dtype=np.int32)[:, None] << comb.rows
+
+
+# RFC 3526: P = 2^n - 2^(n-64) - 1 + 2^64 ([2^(n-130) pi] + c).
+_MODP = {
+    2048: (
+        "FFFFFFFFFFFFFFFFC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A08798E3404DD"
+        "EF9519B3CD3A431B302B0A6DF25F14374FE1356D6D51C245E485B576625E7EC6F44C42E9A637ED6B0BFF5CB6F406B7ED"
+        "EE386BFB5A899FA5AE9F24117C4B1FE649286651ECE45B3DC2007CB8A163BF0598DA48361C55D39A69163FA8FD24CF5F"
+        "83655D23DCA3AD961C62F356208552BB9ED529077096966D670C354E4ABC9804F1746C08CA18217C32905E462E36CE3B"
+        "E39E772C180E86039B2783A2EC07A28FB5C55DF06F4C52C9DE2BCBF6955817183995497CEA956AE515D2261898FA0510"
+        "15728E5A8AACAA68FFFFFFFFFFFFFFFF"
+    ),
+    3072: (
+        "FFFFFFFFFFFFFFFFC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A08798E3404DD"
+        "EF9519B3CD3A431B302B0A6DF25F14374FE1356D6D51C245E485B576625E7EC6F44C42E9A637ED6B0BFF5CB6F406B7ED"
+        "EE386BFB5A899FA5AE9F24117C4B1FE649286651ECE45B3DC2007CB8A163BF0598DA48361C55D39A69163FA8FD24CF5F"
+        "83655D23DCA3AD961C62F356208552BB9ED529077096966D670C354E4ABC9804F1746C08CA18217C32905E462E36CE3B"
+        "E39E772C180E86039B2783A2EC07A28FB5C55DF06F4C52C9DE2BCBF6955817183995497CEA956AE515D2261898FA0510"
+        "15728E5A8AAAC42DAD33170D04507A33A85521ABDF1CBA64ECFB850458DBEF0A8AEA71575D060C7DB3970F85A6E1E4C7"
+        "ABF5AE8CDB0933D71E8C94E04A25619DCEE3D2261AD2EE6BF12FFA06D98A0864D87602733EC86A64521F2B18177B200C"
+        "BBE117577A615D6C770988C0BAD946E208E24FA074E5AB3143DB5BFCE0FD108E4B82D120A93AD2CAFFFFFFFFFFFFFFFF"
+    ),
+}
+
+
+class Modp(Group[mpz]):
+    """The squares modulo the `bits`-bit safe prime of RFC 3526, generated by 2; elements are mpz."""
+
+    def __init__(self, bits: int, short_exponents: bool = False) -> None:
+        """Raises ValueError unless bits is 2048 or 3072."""
+        if bits not in _MODP:
+            raise ValueError(f"a MODP group has 2048 or 3072 bits, not {bits}")
+        self.name = f"modp-{bits}" + ("-short" if short_exponents else "")
+        self.modulus = mpz(_MODP[bits], 16)
+        self.order = int(self.modulus >> 1)
+        self.element_bytes = bits // 8
+        self.exponent_bits = SHORT_BITS if short_exponents else bits - 1
+        self.identity = mpz(1)
+
+    @property
+    def generator(self) -> mpz:
+        return mpz(2)
+
+    @functools.cached_property
+    def _generator_table(self) -> PowerTable[mpz]:
+        return self.table(self.generator, _GENERATOR_USES)
+
+    def generator_power(self, exponent: int) -> mpz:
+        return self._generator_table.power(exponent)
+
+    def power(self, element: mpz, exponent: int) -> mpz:
+        return gmpy2.powmod(element, exponent, self.modulus)
+
+    def multiply(self, left: mpz, right: mpz) -> mpz:
+        return left * right % self.modulus
+
+    def divide(self, left: mpz, right: mpz) -> mpz:
+        return gmpy2.divm(left, right, self.modulus)
+
+    def encode(self, element: mpz) -> bytes:
+        return element.to_bytes(self.element_bytes, "big")
+
+    def decode(self, data: bytes) -> mpz:
+        if len(data) != self.element_bytes:
+            raise ValueError(f"an element of {self.name} takes {self.element_bytes} bytes, not {len(data)}")
+        value = mpz.from_bytes(data, "big")
+        if not 1 < value < self.modulus - 1 or gmpy2.jacobi(value, self.modulus) != 1:
+            raise ValueError(f"not an element of {self.name}")
+        return value
+
+    def walk(self, entries: Sequence[mpz], indices: Sequence[Sequence[int]]) -> mpz:
+        modulus, entry_at = self.modulus, entries.__getitem__
+        product = mpz(1)
+        for column in indices:
+            product = product * product % modulus
+            for entry in map(entry_at, column):
+                product = product * entry % modulus
+        return product
+
+
+_PRIME = mpz(2**256 - 2**224 + 2**192 + 2**96 - 1)
+_B = mpz("5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B", 16)
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+_GENERATOR = (
+    0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
+    0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
+)
+
+
+class P256(Group[EccPoint]):
+    """The points of NIST P-256; elements are pycryptodome's points."""
+
+    def __init__(self) -> None:
+        self.name = "p256"
+        self.order = _ORDER
+        self.element_bytes = 33
+        self.exponent_bits = 256
+        self._generator = EccPoint(*_GENERATOR, "p256")
+        self.identity = self._generator.point_at_infinity()
+
+    @property
+    def generator(self) -> EccPoint:
+        return self._generator
+
+    def generator_power(self, exponent: int) -> EccPoint:
+        return self._generator * exponent  # pycryptodome has tables of its own for this point
+
+    def power(self, element: EccPoint, exponent: int) -> EccPoint:
+        return element * exponent
+
+    def multiply(self, left: EccPoint, right: EccPoint) -> EccPoint:
+        return left + right
+
+    def divide(self, left: EccPoint, right: EccPoint) -> EccPoint:
+        return left + -right
+
+    def encode(self, element: EccPoint) -> bytes:
+        x, y = (int(coordinate) for coordinate in element.xy)  # (0, 0) is the point at infinity
+        return bytes([2 + y % 2 if x or y else 0]) + x.to_bytes(32, "big")
+
+    def decode(self, data: bytes) -> EccPoint:
+        if len(data) != 33:
+            raise ValueError(f"an element of {self.name} takes 33 bytes, not {len(data)}")
+        x = mpz.from_bytes(data[1:], "big")
+        if data[0] not in (2, 3) or x >= _PRIME:
+            raise ValueError(f"not an element of {self.name}")
+        # y^2 = x^3 - 3 x + b; P = 3 mod 4
+        y = gmpy2.powmod((x * x - 3) * x + _B, (_PRIME + 1) // 4, _PRIME)
+        if y % 2 != data[0] - 2:
+            y = _PRIME - y
+        try:
+            return EccPoint(int(x), int(y), "p256")
+        except ValueError:  # x^3 - 3 x + b has no root
+            raise ValueError(f"not an element of {self.name}") from None
+
+    def walk(self, entries: Sequence[EccPoint], indices: Sequence[Sequence[int]]) -> EccPoint:
+        product = self.identity.copy()
+        for i, column in enumerate(indices):
+            if i:
+                product.double()
+            for index in column:
+                product += entries[index]
+        return product
+
+
+_GROUPS: dict[str, Callable[[], Group]] = {
+    "modp-2048": lambda: Modp(2048),
+    "modp-2048-short": lambda: Modp(2048, short_exponents=True),
+    "modp-3072": lambda: Modp(3072),
+    "modp-3072-short": lambda: Modp(3072, short_exponents=True),
+    "p256": P256,
+}
+
+
+@functools.cache
+def find_group(name: str, short_exponents: bool = False) -> Group:
+    """The group of that `name`, one object a process, whose tables are built when first used.
+
+    `short_exponents`: the same group with 256-bit exponents, for MODP only. Raises ValueError for an unknown name.
+    """
+    full_name = f"{name}-short" if short_exponents else name
+    if full_name not in _GROUPS:
+        raise ValueError(f"{full_name!r} is no group; there are {', '.join(_GROUPS)}")
+    return find_group(full_name) if short_exponents else _GROUPS[name]()

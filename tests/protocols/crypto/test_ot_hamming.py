@@ -1,0 +1,356 @@
+"""SecureHamming by oblivious transfer."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocols.crypto import iknp, ot_hamming, ot_pair
+from protocols.crypto.fields import field_bytes, unpack_fields
+from protocols.crypto.groups import find_group
+from protocols.crypto.ot_hamming import (
+    IknpReceiver,
+    IknpSender,
+    NaorPinkasReceiver,
+    NaorPinkasSender,
+    Pair,
+    sums,
+    unmask,
+)
+from protocols.crypto.ot_sizes import iknp_hamming, naor_pinkas_hamming
+from sim.streams import Entropy, generator
+
+P256 = find_group("p256")
+
+
+def random_bits(seed, *shape):
+    return generator(seed, "bits", *shape).integers(0, 2, shape, dtype=np.uint8)
+
+
+def exact(b, x):
+    """Distances (n_k, n_j), by comparing."""
+    return (x[:, None, :] != b[None, :, :]).sum(axis=2)
+
+
+def pair_of(b, x, context=b"context"):
+    return Pair(len(b), len(x), b.shape[1], context)
+
+
+def dealt(b, x, seed=1, context=b"context"):
+    """Both parties of the iknp variant with dealt base transfers, to save the public-key ones."""
+    entropy, pair = Entropy.seeded(seed, "base"), pair_of(b, x, context)
+    seeds = np.frombuffer(entropy.bytes(4096), np.uint8).reshape(128, 2, 16)
+    s = np.unpackbits(np.frombuffer(entropy.bytes(16), np.uint8), bitorder="little")
+    base = iknp.Sender(context, np.packbits(s, bitorder="little").tobytes(), seeds[np.arange(128), s].tobytes())
+    j = IknpSender(pair, base, pair.bits_of(b, len(b)))
+    return pair, j, IknpReceiver(pair, iknp.Receiver(context, seeds.tobytes()), pair.bits_of(x, len(x)))
+
+
+def exchange(j, k, chunks):
+    """What travels of the chunks, and the sums: extensions, corrections, R, T."""
+    extensions, corrections, r, t = [], [], [], []
+    for chunk in chunks:
+        extensions.append(k.extend(chunk))
+        d, part = j.correct(chunk, extensions[-1])
+        corrections.append(d)
+        r.append(part)
+        t.append(k.finish(chunk, d))
+    return extensions, corrections, sums(j.pair, r), sums(j.pair, t)
+
+
+def by_iknp(b, x, seed=1):
+    pair, j, k = dealt(b, x, seed)
+    extensions, corrections, r, t = exchange(j, k, pair.iknp_chunks())
+    return unmask(t, r, len(b), len(x), b.shape[1]), (b"".join(extensions), b"".join(corrections), r, t)
+
+
+def naor_pinkas_parties(b, x, group=P256, entropy=None):
+    entropy, pair = entropy or Entropy.seeded(1, "pair"), pair_of(b, x)
+    j, setup = NaorPinkasSender.start(pair, group, b, entropy.child("j"))
+    return pair, j, NaorPinkasReceiver.start(pair, group, x, setup, entropy.child("k")), setup
+
+
+def by_naor_pinkas(b, x, group=P256, entropy=None, chunks=None):
+    pair, j, k, setup = naor_pinkas_parties(b, x, group, entropy)
+    requests, replies, r, t = [], [], [], []
+    for chunk in chunks or pair.naor_pinkas_chunks():
+        requests.append(k.request(chunk))
+        reply, part = j.reply(chunk, requests[-1])
+        replies.append(reply)
+        r.append(part)
+        t.append(k.finish(chunk, reply))
+    travelled = setup, b"".join(requests), b"".join(replies), sums(pair, r), sums(pair, t)
+    return unmask(travelled[4], travelled[3], len(b), len(x), b.shape[1]), travelled
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 20), st.integers(1, 8), st.integers(1, 140), st.integers(0, 2**32))
+def test_iknp_equals_numpy(n_j, n_k, length, seed):
+    b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
+    distances, travelled = by_iknp(b, x)
+    assert (distances == exact(b, x)).all() and distances.shape == (n_k, n_j)
+    expected = iknp_hamming([n_j, n_k], length, 33)
+    names = ("Extension", "Corrections", "Masks", "MaskedDistances")
+    assert [len(data) for data in travelled] == [expected[name] for name in names]
+    width = length.bit_length()
+    assert expected["Extension"] == 16 * n_k * length
+    assert expected["Corrections"] == -(-n_k * length * n_j * width // 8)
+    assert expected["Masks"] == -(-n_j * n_k * width // 8)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 20), st.integers(0, 2**32))
+def test_naor_pinkas_equals_numpy(n_j, n_k, length, seed):
+    b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
+    distances, travelled = by_naor_pinkas(b, x)
+    assert (distances == exact(b, x)).all() and distances.shape == (n_k, n_j)
+    expected = naor_pinkas_hamming([n_j, n_k], length, 33)
+    assert [len(data) for data in travelled] == list(expected.values())
+    assert expected["TransferRequest"] == 33 * n_j * n_k * length
+
+
+@pytest.mark.parametrize("length", [8, 15, 16, 31, 32, 63, 127, 128, 130, 255, 256])
+@pytest.mark.parametrize("n_j", [1, 9])
+def test_extreme_distances(n_j, length):
+    zeros, ones = np.zeros((n_j, length), np.uint8), np.ones((n_j, length), np.uint8)
+    x = np.stack([zeros[0], ones[0]])
+    assert (by_iknp(zeros, x)[0] == [[0] * n_j, [length] * n_j]).all()
+    assert (by_iknp(ones, x)[0] == [[length] * n_j, [0] * n_j]).all()
+
+
+@pytest.mark.parametrize("length", [7, 8, 130, 256])
+def test_extreme_distances_by_naor_pinkas(length):
+    b, x = np.zeros((1, length), np.uint8), np.ones((1, length), np.uint8)
+    assert by_naor_pinkas(b, b)[0].tolist() == [[0]]
+    assert by_naor_pinkas(b, x)[0].tolist() == [[length]]
+
+
+@pytest.mark.parametrize(("n_j", "n_k", "length"), [(60, 5, 1024), (1, 1, 65535), (2, 1, 65536), (3, 2, 70_001)])
+def test_long_vectors(n_j, n_k, length):
+    b, x = random_bits(1, n_j, length), random_bits(2, n_k, length)
+    b[0] = 1 - x[0]
+    distances, _ = by_iknp(b, x)
+    assert (distances == exact(b, x)).all()
+    assert distances[0, 0] == length
+
+
+@pytest.mark.parametrize("name", ["modp-2048", "modp-2048-short"])
+def test_other_groups(name):
+    b, x = random_bits(1, 2, 9), random_bits(2, 2, 9)
+    distances, travelled = by_naor_pinkas(b, x, find_group(name))
+    assert (distances == exact(b, x)).all()
+    assert [len(data) for data in travelled] == list(naor_pinkas_hamming([2, 2], 9, 256).values())
+
+
+def test_the_whole_exchange_with_base_transfers():
+    b, x = random_bits(1, 5, 20), random_bits(2, 3, 20)
+    pair, entropy = pair_of(b, x), Entropy.system()
+    kept, setup = IknpReceiver.setup(pair, P256, entropy)
+    j, request = IknpSender.start(pair, P256, b, setup, entropy)
+    k = IknpReceiver.start(pair, pickle.loads(pickle.dumps(kept)), x, request)
+    j, k = (pickle.loads(pickle.dumps(party)) for party in (j, k))
+    extensions, corrections, r, t = exchange(j, k, pair.iknp_chunks())
+    assert (unmask(t, r, 5, 3, 20) == exact(b, x)).all()
+    messages = (setup, request, b"".join(extensions), b"".join(corrections), r, t)
+    assert [len(data) for data in messages] == list(iknp_hamming([5, 3], 20, 33).values())
+
+
+def test_system_entropy_needs_no_memory_between_messages():
+    b, x = random_bits(1, 2, 5), random_bits(2, 2, 5)
+    assert (by_naor_pinkas(b, x, entropy=Entropy.system())[0] == exact(b, x)).all()
+
+
+def plain_lanes(j, o, n_j, lane):
+    """The pads K0 and K1 of transfer o by the hash alone."""
+    batch = j.base.accept(o, bytes(16))  # u = 0 leaves the row of G(k_s)
+    return batch.hash.lanes(batch.branches[:, 0:1], o, n_j, lane.itemsize * 8)[:, 0]
+
+
+@pytest.mark.parametrize(("length", "n_j"), [(5, 3), (21, 4), (130, 2)])
+def test_corrections_against_plain_python(length, n_j):
+    b, x = random_bits(1, n_j, length), np.zeros((2, length), np.uint8)
+    pair, j, k = dealt(b, x)
+    m, width, lane = pair.modulus, pair.width, pair.lane
+    lanes = 8 * lane.itemsize
+    # With u = 0 in place of the extension, rows are known without k.
+    corrections, r = j.correct(range(2), bytes(32 * length))
+    pads = [plain_lanes(j, o, n_j, lane).astype(int) for o in range(2 * length)]
+    expected = np.empty((2, length, n_j), int)
+    r_by_hand = np.zeros((2, n_j), int)
+    for vector, bit, i in np.ndindex(2, length, n_j):
+        zero, one = (int(pads[vector * length + bit][branch][i]) for branch in range(2))
+        expected[vector, bit, i] = (zero - one + 1 - 2 * int(b[i, bit])) % m
+        r_by_hand[vector, i] += zero - int(b[i, bit])
+    groups = length // lanes
+    words = np.frombuffer(corrections, lane, 2 * groups * width * n_j).reshape(2, groups, width, n_j)
+    for vector, group, i in itertools.product(range(2), range(groups), range(n_j)):
+        number = int.from_bytes(words[vector, group, :, i].tobytes(), "little")
+        fields = [number >> (width * bit) & (m - 1) for bit in range(lanes)]
+        assert fields == expected[vector, group * lanes : (group + 1) * lanes, i].tolist()
+    left = unpack_fields(corrections[words.nbytes :], width, 2 * (length - groups * lanes) * n_j)
+    assert left.tolist() == expected[:, groups * lanes :].reshape(-1).tolist()
+    assert r.tolist() == (r_by_hand % m).tolist()
+    assert k.pair is pair
+
+
+@pytest.mark.parametrize("length", [40, 41, 130])
+def test_slices_change_nothing(monkeypatch, length):
+    b, x = random_bits(1, 5, length), random_bits(2, 4, length)
+    whole = by_iknp(b, x)
+    for slice_bytes in (1, 16 * 40, 16 * 100, 16 * 260):
+        monkeypatch.setattr(ot_hamming, "_SLICE", slice_bytes)
+        distances, travelled = by_iknp(b, x)
+        assert (distances == whole[0]).all() and travelled == whole[1]
+
+
+def test_chunks_change_no_value(monkeypatch):
+    b, x = random_bits(1, 3, 24), random_bits(2, 7, 24)  # 24 bits are whole groups: corrections join without a seam
+    whole = by_iknp(b, x)[1]
+    for size in (1, 2, 3):
+        monkeypatch.setattr(ot_pair, "_TRANSFERS", 24 * size)
+        assert len(pair_of(b, x).iknp_chunks()) == -(-7 // size)
+        assert by_iknp(b, x)[1] == whole
+    monkeypatch.undo()
+    whole_sums = by_naor_pinkas(b[:1], x[:4])[1]
+    for chunks in ([range(4)], [range(1), range(1, 4)], [range(i, i + 1) for i in range(4)]):
+        assert by_naor_pinkas(b[:1], x[:4], chunks=chunks)[1] == whole_sums
+
+
+def test_chunks_bound_the_memory():
+    for pair in (
+        Pair(500, 500, 1024, b""),
+        Pair(2000, 3, 4096, b""),
+        Pair(1, 10**6, 8, b""),
+        Pair(20, 1000, 1024, b""),
+    ):
+        for chunks in (pair.iknp_chunks(), pair.naor_pinkas_chunks()):
+            assert [x for chunk in chunks for x in chunk] == list(range(pair.n_k))
+        for chunk in pair.iknp_chunks():
+            assert len(chunk) == 1 or pair.correction_bytes(chunk) <= 1 << 25
+            assert len(chunk) * pair.length <= 1 << 18
+        assert all(len(c) == 1 or len(c) * pair.length * pair.n_j <= 4096 for c in pair.naor_pinkas_chunks())
+
+
+def test_doing_a_chunk_again_gives_the_same_bytes():
+    b, x = random_bits(1, 3, 9), random_bits(2, 4, 9)
+    _, j, k = dealt(b, x)
+    chunk = range(1, 3)
+    extension = k.extend(chunk)
+    assert extension == k.extend(chunk)
+    (corrections, r), (again, r_again) = j.correct(chunk, extension), j.correct(chunk, extension)
+    assert corrections == again and (r == r_again).all()
+    assert (k.finish(chunk, corrections) == k.finish(chunk, corrections)).all()
+
+
+def test_no_pad_serves_twice():
+    # All vectors of k alike, all of j alike: any pad or r used twice would show as equal corrections or sums.
+    b, x = np.ones((64, 96), np.uint8), np.ones((20, 96), np.uint8)
+    seen = []
+    for context in (b"round 1", b"round 2", b"round 1, attempt 2"):
+        pair, j, k = dealt(b, x, context=context)
+        for chunk in (range(10), range(10, 20)):
+            corrections, r = j.correct(chunk, k.extend(chunk))
+            assert len(set(r.reshape(-1).tolist())) > 120  # 640 sums mod 128
+            step = field_bytes(pair.n_j * 8, pair.width)  # the corrections of one group of 8 bits, 448 bytes
+            seen += [corrections[i : i + step] for i in range(0, len(corrections), step)]
+    assert len(set(seen)) == len(seen) == 3 * 20 * 12
+    _, one = by_naor_pinkas(np.ones((2, 8), np.uint8), np.ones((4, 8), np.uint8))
+    replies = [one[2][i : i + 2] for i in range(0, len(one[2]), 2)]
+    assert len(set(one[1][i : i + 33] for i in range(0, len(one[1]), 33))) == len(replies) == 64
+
+
+def test_sums_are_uniform_without_the_other():
+    b, x = np.zeros((40, 24), np.uint8), np.zeros((40, 24), np.uint8)
+    for _, travelled in (by_iknp(b, x), by_naor_pinkas(b[:6], x[:6])):
+        for data in travelled[-2:]:
+            count = len(data) * 8 // 5
+            values = unpack_fields(data[: field_bytes(count, 5)], 5, count)
+            assert len(set(values.tolist())) > 16
+            assert abs(values.mean() - 15.5) < 5 * 9.2 / np.sqrt(count)
+
+
+def test_the_same_entropy_gives_the_same_bytes():
+    b, x = random_bits(1, 3, 8), random_bits(2, 2, 8)
+    assert by_iknp(b, x)[1] == by_iknp(b, x)[1]
+    assert by_naor_pinkas(b, x)[1] == by_naor_pinkas(b, x)[1]
+    others = by_iknp(b, x, seed=2), by_naor_pinkas(b, x, entropy=Entropy.seeded(2))
+    for other, mine in zip(others, (by_iknp(b, x), by_naor_pinkas(b, x)), strict=True):
+        assert all(left != right for left, right in zip(other[1], mine[1], strict=True))
+        assert (other[0] == mine[0]).all()
+
+
+def test_bool_and_integer_bits_are_alike():
+    b, x = random_bits(1, 3, 8), random_bits(2, 2, 8)
+    assert by_iknp(b, x)[1] == by_iknp(b.astype(bool), x.astype(np.int64))[1]
+
+
+def test_bad_input_is_refused():
+    pair = Pair(2, 3, 8, b"")
+    with pytest.raises(ValueError, match=r"n_k\(=0\)"):
+        Pair(1, 0, 8, b"")
+    with pytest.raises(ValueError, match=r"shape \(2, 8\) are needed, not \(2, 7\)"):
+        pair.bits_of(np.zeros((2, 7), np.uint8), 2)
+    for bits in (np.full((2, 8), 2), np.zeros((2, 8))):
+        with pytest.raises(ValueError, match="bits must be 0 or 1"):
+            pair.bits_of(bits, 2)
+    b, x = random_bits(1, 2, 8), random_bits(2, 3, 8)
+    _, j, k = dealt(b, x)
+    for chunk in (range(0), range(2, 4), range(-1, 2), range(0, 3, 2)):
+        for action in (k.extend, lambda c: j.correct(c, b""), lambda c: k.finish(c, b"")):
+            with pytest.raises(ValueError, match="is no range of vectors 0 to 2"):
+                action(chunk)
+    with pytest.raises(ValueError, match="2 vectors take 16 rows, not 15"):
+        j.correct(range(2), bytes(16 * 15))
+    with pytest.raises(ValueError, match="corrections of 2 vectors take 16 bytes, not 15"):
+        k.finish(range(2), bytes(15))
+    _, j, k, setup = naor_pinkas_parties(b, x)
+    with pytest.raises(ValueError, match="a request for 15 transfers does not fit"):
+        j.reply(range(1), k.request(range(1))[33:])
+    with pytest.raises(ValueError, match=r"^request, element 18: not an element of p256"):
+        j.reply(range(1, 2), setup + bytes(33) + setup[:33] * 13)
+    with pytest.raises(ValueError, match="a reply to 16 requests takes 32 bytes"):
+        k.finish(range(1), bytes(31))
+    with pytest.raises(ValueError, match=r"sums of shape \(3, 2\) are needed, not \(2, 2\)"):
+        sums(pair, [np.zeros((2, 2), np.uint8)])
+
+
+def test_sums_that_do_not_belong_together():
+    b, x = random_bits(1, 3, 8), random_bits(2, 4, 8)
+    r, t = by_iknp(b, x)[1][2:]
+    with pytest.raises(ValueError, match="exceeds 8: the two do not belong together"):
+        unmask(t, by_iknp(b, x, seed=2)[1][2], 3, 4, 8)
+    with pytest.raises(ValueError, match="take 6 bytes, not 5"):
+        unmask(t[:-1], r, 3, 4, 8)
+
+
+def test_states_show_no_secret():
+    b, x = random_bits(1, 2, 8), random_bits(2, 3, 8)
+    _, j, k = dealt(b, x)
+    _, m, n, _ = naor_pinkas_parties(b, x)
+    shown = " ".join(map(repr, (j, k, m, n)))
+    assert "array" not in shown and "rue" not in shown and "entropy" not in shown
+    assert str(m.key.exponent) not in shown
+
+
+@pytest.mark.parametrize(("n_j", "n_k", "length"), [(500, 200, 1024), (3, 50, 13)])
+def test_work_is_counted(n_j, n_k, length):
+    pair = Pair(n_j, n_k, length, b"")
+    chunks = pair.iknp_chunks()
+    for work, name in ((ot_hamming.correct_work, "correct"), (ot_hamming.finish_work, "finish")):
+        counted = [work(pair, chunk) for chunk in chunks]
+        assert sum(each[f"iknp.{name}-row"] for each in counted) == n_k * length
+        assert sum(each[f"iknp.{name}-byte"] for each in counted) == n_k * length * pair.blocks * 16
+    assert sum(ot_hamming.extend_work(pair, chunk)["iknp.extend-row"] for chunk in chunks) == n_k * length
+    assert ot_hamming.correct_work(pair, chunks[0])["fields.pack"] == len(chunks[0]) * (length % 8) * n_j
+    chunk = range(1)
+    for work, operation in (
+        (ot_hamming.request_work, "generator-power"),
+        (ot_hamming.reply_work, "power"),
+        (ot_hamming.receive_work, "table-power"),
+    ):
+        assert work(pair, P256, chunk)[f"p256.{operation}"] == n_j * length
+    assert ot_hamming.sums_work(pair) == {"fields.pack": n_j * n_k}
+    assert ot_hamming.unmask_work(pair) == {"fields.unpack": 2 * n_j * n_k}
