@@ -13,9 +13,10 @@ import tomli_w
 from gmpy2 import mpz
 from threadpoolctl import threadpool_limits
 
+from benchmarks.costs_ot import GROUPS, measure_extension, measure_group
 from benchmarks.measure import environment, seconds_each, timed
 from protocols import graph, lsh
-from protocols.crypto import packed_hamming, paillier, prg
+from protocols.crypto import packed_hamming, paillier, prg, shamir
 from protocols.crypto.agreement import KeyPair
 from protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, join, split_all
 from sim.streams import Entropy, generator
@@ -35,9 +36,12 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
     costs: dict[str, float] = {}
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
-            measured = _measure_numpy(3) | _measure_agreement(3)
+            measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3)
             for bits in key_bits:
                 measured |= measure_paillier(bits, quick)
+            for name in GROUPS:
+                measured |= measure_group(name, quick)
+            measured |= measure_extension(quick)
             costs = {name: min(seconds, costs.get(name, seconds)) for name, seconds in measured.items()}
     return costs
 
@@ -105,6 +109,15 @@ def _measure_agreement(repeats: int) -> dict[str, float]:
     return {
         "x25519.keygen": seconds_each(lambda: [KeyPair.generate(entropy) for _ in range(20)], 20, repeats),
         "x25519.agree": seconds_each(lambda: [pair.agree(peer) for _ in range(20)], 20, repeats),
+    }
+
+
+def _measure_sharing(repeats: int) -> dict[str, float]:
+    """A client's sharing of a key and a seed among a hundred."""
+    secrets, entropy = [bytes(32), bytes(32)], Entropy.seeded(1, "sharing")
+    (operations,) = shamir.split_work(32, 2, 51, 100).values()
+    return {
+        "shamir.multiply": seconds_each(lambda: shamir.split(secrets, 51, 100, entropy), operations, 10 * repeats),
     }
 
 

@@ -5,14 +5,15 @@
 | hamming.encode | OwnBlock | client -> server | n_j (n_j - 1) / 2 fields of w bits | distances among its vectors |
 | hamming.encode | the variant's | j -> k, sealed | | j's vectors, encoded |
 | hamming.evaluate | the variant's | k -> j, sealed | | masked distances, encoded |
-| hamming.evaluate | Masks | k -> server | R | the masks that k added |
-| hamming.report | MaskedDistances | j -> server | T | the masked distances, which j decoded |
+| hamming.* | Masks | k or j -> server | R | the masks |
+| hamming.* | MaskedDistances | j or k -> server | T | the masked distances, T = h + R |
 | hamming.collect | RollCall | server -> who lacks a block | 0 | only after the deadline: are you there? |
 | hamming.* | Present | client -> server | 0 | yes |
 | hamming.collect | Members | server -> each in Q | 0 | whose blocks are complete |
 
-For each pair j < k (by number) j encodes, k evaluates and j decodes; the server takes h from T and R. How is the
-variant's affair: `hamming_paillier`, `hamming_plaintext`. Paper: XCLP, Section 3.2 and Algorithm 1 line 5; n_j
+For each pair j < k (by number) one of the two masks, the other ends with the masked distances, and the server takes h
+from T and R. How is the variant's affair: `hamming_paillier`, `hamming_iknp`, `hamming_naor_pinkas`,
+`hamming_plaintext`. Paper: XCLP, Section 3.2 and Algorithm 1 line 5; n_j
 vectors of L bits, w = bitlength(L), a distance takes the L + 1 values 0..L (the paper computes in Z_L, where h = L
 reads as 0).
 
@@ -31,7 +32,7 @@ nothing).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -39,12 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.client import Client
+from parties.party import Party
 from parties.server import Server
 from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from protocols.crypto.ot_pair import Pair as VectorPair
 from protocols.lsh import distances
 from protocols.outcome import require
 from protocols.setup import Group
 from protocols.steps import Step
+from sim.streams import derive
 from sim.wire import Message
 
 __all__ = [
@@ -56,9 +60,11 @@ __all__ = [
     "SecureHamming",
     "client",
     "for_each",
+    "pair_of_vectors",
     "pairs_after",
     "pairs_before",
     "server",
+    "total_work",
 ]
 
 Bits = NDArray[np.bool_]
@@ -118,19 +124,34 @@ class SecureHamming(Protocol):
         """Make this round's keys of `me`."""
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
-        """All work that is to come for `me`."""
+        """All work of `me` in one round with `group`, for an estimate of the time it takes."""
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
-        """As j: send the encoded vectors to every later k."""
+        """Send the first message of every pair."""
 
-    async def evaluate(self, me: Client, group: Group, bits: Bits, deadline: float) -> None:
-        """As k: answer every earlier j, and send the masks to the server."""
+    async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        """As k: play the pair with every earlier j, and send the server k's part."""
 
-    async def report(self, me: Client, group: Group, keys: Keys, deadline: float) -> None:
-        """As j: decode every answer and send it to the server."""
+    async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        """As j: play the pair with every later k from its first `answer` on, and send the server j's part."""
 
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
         """As server: the distances (n_k, n_j) of `pair` = (j, k). Raises ValueError for values that cannot be."""
+
+
+def pair_of_vectors(me: Party, group: Group, j: str, k: str, bits: int) -> VectorPair:
+    """What j and k know of their pair beforehand, with a context that no other pair, attempt, round or run shares."""
+    context = derive(me.world.run_id, "pair", me.round, me.attempt, j, k)
+    return VectorPair(group.points[j], group.points[k], bits, context)
+
+
+def total_work(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The sum of some jobs' operations."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
 
 
 def pairs_after(me: str, group: Group) -> tuple[str, ...]:
@@ -147,7 +168,6 @@ async def client(
     me: Client, group: Group, variant: SecureHamming, keys: Keys, bits: Bits, deadline: float
 ) -> tuple[str, ...]:
     """Take part with the vectors `bits` (n_j, L). Returns the announced members Q."""
-    me.plan(variant.plan(me, group))
     with me.step("hamming.encode"):
         own = await me.compute(own_work(*bits.shape), own_block, bits)
         me.send(me.server, OwnBlock(own))
@@ -157,7 +177,7 @@ async def client(
 
     async def evaluate() -> None:
         with me.step("hamming.evaluate"):
-            await variant.evaluate(me, group, bits, deadline)
+            await variant.evaluate(me, group, keys, bits, deadline)
         evaluated.set()
 
     async def report() -> None:
@@ -169,7 +189,8 @@ async def client(
         else:
             await evaluated.wait()
         with me.step("hamming.report"):
-            await variant.report(me, group, keys, deadline)
+            await variant.report(me, group, keys, bits, deadline)
+            await evaluated.wait()  # the steps end in their order
 
     async def answer_calls() -> None:
         with me.incoming((RollCall,), (me.server,), deadline=2 * deadline, until=(Members,)) as calls:
@@ -237,12 +258,17 @@ async def _gather(
                 case OwnBlock():
                     own[source] = message.distances
                 case Masks():
-                    masks[message.peer, source] = message.values
+                    masks[_pair(group, source, message.peer)] = message.values
                 case MaskedDistances():
-                    masked[source, message.peer] = message.values
+                    masked[_pair(group, source, message.peer)] = message.values
             if len(own) == len(group.names) and len(masks) == len(masked) == expected:
                 break
     return own, masks, masked
+
+
+def _pair(group: Group, one: str, other: str) -> Pair:
+    """The two in the order of their numbers."""
+    return (one, other) if group.names.index(one) < group.names.index(other) else (other, one)
 
 
 async def _silent(

@@ -8,8 +8,9 @@
 | hamming.evaluate | Masks | k -> server | n_k ceil(n_j / slots) plaintexts | R, uniform in Z_N |
 | hamming.report | MaskedDistances | j -> server | n_k ceil(n_j / slots) plaintexts | T = h + R mod N |
 
-A ciphertext is |N|/4 bytes, a plaintext |N|/8, w = bitlength(L), slots = floor((|N| - 1) / w). Every j encrypts once
-a round and sends the same ciphertexts to every k > j. The server reads h = T - R mod N.
+With packing = "none" slots = 1, the paper's one bit a ciphertext. A ciphertext is |N|/4 bytes, a plaintext |N|/8, w =
+bitlength(L), slots = floor((|N| - 1) / w). Every j encrypts once a round and sends the same ciphertexts to every k >
+j. The server reads h = T - R mod N.
 
 h(x, y) = |x| + sum_l y_l - 2 sum_{x_l = 1} y_l. (XCLP, Section 3.2 states x y + (1 - x)(1 - y), which counts the bits
 that agree; draws the mask from [0, L - 1] over the integers, which leaks h at the borders; and lets j send R.)
@@ -21,6 +22,7 @@ client together would learn more: no collusion.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,7 @@ from protocols.hamming import (
     for_each,
     pairs_after,
     pairs_before,
+    total_work,
 )
 from protocols.setup import Group
 from sim.streams import Entropy
@@ -55,13 +58,16 @@ class EncryptedDistances(Message):
 
 
 class PaillierHamming:
-    """The variant for vectors of `bits` bits and moduli of `key_bits`; below 2048 only where `insecure` says so."""
+    """The variant for vectors of `bits` bits and moduli of `key_bits`; below 2048 only where `insecure` says so.
+
+    `slots`: vectors in one ciphertext, as many as fit by default; 1 is the paper's one bit a ciphertext.
+    """
 
     name = "paillier"
     answer: type[Message] = EncryptedDistances
 
-    def __init__(self, bits: int, key_bits: int, insecure: bool = False) -> None:
-        self.bits, self.key_bits, self.insecure = bits, key_bits, insecure
+    def __init__(self, bits: int, key_bits: int, insecure: bool = False, slots: int | None = None) -> None:
+        self.bits, self.key_bits, self.insecure, self.slots = bits, key_bits, insecure, slots
 
     async def generate_keys(self, me: Client) -> Keys:
         work = packed.keygen_work(self.key_bits)
@@ -71,30 +77,31 @@ class PaillierHamming:
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
         after, before = pairs_after(me.name, group), pairs_before(me.name, group)
         mine = group.points[me.name]
-        parts = [packed.evaluate_work(self.key_bits, group.points[j], mine, self.bits) for j in before]
-        parts += [packed.decrypt_work(self.key_bits, mine, group.points[k], self.bits) for k in after]
+        parts = [packed.keygen_work(self.key_bits)]
+        parts += [
+            packed.evaluate_work(self.key_bits, group.points[j], mine, self.bits, slots=self.slots) for j in before
+        ]
+        parts += [packed.decrypt_work(self.key_bits, mine, group.points[k], self.bits, slots=self.slots) for k in after]
         if after:
-            parts.append(packed.encode_work(self.key_bits, mine, self.bits))
-        total: dict[str, float] = {}
-        for part in parts:
-            for name, count in part.items():
-                total[name] = total.get(name, 0) + count
-        return total
+            parts.append(packed.encode_work(self.key_bits, mine, self.bits, slots=self.slots))
+        return total_work(parts)
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
         later = pairs_after(me.name, group)
         if later:
-            work = packed.encode_work(self.key_bits, *bits.shape)
-            ciphertexts = await me.compute(work, packed.encode, keys.private, bits, me.entropy("encrypt"))
+            work = packed.encode_work(self.key_bits, *bits.shape, slots=self.slots)
+            ciphertexts = await me.compute(
+                work, partial(packed.encode, slots=self.slots), keys.private, bits, me.entropy("encrypt")
+            )
             for k in later:
                 me.send(k, EncryptedBits(ciphertexts))
 
-    async def evaluate(self, me: Client, group: Group, bits: Bits, deadline: float) -> None:
+    async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
         async def answer(j: str, message: EncryptedBits) -> None:
             n_j = group.points[j]
             masked, masks = await me.compute(
-                packed.evaluate_work(self.key_bits, n_j, *bits.shape),
-                packed.evaluate,
+                packed.evaluate_work(self.key_bits, n_j, *bits.shape, slots=self.slots),
+                partial(packed.evaluate, slots=self.slots),
                 PublicKey.from_bytes(group.moduli[j]),
                 message.ciphertexts,
                 n_j,
@@ -106,9 +113,11 @@ class PaillierHamming:
 
         await for_each(me, EncryptedBits, pairs_before(me.name, group), deadline, answer)
 
-    async def report(self, me: Client, group: Group, keys: Keys, deadline: float) -> None:
+    async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
         async def decode(k: str, message: EncryptedDistances) -> None:
-            work = packed.decrypt_work(self.key_bits, group.points[me.name], group.points[k], self.bits)
+            work = packed.decrypt_work(
+                self.key_bits, group.points[me.name], group.points[k], self.bits, slots=self.slots
+            )
             masked = await me.compute(work, packed.decrypt, keys.private, message.ciphertexts)
             me.send(me.server, MaskedDistances(k, masked))
 
@@ -117,9 +126,11 @@ class PaillierHamming:
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
         j, k = pair
         n_j, n_k = group.points[j], group.points[k]
-        work = packed.unmask_work(self.key_bits, n_j, n_k, self.bits)
+        work = packed.unmask_work(self.key_bits, n_j, n_k, self.bits, slots=self.slots)
         modulus = int.from_bytes(group.moduli[j], "big")
-        return await me.compute(work, packed.unmask, modulus, masked, masks, n_j, n_k, self.bits)
+        return await me.compute(
+            work, partial(packed.unmask, slots=self.slots), modulus, masked, masks, n_j, n_k, self.bits
+        )
 
 
 def _generate(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:

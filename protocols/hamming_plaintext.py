@@ -65,7 +65,7 @@ class PlaintextHamming:
         for k in pairs_after(me.name, group):
             me.send(k, PlainBits(np.packbits(bits).tobytes()))
 
-    async def evaluate(self, me: Client, group: Group, bits: Bits, deadline: float) -> None:
+    async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
         async def answer(j: str, message: PlainBits) -> None:
             rows, words = group.points[j], -(-self.bits // 64)
             h = await me.compute({"hamming.word": rows * len(bits) * words}, _between, message.bits, rows, bits)
@@ -74,7 +74,7 @@ class PlaintextHamming:
 
         await for_each(me, PlainBits, pairs_before(me.name, group), deadline, answer)
 
-    async def report(self, me: Client, group: Group, keys: Keys, deadline: float) -> None:
+    async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
         async def pass_on(k: str, message: PlainDistances) -> None:
             me.send(me.server, MaskedDistances(k, message.distances))
 

@@ -25,8 +25,9 @@ Security: semi-honest, no collusion between server and clients. The server sees 
 that it lacks, and the number of attempts. Client j learns its rows of Z.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +36,12 @@ from parties.client import Client
 from parties.server import Server
 from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import encode
-from protocols.crypto.prg import Streams
+from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import require
 from protocols.steps import Step
 from sim.wire import Message
 
-__all__ = ["STEPS", "client", "server"]
+__all__ = ["STEPS", "MaskedRows", "Restart", "SecureRowSums", "SummedRows", "Summing", "blocks_of"]
 
 STEPS = (
     Step("client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt"),
@@ -48,7 +49,8 @@ STEPS = (
     Step("server", "rowsums.sum", "add the masked values of all; begin again when one is lost; return the rows"),
 )
 
-Ring = NDArray[np.uint64]
+Rows = Mapping[str, NDArray[np.int64]]
+Secrets = Mapping[str, SharedSecret]
 
 
 class Summing(Message):
@@ -64,87 +66,117 @@ class SummedRows(Message):
     values: bytes
 
 
-async def client(
-    me: Client,
-    zbar: NDArray[np.float64],
-    rows: Mapping[str, NDArray[np.int64]],
-    secrets: Mapping[str, SharedSecret],
-    fraction_bits: int,
-    deadline: float,
-) -> Ring:
-    """Contribute `zbar` (n, C).
+class SecureRowSums(Protocol):
+    """One way to sum and to recover from losses. `waits`: how many deadlines of the server an attempt may take."""
 
-    `rows`: R_i of each possible member. Returns Z on one's own rows, (|R_j|, C), in the ring.
-    """
-    classes = zbar.shape[1]
-    own, masks = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-    while True:
-        answer = await me.recv((Summing, SummedRows), me.server, 2 * deadline)
-        if isinstance(answer, SummedRows):
-            break
-        with me.step("rowsums.mask"):
-            shared = encode(zbar, fraction_bits, len(answer.names))
-            own = shared[rows[me.name]]
-            keys = [(name, _pair_key(me, secrets, name)) for name in answer.names if name != me.name]
-            blocks = [(i, len(rows[name]) * classes) for i, name in enumerate(answer.names)]
-            mine = answer.names.index(me.name)
-            total = sum(size for _, size in blocks) * len(keys)
-            signs = [(key, mine < answer.names.index(name)) for name, key in keys]
-            masked = await me.compute({"aes.byte": 8 * total, "ring.add": total}, _masks, signs, blocks)
-            masks = masked.pop(mine)
-            others = [name for name in answer.names if name != me.name]
-            values = [shared[rows[name]].reshape(-1) + mask for name, mask in zip(others, masked, strict=True)]
-            me.send(me.server, MaskedRows(b"".join(value.astype("<u8").tobytes() for value in values)))
-    with me.step("rowsums.unmask"):
-        # Z[R_j] = sum + Zbar_j[R_j] + masks_j[R_j]
-        summed = np.frombuffer(answer.values, dtype="<u8")
-        return summed.reshape(own.shape) + own + masks.reshape(own.shape)
+    name: ClassVar[str]
+    waits: ClassVar[int]
+
+    async def client(
+        self,
+        me: Client,
+        zbar: NDArray[np.float64],
+        rows: Rows,
+        secrets: Secrets,
+        fraction_bits: int,
+        deadline: float,
+    ) -> Ring:
+        """Contribute `zbar` (n, C).
+
+        `rows`: R_i of each possible member. Returns Z on one's own rows, (|R_j|, C), in the ring.
+        """
+
+    async def server(
+        self,
+        me: Server,
+        labeled: Mapping[str, int],
+        rows: Mapping[str, int],
+        classes: int,
+        min_clients: int,
+        deadline: float,
+    ) -> tuple[str, ...]:
+        """Sum among the clients of `labeled` (l_j of each).
+
+        `rows`: |R_i|. Returns those whose labels count. Raises Abort.
+        """
 
 
-async def server(
-    me: Server, labeled: Mapping[str, int], rows: Mapping[str, int], classes: int, min_clients: int, deadline: float
-) -> tuple[str, ...]:
-    """Sum among the clients of `labeled` (l_j of each).
+@dataclass(frozen=True)
+class Restart:
+    """A lost client makes a new attempt among the others."""
 
-    `rows`: |R_i|. Returns the members A whose labels count. Raises Abort.
-    """
-    names = tuple(labeled)
-    with me.step("rowsums.sum"):
+    name: ClassVar[str] = "restart"
+    waits: ClassVar[int] = 1
+
+    async def client(
+        self,
+        me: Client,
+        zbar: NDArray[np.float64],
+        rows: Rows,
+        secrets: Secrets,
+        fraction_bits: int,
+        deadline: float,
+    ) -> Ring:
+        own, own_masks = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        masked_at = (0, 0)
         while True:
-            require(sum(labeled[name] > 0 for name in names), "clients with labels", min_clients)
-            me.advance(me.round, me.attempt + 1)
-            me.broadcast(names, Summing(list(names)))
-            sent = await me.collect(MaskedRows, names, deadline=deadline)
-            if not sent.missing:
+            answer = await me.recv((Summing, SummedRows), me.server, 2 * deadline)
+            if isinstance(answer, SummedRows):
                 break
-            me.lose(sent.missing, "its masked values never came: its labels do not count, summing starts again")
-            me.dismiss(sent.missing, f"your masked values did not come within {deadline:g} s")
-            names = tuple(sent.answers)
-        sums = [np.zeros(rows[name] * classes, np.uint64) for name in names]
-        for sender, answer in sent.answers.items():
-            values = np.frombuffer(answer.values, dtype="<u8")
-            blocks = [i for i, name in enumerate(names) if name != sender]
-            for i, block in zip(blocks, _split(values, [len(sums[i]) for i in blocks]), strict=True):
-                sums[i] += block
-        for name, block in zip(names, sums, strict=True):
-            me.send(name, SummedRows(block.astype("<u8").tobytes()))
-    return names
+            if masked_at == (me.round, me.attempt):  # two sets under the same masks would give the masks away
+                note = "refused to mask for a second set in one attempt"
+                me.world.note("metric", me.name, step="rowsums.mask", note=note)
+                continue
+            masked_at = (me.round, me.attempt)
+            with me.step("rowsums.mask"):
+                shared = encode(zbar, fraction_bits, len(answer.names))
+                own = shared[rows[me.name]]
+                names, mine = answer.names, answer.names.index(me.name)
+                blocks = blocks_of(names, {name: rows[name].size for name in names}, zbar.shape[1])
+                keys = [
+                    (secrets[name].key("rowsum-own", me.attempt), mine < i) for i, name in enumerate(names) if i != mine
+                ]
+                masked = await me.compute(masks_work(len(keys), blocks), masks, keys, blocks)
+                own_masks = masked.pop(mine)
+                others = [name for name in names if name != me.name]
+                values = [shared[rows[name]].reshape(-1) + mask for name, mask in zip(others, masked, strict=True)]
+                me.send(me.server, MaskedRows(joined(values)))
+        with me.step("rowsums.unmask"):
+            # Z[R_j] = sum + Zbar_j[R_j] + masks_j[R_j]
+            (summed,) = read(answer.values, [own.size])
+            return summed.reshape(own.shape) + own + own_masks.reshape(own.shape)
+
+    async def server(
+        self,
+        me: Server,
+        labeled: Mapping[str, int],
+        rows: Mapping[str, int],
+        classes: int,
+        min_clients: int,
+        deadline: float,
+    ) -> tuple[str, ...]:
+        names = tuple(labeled)
+        with me.step("rowsums.sum"):
+            while True:
+                require(sum(labeled[name] > 0 for name in names), "clients with labels", min_clients)
+                me.advance(me.round, me.attempt + 1)
+                me.broadcast(names, Summing(list(names)))
+                sent = await me.collect(MaskedRows, names, deadline=deadline)
+                if not sent.missing:
+                    break
+                me.lose(sent.missing, "its masked values never came: its labels do not count, summing starts again")
+                me.dismiss(sent.missing, f"your masked values did not come within {deadline:g} s")
+                names = tuple(sent.answers)
+            sums = [np.zeros(size, np.uint64) for _, size in blocks_of(names, rows, classes)]
+            for sender, answer in sent.answers.items():
+                blocks = [i for i, name in enumerate(names) if name != sender]
+                for i, block in zip(blocks, read(answer.values, [sums[i].size for i in blocks]), strict=True):
+                    sums[i] += block
+            for name, block in zip(names, sums, strict=True):
+                me.send(name, SummedRows(joined([block])))
+        return names
 
 
-def _pair_key(me: Client, secrets: Mapping[str, SharedSecret], name: str) -> bytes:
-    return secrets[name].key("rowsum-own", me.attempt)
-
-
-def _masks(signs: list[tuple[bytes, bool]], blocks: list[tuple[int, int]]) -> list[Ring]:
-    """masks_j of every block (number, size); `signs`: each pair's key, and whether this client is the lower."""
-    streams = Streams(blocks)
-    total = np.zeros(streams.size, np.uint64)
-    for key, lower in signs:
-        total = total + streams.words(key) if lower else total - streams.words(key)
-    return _split(total, [size for _, size in blocks])
-
-
-def _split(values: Ring, sizes: list[int]) -> list[Ring]:
-    if len(values) != sum(sizes):
-        raise ValueError(f"{sum(sizes)} words were due, not {len(values)}")
-    return np.split(values, np.cumsum(sizes)[:-1])
+def blocks_of(names: Sequence[str], rows: Mapping[str, int], classes: int) -> list[Block]:
+    """The blocks R_i of a sum among `names`, numbered in their order; `rows`: |R_i|."""
+    return [(i, rows[name] * classes) for i, name in enumerate(names)]

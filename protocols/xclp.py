@@ -6,7 +6,7 @@
 | lsh.hash | lines 2-4 | `lsh`: bits of random planes from the group seed |
 | hamming.* | line 5 | `hamming`: the server learns H |
 | influence.* | lines 6-12 | `influence`: each client gets the influence columns of its labeled points |
-| rowsums.* | lines 13-14 | `rowsums`: Zbar_j = S_L Y_L, summed over the clients |
+| rowsums.* | lines 13-14 | `rowsums` or `rowsums_shamir`: Zbar_j = S_L Y_L, summed over the clients |
 | xclp.label | lines 15-16 | label and confidence of each row |
 
 (Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR.)
@@ -30,13 +30,14 @@ from parties.client import Client, DismissedError
 from parties.partition import Shard
 from parties.party import NoAnswer
 from parties.server import Server
-from protocols import hamming, influence, rowsums, setup
+from protocols import hamming, influence, rowsums_shamir, setup
 from protocols.crypto.fixed_point import decode
 from protocols.graph import contribution
 from protocols.hamming import SecureHamming
 from protocols.label_propagation import label_rows
 from protocols.lsh import hash_bits, planes
 from protocols.outcome import Abort
+from protocols.rowsums import Restart, SecureRowSums
 from protocols.steps import Step
 from sim.world import World
 
@@ -47,7 +48,7 @@ STEPS = (
     Step("client", "lsh.hash", "hash its points to bits with planes from the group seed"),
     *hamming.STEPS,
     *influence.STEPS,
-    *rowsums.STEPS,
+    *rowsums_shamir.STEPS,
     Step("client", "xclp.label", "turn its rows of Z into labels and confidences"),
 )
 
@@ -62,6 +63,7 @@ class Parameters:
     variant: SecureHamming
     clients: int
     classes: int
+    recovery: SecureRowSums = field(default_factory=Restart)
     bits: int = 1024
     k: int = 10
     alpha: float = 0.99
@@ -101,7 +103,7 @@ class XclpClient(Client):
     async def main(self) -> None:
         its = self.parameters
         # A round's waits are at most: join, one seed and one sum for each client that may fail, distances, request.
-        patience = (2 * its.clients + 4) * its.deadline
+        patience = ((1 + its.recovery.waits) * its.clients + 4) * its.deadline
         while True:
             self.labels = None
             try:
@@ -133,7 +135,7 @@ class XclpClient(Client):
         own = self.shard.labels[self.shard.labeled]
         work = {"ring.add": view.columns.size}
         zbar = await self.compute(work, contribution, view.columns, own, its.classes)
-        z = await rowsums.client(self, zbar, view.rows, group.secrets, its.fraction_bits, its.deadline)
+        z = await its.recovery.client(self, zbar, view.rows, group.secrets, its.fraction_bits, its.deadline)
         with self.step("xclp.label"):
             labels, confidence = await self.compute({"ring.add": z.size}, label_rows, decode(z, its.fraction_bits))
         start = sum(group.points[name] for name in names[: names.index(self.name)])
@@ -142,7 +144,7 @@ class XclpClient(Client):
 
 @dataclass(frozen=True, eq=False)
 class RoundRecord:
-    """One round at the server: the members Q, H in their order, and the contributors A whose labels count."""
+    """One round at the server: the members Q, H in their order, and the contributors whose labels count."""
 
     members: tuple[str, ...]
     h: NDArray[np.int32]
@@ -176,7 +178,7 @@ class XclpServer(Server):
         labeled = await influence.server(self, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline)
         hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
         rows = {name: members.points[name] - hidden[name] for name in labeled}
-        contributors = await rowsums.server(self, labeled, rows, its.classes, its.min_clients, its.deadline)
+        contributors = await its.recovery.server(self, labeled, rows, its.classes, its.min_clients, its.deadline)
         self.record = RoundRecord(members.names, h, contributors)
 
 

@@ -68,6 +68,12 @@ def cautions(scenario: Scenario) -> list[str]:
         found.append(f"protocol.key_bits = {scenario.protocol.key_bits}: insecure keys, for tests only")
     if scenario.protocol.rows == "paper":
         found.append('protocol.rows = "paper": a curious client can work out the others\' labels from its rows')
+    threshold, clients = scenario.protocol.threshold, scenario.data.clients
+    if scenario.protocol.recovery == "shamir" and threshold is not None and 2 * threshold <= clients:
+        found.append(
+            f"protocol.threshold = {threshold}: not more than half of {clients} clients; "
+            "a server that lies to them about who is left could unmask one"
+        )
     return found
 
 
@@ -177,6 +183,9 @@ def _check_points(scenario: Scenario, dealt: list[Shard]) -> None:
     if len(dealt) < protocol.min_clients:  # a natural partition's clients are known only now
         problem = f"{len(dealt)} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
         raise ScenarioError("", "data.clients", problem)
+    if protocol.threshold is not None and protocol.threshold > len(dealt):
+        problem = f"{protocol.threshold} is too large; allowed: 2 to {len(dealt)} (the clients)"
+        raise ScenarioError("", "protocol.threshold", problem)
     needed, free = BYTES_PER_DISTANCE * points**2, psutil.virtual_memory().available
     if needed > free:
         most = math.isqrt(free // BYTES_PER_DISTANCE)

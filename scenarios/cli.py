@@ -209,15 +209,17 @@ def show_bytes(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
     debug: Debug = False,
 ) -> int:
-    """What runs sent, by step and message type, to the byte."""
+    """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost."""
     from scenarios import report
     from scenarios.folder import byte_rows
+    from scenarios.prediction import predicted
 
     console = report.make_console()
     for folder in folders:
         rows = byte_rows(folder)
         report.print_lines(console, [str(folder)])
-        console.print(report.byte_table(rows, exact=True))
+        formula = predicted(folder, {row.type for row in rows})
+        console.print(report.byte_table(rows, exact=True, formula=formula))
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -56,19 +56,29 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequen
     return result
 
 
-def byte_table(rows: Sequence[ByteRow], *, exact: bool = False) -> Table:
-    """Messages and bytes by step and type, with their sums."""
+def byte_table(rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping[str, int] | None = None) -> Table:
+    """Messages and bytes by step and type, with their sums.
+
+    `formula`: the payload of each type that must come out, in a column of its own; empty: none is known.
+    """
     show = (lambda count: f"{count:,}") if exact else format_bytes
     columns = ("messages", "payload", "sealing", "envelope", "total")
+    beside = () if formula is None else ("formula",)
+    left = dict(formula or {})  # told at a type's first step
 
-    def cells(step: str, kind: str, numbers: Sequence[int]) -> tuple[str, ...]:
-        return (step, kind, f"{numbers[0]:,}", *map(show, numbers[1:]))
+    def cells(step: str, kind: str, numbers: Sequence[int], expected: int | None) -> tuple[str, ...]:
+        told = ("-" if expected is None else show(expected),) if beside else ()
+        return (step, kind, f"{numbers[0]:,}", show(numbers[1]), *told, *map(show, numbers[2:]))
 
     counts = [tuple(int(getattr(row, column)) for column in columns) for row in rows]
-    lines = [cells(row.step, row.type, numbers) for row, numbers in zip(rows, counts, strict=True)]
-    result = table(("step", "message", *columns), lines, columns)
+    lines = [
+        cells(row.step, row.type, numbers, left.pop(row.type, None)) for row, numbers in zip(rows, counts, strict=True)
+    ]
+    shown = (*columns[:2], *beside, *columns[2:])
+    result = table(("step", "message", *shown), lines, shown)
     result.add_section()
-    result.add_row(*cells("total", "", [sum(column) for column in zip(*counts, strict=True)] or [0] * 5))
+    sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * 5
+    result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
     return result
 
 

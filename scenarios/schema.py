@@ -77,8 +77,12 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, Meta(description="Which protocol runs; its steps: `tacit steps NAME`.")] = "xclp"
     hamming: Annotated[
-        Literal["paillier", "plaintext"],
-        Meta(description="How the server learns Hamming distances; `plaintext` has no secrecy.", extra=_XCLP),
+        Literal["paillier", "iknp", "naor-pinkas", "plaintext"],
+        Meta(
+            description="How the server learns Hamming distances: Paillier encryption, oblivious-transfer extension, "
+            "one oblivious transfer a bit (for small n and L), or in the clear, without secrecy.",
+            extra=_XCLP,
+        ),
     ] = "paillier"
     bits: Annotated[int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={**_XCLP, "unit": "bits"})] = (
         1024
@@ -93,16 +97,40 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 2048
     insecure_keys: Annotated[bool, Meta(description="Allow keys of 512 and 1024 bits, for tests.", extra=_XCLP)] = False
-    packing: Annotated[Literal["slots"], Meta(description="`slots`: many points in one ciphertext.", extra=_XCLP)] = (
-        "slots"
-    )
-    recovery: Annotated[
-        Literal["restart"],
+    packing: Annotated[
+        Literal["slots", "none"],
         Meta(
-            description="What the summing does about a lost client: `restart` begins a new attempt.",
+            description="Paillier: `slots` puts many points into one ciphertext, `none` one bit, as in the paper.",
+            extra=_XCLP,
+        ),
+    ] = "slots"
+    group: Annotated[
+        Literal["p256", "modp-2048", "modp-3072"],
+        Meta(description="Oblivious transfer: NIST P-256, or a safe prime's squares (RFC 3526).", extra=_XCLP),
+    ] = "p256"
+    short_exponents: Annotated[
+        bool,
+        Meta(
+            description="Oblivious transfer in a modp group: exponents of 256 bits, by the short-exponent assumption.",
+            extra=_XCLP,
+        ),
+    ] = False
+    recovery: Annotated[
+        Literal["restart", "shamir"],
+        Meta(
+            description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
+            "for it with shared secrets, and masked values that came count.",
             extra=_XCLP,
         ),
     ] = "restart"
+    threshold: Annotated[
+        Annotated[int, Meta(ge=2)] | None,
+        Meta(
+            description='With `recovery = "shamir"`: how many clients can make up for a lost one; '
+            "without it, more than half of those who sum.",
+            extra={**_XCLP, "unit": "clients"},
+        ),
+    ] = None
     min_clients: Annotated[
         int, Meta(ge=2, description="Fewer clients with labels in the summing: a clear abort.", extra=_XCLP)
     ] = 3

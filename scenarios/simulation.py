@@ -14,11 +14,17 @@ from parties.data import Dataset, load, load_file
 from parties.partition import Shard, shards
 from parties.party import play
 from parties.server import Loss
+from protocols.crypto.groups import find_group
 from protocols.hamming import SecureHamming
+from protocols.hamming_iknp import IknpHamming
+from protocols.hamming_naor_pinkas import NaorPinkasHamming
 from protocols.hamming_paillier import PaillierHamming
 from protocols.hamming_plaintext import PlaintextHamming
 from protocols.label_propagation import per_client, propagate
 from protocols.lsh import distances
+from protocols.rowsums import Restart, SecureRowSums
+from protocols.rowsums_shamir import Shamir
+from protocols.setup import Group
 from protocols.xclp import Labels, Parameters, XclpClient, XclpServer
 from scenarios import oracle, schema
 from scenarios.durations import durations_of
@@ -31,7 +37,7 @@ from sim.units import duration, rate
 from sim.wire import Ledger
 from sim.world import World
 
-__all__ = ["Simulated", "Simulation"]
+__all__ = ["Simulated", "Simulation", "deal"]
 
 Prediction = tuple[str, int, str, float]
 
@@ -62,9 +68,7 @@ class Simulation:
 
     def __init__(self, scenario: schema.Scenario, *, sinks: Iterable[Sink] = (), engine: str = "auto") -> None:
         self._scenario = scenario
-        data = scenario.data
-        self._dataset = _load(data)
-        self._shards = shards(self._dataset, data.clients, data.partition, data.labeled, scenario.seed)
+        self._dataset, self._shards = deal(scenario.data, scenario.seed)
         self._engine = make_engine(engine)
         try:
             self._world = World(
@@ -125,6 +129,10 @@ class Simulation:
 
     def run(self) -> Simulated:
         """Run to the end. Raises what a party's program raises, Deadlock, and KeyboardInterrupt."""
+        everyone = Group(self.server.clients, {c.name: len(c.shard.rows) for c in self.clients}, {})
+        for client in self.clients:
+            for _ in range(self._parameters.rounds):
+                client.plan(self._parameters.variant.plan(client, everyone))
         with threadpool_limits(1):  # a sum must not depend on how many threads share it
             self._world.loop.run(play([self.server, *self.clients], self.server))
             return self._observe()
@@ -271,6 +279,12 @@ class Simulation:
         ]
 
 
+def deal(data: schema.Data, seed: int) -> tuple[Dataset, list[Shard]]:
+    """The data set, and each client's share of it. Raises DataError."""
+    dataset = _load(data)
+    return dataset, shards(dataset, data.clients, data.partition, data.labeled, seed)
+
+
 def _load(data: schema.Data) -> Dataset:
     if data.path:
         return load_file(data.path, data.label_column, data.client_column, data.limit)
@@ -324,15 +338,21 @@ def _crash(fault: schema.Fault) -> Crash:
 
 def _parameters(scenario: schema.Scenario, classes: int) -> Parameters:
     its = scenario.protocol
+    slots = {"slots": None, "none": 1}[its.packing]
+    exponents = find_group(its.group, short_exponents=its.short_exponents)
     variants: dict[str, SecureHamming] = {
         variant.name: variant
         for variant in (
-            PaillierHamming(its.bits, its.key_bits, its.insecure_keys),
+            PaillierHamming(its.bits, its.key_bits, its.insecure_keys, slots),
+            IknpHamming(its.bits, exponents),
+            NaorPinkasHamming(its.bits, exponents),
             PlaintextHamming(its.bits),
         )
     }
+    recoveries: dict[str, SecureRowSums] = {way.name: way for way in (Restart(), Shamir(its.threshold))}
     return Parameters(
         variant=variants[its.hamming],
+        recovery=recoveries[its.recovery],
         clients=scenario.data.clients,
         classes=classes,
         bits=its.bits,

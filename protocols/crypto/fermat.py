@@ -1,5 +1,11 @@
 """Fermat quotients q(x) = (x^(p-1) mod p^2 - 1) / p for one prime p: what a Paillier decryption computes.
 
+Three ways give the same numbers; `fermat_quotient` takes the fastest at hand.
+
+**libcrypto.** x^(p-1) mod p^2 by OpenSSL's Montgomery powers, from the library that Python's hashlib is linked to:
+no dependency is added, and where it cannot be reached the next way stands in. gmpy2.powmod takes 1.6 times as long at
+1024-bit primes and 1.5 times at 1536-bit ones.
+
 **Split powers.** From 1024 bits on, x^(p-1) is computed on pairs (a, b) for a + p b: with a a = k p + r,
 
     (a + p b)^2  =  r + p (2 a b + k)          (mod p^2)
@@ -11,17 +17,38 @@ longer at 1024-bit and 17% longer at 1536-bit primes.
 An odd power of x is kept as r (1 + p s), so that a product by it costs no more than a squaring. The factors
 1 + p s commute with everything, and p - 1 is fixed: their share in the result is a fixed linear form of the
 slopes s.
+
+**gmpy2.powmod**, for shorter primes without libcrypto.
 """
 
+import ctypes
+import functools
+import importlib
+import weakref
 from typing import Protocol
 
 import gmpy2
 from gmpy2 import mpz
 
-__all__ = ["FermatQuotient", "PlainQuotient", "SplitQuotient", "fermat_quotient"]
+__all__ = ["FermatQuotient", "LibcryptoQuotient", "PlainQuotient", "SplitQuotient", "fermat_quotient", "libcrypto"]
 
+_LIBCRYPTO_BITS = 256
 _SPLIT_BITS = 1024
 _WINDOW = 6
+
+_POINTER = ctypes.c_void_p
+_FUNCTIONS = (  # name, result, arguments
+    ("BN_new", _POINTER, ()),
+    ("BN_bin2bn", _POINTER, (ctypes.c_char_p, ctypes.c_int, _POINTER)),
+    ("BN_bn2binpad", ctypes.c_int, (_POINTER, ctypes.c_char_p, ctypes.c_int)),
+    ("BN_clear_free", None, (_POINTER,)),
+    ("BN_CTX_new", _POINTER, ()),
+    ("BN_CTX_free", None, (_POINTER,)),
+    ("BN_MONT_CTX_new", _POINTER, ()),
+    ("BN_MONT_CTX_set", ctypes.c_int, (_POINTER, _POINTER, _POINTER)),
+    ("BN_MONT_CTX_free", None, (_POINTER,)),
+    ("BN_mod_exp_mont", ctypes.c_int, (_POINTER,) * 6),
+)
 
 
 class FermatQuotient(Protocol):
@@ -31,22 +58,96 @@ class FermatQuotient(Protocol):
 
 
 def fermat_quotient(prime: mpz) -> FermatQuotient:
-    """The way that is faster for a prime of this length."""
-    return SplitQuotient(prime) if prime.bit_length() >= _SPLIT_BITS else PlainQuotient(prime)
+    """The way that is fastest for an odd prime of this length on this machine."""
+    bits = prime.bit_length()
+    if bits >= _LIBCRYPTO_BITS and (library := libcrypto()) is not None:
+        return LibcryptoQuotient(prime, library)
+    return SplitQuotient(prime) if bits >= _SPLIT_BITS else PlainQuotient(prime)
+
+
+@functools.cache
+def libcrypto() -> ctypes.CDLL | None:
+    """OpenSSL's libcrypto: the one of Python's hashlib, else the system's, else None."""
+    try:
+        linked = importlib.import_module("_hashlib").__file__
+    except (ImportError, AttributeError):  # built without OpenSSL, or into the interpreter
+        linked = None
+    for name in (linked, "libcrypto.so.3"):
+        try:
+            library = ctypes.CDLL(name)
+            for function, result, arguments in _FUNCTIONS:
+                entry = getattr(library, function)
+                entry.restype, entry.argtypes = result, arguments
+        except (OSError, AttributeError):
+            continue
+        return library
+    return None
 
 
 class PlainQuotient:
-    """q(x) by one exponentiation mod p^2."""
+    """q(x) by one exponentiation mod p^2, of gmpy2."""
 
     def __init__(self, prime: mpz) -> None:
         self._prime, self._exponent, self._square = prime, prime - 1, prime * prime
 
     def __call__(self, value: mpz) -> mpz:
-        power = gmpy2.powmod(value, self._exponent, self._square)
-        quotient, rest = divmod(power - 1, self._prime)
+        quotient, rest = divmod(self._power(value) - 1, self._prime)
         if rest:
             raise ValueError("the prime divides the value")
         return quotient
+
+    def _power(self, value: mpz) -> mpz:
+        return gmpy2.powmod(value, self._exponent, self._square)
+
+
+class LibcryptoQuotient(PlainQuotient):
+    """q(x) by one exponentiation mod p^2, of OpenSSL; for odd primes.
+
+    Threads may share it: the modulus and the exponent are only read, everything else belongs to one call.
+    """
+
+    def __init__(self, prime: mpz, library: ctypes.CDLL) -> None:
+        super().__init__(prime)
+        self._library = library
+        self._size = (self._square.bit_length() + 7) // 8
+        # OpenSSL's own numbers, freed with this object.
+        self._big_exponent, self._modulus = self._number(prime - 1), self._number(self._square)
+        self._montgomery, context = library.BN_MONT_CTX_new(), library.BN_CTX_new()
+        done = self._montgomery and context and library.BN_MONT_CTX_set(self._montgomery, self._modulus, context)
+        library.BN_CTX_free(context)
+        weakref.finalize(self, library.BN_clear_free, self._big_exponent)
+        weakref.finalize(self, library.BN_clear_free, self._modulus)
+        weakref.finalize(self, library.BN_MONT_CTX_free, self._montgomery)
+        if not done:
+            raise ValueError("libcrypto does not take the modulus")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return fermat_quotient, (self._prime,)  # pointers do not travel
+
+    def _number(self, value: mpz) -> int:
+        number = self._library.BN_bin2bn(value.to_bytes(self._size, "big"), self._size, None)
+        if not number:
+            raise MemoryError("libcrypto has no memory for a number")
+        return number
+
+    def _power(self, value: mpz) -> mpz:
+        library, written = self._library, ctypes.create_string_buffer(self._size)
+        base = self._number(value % self._square)
+        power, context = library.BN_new(), library.BN_CTX_new()
+        try:
+            done = (
+                power
+                and context
+                and library.BN_mod_exp_mont(power, base, self._big_exponent, self._modulus, context, self._montgomery)
+                and library.BN_bn2binpad(power, written, self._size) == self._size
+            )
+        finally:
+            library.BN_clear_free(base)
+            library.BN_clear_free(power)
+            library.BN_CTX_free(context)
+        if not done:
+            raise MemoryError("libcrypto could not take a power")
+        return mpz.from_bytes(written.raw, "big")
 
 
 class SplitQuotient:

@@ -14,7 +14,7 @@ Bits = NDArray[np.bool_]
 
 _REQUESTS = 1 << 12  # Naor-Pinkas transfers a chunk
 _TRANSFERS = 1 << 18  # extended transfers a chunk
-_CORRECTIONS = 1 << 25  # bytes of corrections a chunk
+_CORRECTIONS = 1 << 22  # bytes of corrections a chunk; every pair of a simulation may have one under way
 _BLOCK_BYTES = 16  # of AES
 
 
@@ -61,7 +61,7 @@ class Pair:
         return self._cut(_REQUESTS // (self.n_j * self.length))
 
     def iknp_chunks(self) -> list[range]:
-        """The chunks for `iknp`: at most 2^18 transfers and 32 MiB of corrections each, but at least one vector."""
+        """The chunks for `iknp`: at most 2^18 transfers and 4 MiB of corrections each, but at least one vector."""
         per_vector = field_bytes(self.n_j * self.length, self.width)
         return self._cut(min(_TRANSFERS // self.length, _CORRECTIONS // per_vector))
 

@@ -6,15 +6,16 @@ Each client-to-client message counts once here, and twice on the wire of a star;
 every message has its envelope.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-__all__ = ["paillier_hamming", "plaintext_hamming", "xclp"]
+__all__ = ["dealing", "paillier_hamming", "plaintext_hamming", "secure_sum", "xclp"]
 
 X25519_BYTES = 32
 SEED_BYTES = 32
 CHECK_BYTES = 16
 FLOAT_BYTES = 8
 RING_BYTES = 8
+SHARE_BYTES = 4 * -(-256 // 30)  # of a secret of 32 bytes: 4 for each 30 bits
 
 
 def _fields(count: int, width: int) -> int:
@@ -37,9 +38,9 @@ def plaintext_hamming(points: Sequence[int], bits: int) -> dict[str, int]:
     }
 
 
-def paillier_hamming(points: Sequence[int], bits: int, key_bits: int) -> dict[str, int]:
-    """SecureHamming by packed Paillier, all pairs: a ciphertext is |N|/4 bytes, a plaintext |N|/8."""
-    slots = (key_bits - 1) // bits.bit_length()
+def paillier_hamming(points: Sequence[int], bits: int, key_bits: int, packed: bool = True) -> dict[str, int]:
+    """SecureHamming by Paillier, all pairs: a ciphertext is |N|/4 bytes, a plaintext |N|/8."""
+    slots = (key_bits - 1) // bits.bit_length() if packed else 1
     ciphertext, plaintext = key_bits // 4, key_bits // 8
     pairs = [(-(-n_j // slots), n_k) for n_j, n_k in _pairs(points)]  # groups of j's vectors, n_k
     results = sum(groups * n_k for groups, n_k in pairs)
@@ -52,15 +53,21 @@ def paillier_hamming(points: Sequence[int], bits: int, key_bits: int) -> dict[st
 
 
 def xclp(
-    points: Sequence[int], labeled: Sequence[int], bits: int, classes: int, key_bits: int = 0, all_rows: bool = False
+    points: Sequence[int],
+    labeled: Sequence[int],
+    bits: int,
+    classes: int,
+    hamming: Mapping[str, int],
+    modulus: int = 0,
+    all_rows: bool = False,
 ) -> dict[str, int]:
     """Payload of each message type.
 
-    `key_bits` 0: the plaintext variant. `all_rows`: rows = "paper", else the unlabeled ones.
+    `hamming` is that of the variant, `modulus` the bytes of a client's Paillier modulus (0: none). `all_rows`: rows =
+    "paper", else the unlabeled ones.
     """
-    p, n, modulus = len(points), sum(points), key_bits // 8
+    p, n = len(points), sum(points)
     rows = [n_j - (0 if all_rows else l_j) for n_j, l_j in zip(points, labeled, strict=True)]
-    hamming = paillier_hamming(points, bits, key_bits) if key_bits else plaintext_hamming(points, bits)
     flags = sum(_fields(n_j, 1) for n_j in points)
     return {
         "Join": p * (X25519_BYTES + modulus),
@@ -75,3 +82,18 @@ def xclp(
         "MaskedRows": RING_BYTES * classes * (p - 1) * sum(rows),
         "SummedRows": RING_BYTES * classes * sum(rows),
     }
+
+
+def dealing(clients: int) -> dict[str, int]:
+    """What double masking adds to a sum among `clients` = |A| of whom none is lost: keys, shares, revealed shares."""
+    return {
+        "DealtKey": clients * X25519_BYTES,
+        "DealtKeys": clients * clients * X25519_BYTES,
+        "DealtShares": clients * (clients - 1) * 2 * SHARE_BYTES,
+        "Revealed": clients * clients * SHARE_BYTES,
+    }
+
+
+def secure_sum(clients: int, dimension: int) -> dict[str, int]:
+    """A secure sum of vectors among `clients` of whom none is lost."""
+    return {**dealing(clients), "MaskedChunk": clients * RING_BYTES * dimension}

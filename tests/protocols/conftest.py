@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from parties.partition import Shard
 from parties.party import play
+from protocols.crypto.groups import find_group
+from protocols.hamming_iknp import IknpHamming
+from protocols.hamming_naor_pinkas import NaorPinkasHamming
 from protocols.hamming_paillier import PaillierHamming
 from protocols.hamming_plaintext import PlaintextHamming
 from protocols.xclp import Parameters, XclpClient, XclpServer
@@ -24,6 +27,9 @@ from sim.world import World
 VARIANTS = {
     "plaintext": lambda bits: PlaintextHamming(bits),
     "paillier": lambda bits: PaillierHamming(bits, 512, insecure=True),
+    "unpacked": lambda bits: PaillierHamming(bits, 512, insecure=True, slots=1),
+    "iknp": lambda bits: IknpHamming(bits, find_group("p256")),
+    "naor-pinkas": lambda bits: NaorPinkasHamming(bits, find_group("p256")),
 }
 
 

@@ -4,10 +4,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import sizes
+from protocols.crypto import ot_sizes, sizes
+
+HAMMING = {
+    "plaintext": sizes.plaintext_hamming,
+    "paillier": lambda points, bits: sizes.paillier_hamming(points, bits, 512),
+    "unpacked": lambda points, bits: sizes.paillier_hamming(points, bits, 512, packed=False),
+    "iknp": lambda points, bits: ot_sizes.iknp_hamming(points, bits, 33),
+    "naor-pinkas": lambda points, bits: ot_sizes.naor_pinkas_hamming(points, bits, 33),
+}
 
 
-@pytest.mark.parametrize("variant", ["plaintext", "paillier"])
+@pytest.mark.parametrize("variant", HAMMING)
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     points=st.lists(st.integers(1, 9), min_size=2, max_size=4),
@@ -17,7 +25,8 @@ from protocols.crypto import sizes
 def test_payload_by_type(federation, make_shards, variant, points, bits, rows) -> None:
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, topology="mesh").run()
     labeled = [int(client.shard.labeled.sum()) for client in run.clients]
-    expected = sizes.xclp(points, labeled, bits, 3, 512 * (variant == "paillier"), rows == "paper")
+    modulus_bytes = 64 if variant in ("paillier", "unpacked") else 0
+    expected = sizes.xclp(points, labeled, bits, 3, HAMMING[variant](points, bits), modulus_bytes, rows == "paper")
     measured: dict[str, int] = {}
     for row in run.world.ledger.rows():
         measured[row.type] = measured.get(row.type, 0) + row.payload

@@ -159,9 +159,31 @@ def test_bytes_are_exact_and_add_up(quick: Path) -> None:
     record = json.loads(Path("a/result.json").read_text())
     result = tacit("bytes", "a", "a")
     lines = [line.split() for line in result.stdout.splitlines()]
-    names = ("messages", "bytes_payload", "bytes_sealing", "bytes_envelope", "bytes_total")
-    totals = ["total", *(f"{record[name]:,}" for name in names)]
+    names = ("messages", "bytes_payload", "bytes_payload", "bytes_sealing", "bytes_envelope", "bytes_total")
+    totals = ["total", *(f"{record[name]:,}" for name in names)]  # the formula's payload is the wire's
     assert lines.count(totals) == 2
+
+
+@pytest.mark.parametrize("changes", [
+    ["protocol.hamming=paillier", "protocol.key_bits=512", "protocol.insecure_keys=true", "protocol.rows=paper"],
+    ["protocol.hamming=iknp", "network.topology=mesh", "protocol.recovery=shamir", "protocol.rounds=2"],
+    ["data.partition=dirichlet:0.5", "protocol.recovery=shamir"],
+])  # fmt: skip
+def test_bytes_stand_beside_the_formula(quick: Path, changes: list[str]) -> None:
+    arguments = [part for change in changes for part in ("--set", change)]
+    assert tacit("run", quick, "--out", "a", *arguments).exit_code == 0
+    rows = [line.split() for line in tacit("bytes", "a").stdout.splitlines()]
+    assert rows[1][2:5] == ["messages", "payload", "formula"]
+    told = [row[3:5] for row in rows if len(row) == 8 and row[0] != "step"]
+    assert len(told) > 10 and all(payload == formula for payload, formula in told)
+
+
+def test_no_formula_where_somebody_was_lost(quick: Path) -> None:
+    lost = ["--set", 'fault=[{party="client/1",at="lsh.hash"}]', "--set", "expect={}"]
+    assert tacit("run", quick, "--out", "a", *lost).exit_code == 0
+    rows = [line.split() for line in tacit("bytes", "a").stdout.splitlines()]
+    assert {row[4] for row in rows if len(row) == 8 and row[0] != "step"} == {"-"}
+    assert next(row for row in rows if row and row[0] == "total")[3] == "-"
 
 
 # --- many runs

@@ -56,6 +56,9 @@ def test_an_empty_file_is_a_scenario_with_all_defaults(tmp_path: Path) -> None:
             '[protocol]\nname = "xcpl"',
             r'protocol\.name: "xcpl" is not known; allowed: xclp; did you mean xclp\?',
         ),
+        ("[protocol]\nthreshold = 1", r"protocol\.threshold: 1 is too small; allowed: 2 or more"),
+        ("[protocol]\nthreshold = 11", r"protocol\.threshold: 11 is too large; allowed: 2 to 10 \(the clients\)"),
+        ('[protocol]\nrecovery = "shamr"', r"protocol\.recovery: .*; did you mean shamir\?"),
         ('[protocol]\ndeadline = "0s"', r"protocol\.deadline: 0 s lets no answer arrive; .*"),
         ("protocol = 3", r"protocol: 3 is of the wrong kind; allowed: a table"),
         ("fault = 3", r"fault: 3 is of the wrong kind; allowed: a list of tables, .*"),
@@ -246,6 +249,10 @@ def test_choices_without_secrecy_are_cautioned(quick: Path) -> None:
     insecure = load("xclp-digits", ["protocol.key_bits=512", "protocol.insecure_keys=true"])
     assert any("insecure" in line for line in cautions(insecure))
     assert any("rows" in line for line in cautions(load("xclp-digits", ["protocol.rows=paper"])))
+    shared = ["protocol.recovery=shamir", "protocol.threshold=5"]
+    assert any("threshold" in line for line in cautions(load("xclp-digits", shared)))
+    assert cautions(load("xclp-digits", [*shared[:1], "protocol.threshold=6"])) == []
+    assert cautions(load("xclp-digits", shared[:1])) == []
 
 
 # --- from Python, and back to a file

@@ -289,8 +289,9 @@ def test_an_error_in_a_pool_reaches_the_caller_at_its_due_time(pool: Pool) -> No
     world = World(Modelled(), pool)
 
     async def main() -> float:
-        with pytest.raises(ArithmeticError, match="7 will not do"):
-            await world.job(world.machine(), 3.0, "a", fail, 7)
+        # A function of the standard library: a worker may find another package called tests before this one.
+        with pytest.raises(ZeroDivisionError):
+            await world.job(world.machine(), 3.0, "a", divmod, 7, 0)
         return world.loop.time()
 
     assert world.run(main) == 3.0
@@ -319,7 +320,7 @@ def test_engines_are_made_by_name() -> None:
     engine = make_engine("pool:1")
     try:
         assert engine.name == "pool:1"
-        assert engine.submit(double, (21,)).result() == 42
+        assert engine.submit(pow, (6, 2)).result() == 36
     finally:
         engine.close()
     with pytest.raises(ValueError, match="at least one worker, not 0"):

@@ -8,7 +8,7 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.crypto import paillier
+from protocols.crypto import fermat, paillier
 from protocols.crypto.paillier import PublicKey, Rerandomiser, generate
 from sim.streams import Entropy
 
@@ -143,6 +143,14 @@ def test_full_size(full_key):
     assert len({int(ciphertext) for ciphertext in ciphertexts}) == 5
     hidden = Rerandomiser(public, entropy, 2).apply(ciphertexts[:2])
     assert [full_key.decrypt(ciphertext) for ciphertext in hidden] == [0, 1]
+
+
+def test_decryption_does_not_need_libcrypto(full_key, monkeypatch):
+    ciphertext = full_key.encrypt(12345, Entropy.seeded(1))
+    monkeypatch.setattr(fermat, "libcrypto", lambda: None)
+    copy = pickle.loads(pickle.dumps(full_key))
+    assert isinstance(copy._p.quotient, fermat.SplitQuotient)
+    assert copy.decrypt(ciphertext) == full_key.decrypt(ciphertext) == 12345
 
 
 # Arithmetic

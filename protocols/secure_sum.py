@@ -1,0 +1,226 @@
+"""Secure sum of vectors: the server learns the sum over the clients whose values came, and no client's vector.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| sum.collect | SumStart | server -> each candidate | 0 | an attempt begins |
+| sum.deal | DealtKey | j -> server | 32 | a second, fresh public key |
+| sum.collect | DealtKeys | server -> each in A | 32 |A| | A and its second keys |
+| sum.deal | DealtShares | j -> each other in A, sealed | 72 | shares of its second key and of its seed |
+| sum.collect | ChunkWanted | server -> each left of A | 0 | which chunk of the vectors is next |
+| sum.mask | MaskedChunk | j -> server | 8 for each number | x_j + masks_j, one chunk |
+| sum.collect | Survivors | server -> each in U3 | 0 | U3, whose chunks all came |
+| sum.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
+| sum.collect | SumDone | server -> each in U3 | 0 | the sum is there |
+
+Paper: Bonawitz et al., CCS 2017 (see `dealing`). In Z_{2^64}, values in fixed point. Client j sends
+
+    y_j[c] = x_j[c] + PRG(b_j; c) + sum_{k in A, k != j} +-PRG(key_jk; c),    + for the lower of j and k,
+
+where c numbers the chunks, b_j is its personal key and key_jk the dealt key of the pair (purpose sum-dealt). The server
+adds the y_j of U3 and takes out their personal masks and their pair masks with A \\ U3. For an average weighted by w_j,
+clients contribute w_j x_j with w_j as one more number.
+
+A vector goes in chunks, the next when all have sent the one before, and the server adds each as it is complete: what
+is in memory or on its way is one chunk a client and one sum, however long the vectors are. When one is lost amid its
+chunks, the sum so far holds its values; then the others send their chunks once more, with the same masks, so the very
+same bytes. U3 is who is left at the last chunk. With fewer than t answers a new attempt begins among those who
+answered, with fresh keys, seeds and masks.
+
+Security: semi-honest, no collusion between server and clients. The server learns the sum over U3 and who is in it.
+The clients learn who takes part. One who knows all others' vectors knows the last: `min_clients` bounds U3 from below.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.server import Server
+from protocols import dealing
+from protocols.crypto.agreement import SharedSecret
+from protocols.crypto.fixed_point import decode, encode
+from protocols.masking import Block, Ring, joined, masks, masks_work, read
+from protocols.outcome import require
+from protocols.steps import Step
+from sim.wire import Message
+
+__all__ = ["STEPS", "Settings", "Total", "client", "server"]
+
+STEPS = (
+    Step("client", "sum.deal", "deal a second key and a seed in shares; once each attempt"),
+    Step("client", "sum.mask", "mask its vector and send it chunk by chunk; again when another is lost amid it"),
+    Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
+    Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
+)
+
+PURPOSE = "sum-dealt"
+
+
+class SumStart(Message):
+    announces: ClassVar[bool] = True
+
+
+class ChunkWanted(Message):
+    number: int
+
+
+class MaskedChunk(Message):
+    number: int
+    values: bytes
+
+
+class SumDone(Message):
+    pass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all parties know beforehand. `dimension` numbers a vector, sent `chunk` at a time.
+
+    `threshold`: t, by default floor(|A| / 2) + 1; `deadline`: longest wait of the server, in virtual seconds.
+    """
+
+    dimension: int
+    threshold: int | None = None
+    fraction_bits: int = 32
+    min_clients: int = 3
+    deadline: float = 60.0
+    chunk: int = 1 << 16
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1 or self.chunk < 1:
+            raise ValueError(f"dimension(={self.dimension}) and chunk(={self.chunk}) must be >= 1.")
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The chunks: number and size."""
+        starts = range(0, self.dimension, self.chunk)
+        return [(i, min(self.chunk, self.dimension - start)) for i, start in enumerate(starts)]
+
+    def part(self, number: int) -> slice:
+        """Where chunk `number` lies in a vector."""
+        return slice(number * self.chunk, (number + 1) * self.chunk)
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """The sum over the `contributors` (U3): `ring` in Z_{2^64}, `values` as numbers, (dimension,) each."""
+
+    contributors: tuple[str, ...]
+    ring: Ring
+    fraction_bits: int
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The sum in real numbers."""
+        return decode(self.ring, self.fraction_bits)
+
+
+async def client(
+    me: Client, vector: NDArray[np.floating], secrets: Mapping[str, SharedSecret], settings: Settings
+) -> None:
+    """Contribute `vector` (dimension,). `secrets`: of the set-up, whose channels seal the shares.
+
+    Raises ValueError for a number that is too large to be summed (see `fixed_point.encode`), before it is sent.
+    """
+    if vector.shape != (settings.dimension,):
+        raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
+    dealt: dealing.Dealt | None = None
+    while True:
+        answer = await me.recv((SumStart, ChunkWanted, dealing.Survivors, SumDone), me.server, 2 * settings.deadline)
+        if isinstance(answer, SumDone):
+            return
+        if isinstance(answer, SumStart):
+            with me.step("sum.deal"):
+                dealt = await dealing.deal(me, secrets, settings.threshold, settings.deadline)
+        elif dealt is not None and isinstance(answer, ChunkWanted):
+            with me.step("sum.mask"):
+                await _send_chunks(me, vector, dealt, answer.number, settings)
+        elif dealt is not None and isinstance(answer, dealing.Survivors) and dealt.accepts(me, answer.names):
+            with me.step("sum.reveal"):
+                await dealt.reveal(me, answer.names, settings.deadline)
+
+
+async def _send_chunks(
+    me: Client, vector: NDArray[np.floating], dealt: dealing.Dealt, number: int, settings: Settings
+) -> None:
+    """Send chunk `number` and those that the server wants next, until the last is sent."""
+    names, mine = dealt.names, dealt.names.index(me.name)
+    keys = [(pair.key(PURPOSE, me.attempt), mine < names.index(name)) for name, pair in dealt.pairs.items()]
+    keys.append((dealt.personal, True))
+    blocks = settings.blocks
+    while True:
+        block = blocks[number]
+        shared = encode(
+            vector[settings.part(number)].astype(np.float64, copy=False), settings.fraction_bits, len(names)
+        )
+        (mask,) = await me.compute(masks_work(len(keys), [block]), masks, keys, [block])
+        me.send(me.server, MaskedChunk(number, joined([shared + mask])))
+        if number == len(blocks) - 1:
+            return
+        number = (await me.recv(ChunkWanted, me.server, 2 * settings.deadline)).number
+
+
+async def server(me: Server, clients: Sequence[str], settings: Settings) -> Total:
+    """Sum the vectors of `clients`, or of those of them who live. Raises Abort."""
+
+    def require_enough(members: tuple[str, ...]) -> None:
+        require(len(members), "clients", settings.min_clients)
+        t = dealing.threshold_of(settings.threshold, len(members))
+        require(len(members), "clients", t, "protocol.threshold")
+
+    candidates = tuple(clients)
+    with me.step("sum.collect"):
+        while True:
+            require_enough(candidates)
+            me.advance(me.round, me.attempt + 1)
+            me.broadcast(candidates, SumStart())
+            attempt = await dealing.gather(me, candidates, settings.threshold, settings.deadline)
+            require_enough(attempt.names)
+            dealing.announce(me, attempt)
+            survivors, ring = await _gather_chunks(me, attempt.names, settings)
+            found = await dealing.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
+            if found.signed:
+                break
+            candidates = dealing.drop(me, survivors, found)
+        for block in settings.blocks:
+            part = ring[settings.part(block[0])]
+            left = await me.together(*[
+                me.compute(masks_work(len(keys), [block]), masks, keys, [block]) for keys in found.signed.values()
+            ])  # fmt: skip
+            for (mask,) in left:
+                part -= mask
+        me.broadcast(survivors, SumDone())
+    return Total(survivors, ring, settings.fraction_bits)
+
+
+async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings) -> tuple[tuple[str, ...], Ring]:
+    """U3 and the sum of its masked vectors."""
+    ring, blocks, number = np.zeros(settings.dimension, np.uint64), settings.blocks, 0
+    while number < len(blocks):
+        me.broadcast(names, ChunkWanted(number))
+        sent: dict[str, bytes] = {}
+        with me.incoming((MaskedChunk,), names, deadline=settings.deadline) as arrivals:
+            async for source, message in arrivals:
+                if message.number != number:  # one that came twice
+                    continue
+                sent[source] = message.values
+                arrivals.leave_out(source)
+                if len(sent) == len(names):
+                    break
+        missing = [name for name in names if name not in sent]
+        me.lose(missing, "its masked values never came: the sum goes without it")
+        me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
+        names = tuple(name for name in names if name in sent)
+        require(len(names), "clients", settings.min_clients)
+        if missing and number > 0:  # what the lost sent before is in the sum
+            ring[:], number = 0, 0
+            continue
+        part = ring[settings.part(number)]
+        for values in sent.values():
+            part += read(values, [part.size])[0]
+        number += 1
+    return names, ring

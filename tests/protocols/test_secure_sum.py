@@ -1,0 +1,254 @@
+"""The secure sum of vectors: exactly the sum over those whose chunks came, whoever is lost."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from parties.client import Client, DismissedError
+from parties.partition import Shard
+from parties.party import NoAnswer, play
+from parties.server import Server
+from protocols import dealing, secure_sum, setup
+from protocols.crypto import sizes
+from protocols.crypto.fixed_point import encode
+from protocols.dealing import Revealed, Survivors
+from protocols.hamming import Keys
+from protocols.outcome import Abort
+from protocols.secure_sum import MaskedChunk, Settings
+from sim.compute import Free
+from sim.faults import Crash
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.trace import Event
+from sim.wire import Packet, decode_body, decode_frame
+from sim.world import World
+
+COUNT = 7
+NAMES = tuple(f"client/{i}" for i in range(COUNT))
+NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
+
+
+class Member(Client):
+    """Takes part in one set-up and one sum."""
+
+    def __init__(self, world: World, name: str, vector: NDArray[np.floating], settings: Settings) -> None:
+        super().__init__(world, name, NOTHING)
+        self.vector, self.settings, self.ending = vector, settings, ""
+
+    async def main(self) -> None:
+        async def no_keys(me: Client) -> Keys:
+            return Keys()
+
+        try:
+            await self.recv(setup.RoundStart, self.server, 100.0)
+            group, _ = await setup.client(self, no_keys, self.settings.deadline)
+            await secure_sum.client(self, self.vector, group.secrets, self.settings)
+            self.ending = "completed"
+        except (DismissedError, NoAnswer) as end:
+            self.ending = str(end)
+
+
+class Adder(Server):
+    def __init__(self, world: World, clients: Iterable[str], settings: Settings) -> None:
+        super().__init__(world, clients)
+        self.settings, self.total, self.aborted = settings, None, ""
+
+    async def main(self) -> None:
+        try:
+            group = await setup.server(self, 1, 2, self.settings.deadline)
+            self.total = await secure_sum.server(self, group.names, self.settings)
+        except Abort as abort:
+            self.aborted = str(abort)
+            self.dismiss(self.clients, self.aborted, aborted=True)
+
+
+class Run:
+    """A federation of `vectors`, run to its end."""
+
+    def __init__(
+        self,
+        vectors: list[NDArray[np.floating]],
+        *,
+        faults: Iterable[Crash] = (),
+        topology: str = "star",
+        lose: Callable[[Packet], bool] = lambda packet: False,
+        **settings: object,
+    ) -> None:
+        its = Settings(len(vectors[0]), **{"deadline": 10.0, "chunk": 8, "min_clients": 2, **settings})
+        self.events: list[Event] = []
+        self.packets: list[Packet] = []
+        world = self.world = World(
+            1,
+            conditions=Conditions(topology, parse_latency("lognormal:20ms,0.3")),
+            cost=Free(),
+            faults=faults,
+            sinks=[self.events.append],
+        )
+        send = world.network.send
+
+        def watched(packet: Packet) -> None:
+            self.packets.append(packet)
+            if not lose(packet):
+                send(packet)
+
+        world.network.send = watched
+        self.clients = [Member(world, f"client/{i}", vector, its) for i, vector in enumerate(vectors)]
+        self.server = Adder(world, [client.name for client in self.clients], its)
+        try:
+            world.loop.run(play([self.server, *self.clients], self.server))
+        finally:
+            world.loop.finish()
+
+    def count(self, kind: str) -> int:
+        return sum(packet.type == kind for packet in self.packets)
+
+    def assert_sums(self, names: Iterable[str]) -> None:
+        """The server has exactly the sum over `names`."""
+        total, its = self.server.total, self.server.settings
+        assert total is not None and total.contributors == tuple(names)
+        vectors = [client.vector.astype(float) for client in self.clients if client.name in total.contributors]
+        ring = np.zeros(its.dimension, np.uint64)
+        for vector in vectors:
+            ring += encode(vector, its.fraction_bits, 1)
+        np.testing.assert_array_equal(total.ring, ring)
+        np.testing.assert_allclose(total.values, np.sum(vectors, axis=0), atol=len(vectors) * 2.0**-its.fraction_bits)
+
+
+def vectors(dimension: int = 30, count: int = COUNT) -> list[NDArray[np.floating]]:
+    return list(np.random.default_rng(dimension).normal(scale=100, size=(count, dimension)))
+
+
+def without(*lost: str) -> tuple[str, ...]:
+    return tuple(name for name in NAMES if name not in lost)
+
+
+@pytest.mark.parametrize("topology", ["star", "mesh"])
+@pytest.mark.parametrize(("dimension", "chunk"), [(1, 8), (8, 8), (9, 8), (30, 8), (31, 1), (1000, 65536)])
+def test_nobody_lost(dimension: int, chunk: int, topology: str) -> None:
+    run = Run(vectors(dimension), chunk=chunk, topology=topology)
+    run.assert_sums(NAMES)
+    assert {client.ending for client in run.clients} == {"completed"}
+
+
+def test_single_precision() -> None:
+    run = Run([vector.astype(np.float32) for vector in vectors()])
+    run.assert_sums(NAMES)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", ["sum.deal", "sum.mask", "sum.reveal"])
+@pytest.mark.parametrize("lost", [("client/4",), ("client/0", "client/3", "client/6")], ids=len)
+def test_lost_at_any_step(step: str, when: str, lost: tuple[str, ...]) -> None:
+    run = Run(vectors(), faults=[Crash(name, **{when: step}) for name in lost])
+    counts = step == "sum.reveal" or (step == "sum.mask" and when == "after")
+    run.assert_sums(NAMES if counts else without(*lost))
+    assert run.count("SumStart") == COUNT  # one attempt
+    assert {client.ending for client in run.clients if client.name not in lost} == {"completed"}
+
+
+def test_lost_amid_its_chunks() -> None:
+    """The others send the very same bytes once more."""
+    run = Run(vectors(), lose=lambda p: p.type == "MaskedChunk" and p.sender == "client/2" and chunk_of(p).number == 2)
+    run.assert_sums(without("client/2"))
+    sent: dict[tuple[str, int], set[bytes]] = {}
+    for packet in run.packets:
+        if packet.type == "MaskedChunk":
+            chunk = chunk_of(packet)
+            sent.setdefault((packet.sender, chunk.number), set()).add(chunk.values)
+    assert all(len(values) == 1 for values in sent.values())
+    assert run.count("MaskedChunk") == 3 * COUNT + 4 * (COUNT - 1)
+    assert "did not come within 10 s" in run.clients[2].ending
+
+
+def chunk_of(packet: Packet) -> MaskedChunk:
+    frame = decode_frame(packet.data)
+    return decode_body(frame, frame.body, MaskedChunk)
+
+
+def test_lost_at_several_places() -> None:
+    faults = [
+        Crash("client/1", before="sum.deal"),
+        Crash("client/3", after="sum.deal"),
+        Crash("client/5", after="sum.mask"),
+    ]
+    Run(vectors(), faults=faults).assert_sums(without("client/1", "client/3"))
+
+
+def test_with_too_few_answers_a_new_attempt_begins() -> None:
+    run = Run(vectors(), faults=[Crash(name, after="sum.mask") for name in NAMES[3:]])
+    run.assert_sums(NAMES[:3])
+    assert run.count("SumStart") == COUNT + 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "step", "reason"),
+    [
+        ({"threshold": 6}, "sum.mask", "5 clients are left; protocol.threshold is 6"),
+        ({"threshold": 6}, "sum.deal", "5 clients are left; protocol.threshold is 6"),
+        ({"threshold": 6}, "sum.reveal", "5 clients are left; protocol.threshold is 6"),
+        ({"min_clients": 6}, "sum.mask", "5 clients are left; min_clients is 6"),
+    ],
+)
+def test_too_few_for_any_attempt_is_a_clear_outcome(settings: dict[str, int], step: str, reason: str) -> None:
+    run = Run(vectors(), faults=[Crash(name, before=step) for name in NAMES[:2]], **settings)
+    assert run.server.total is None
+    assert run.server.aborted == reason
+    assert {client.ending for client in run.clients[2:]} == {reason}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_lost_server_ends_every_client(when: str) -> None:
+    run = Run(vectors(), faults=[Crash("server", **{when: "sum.collect"})])
+    last = when == "after"
+    assert all(client.finished and (client.ending == "completed") == last for client in run.clients)
+
+
+def test_what_is_sent_looks_uniform_and_differs_between_clients_with_the_same_vector() -> None:
+    run = Run([np.zeros(4000)] * 3, chunk=4000)
+    sent = [np.frombuffer(chunk_of(packet).values, "<u8") for packet in run.packets if packet.type == "MaskedChunk"]
+    for values in sent:
+        ones = np.unpackbits(values.view(np.uint8)).mean()
+        assert abs(ones - 0.5) < 6 * 0.5 / 256_000**0.5
+    assert len(np.unique(sent)) == 12_000
+    run.assert_sums(NAMES[:3])
+
+
+def test_a_number_that_is_too_large_never_leaves_its_client() -> None:
+    large = vectors()
+    large[0] = large[0] + 2.0**31
+    with pytest.raises(ValueError, match="too large for the sum"):
+        Run(large)
+
+
+def test_a_vector_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"shape \(30,\) was due, not \(31,\)"):
+        Run([*vectors()[:-1], np.zeros(31)])
+
+
+def test_a_request_for_both_kinds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = dealing.uncover
+
+    async def curious(me, attempt, survivors, purpose, deadline):  # type: ignore[no-untyped-def]
+        found = await asked(me, attempt, survivors, purpose, deadline)
+        me.broadcast(survivors[1:], Survivors(list(survivors[1:])))
+        await me.collect(Revealed, survivors, deadline=deadline)
+        return found
+
+    monkeypatch.setattr(dealing, "uncover", curious)
+    run = Run(vectors())
+    refused = [event.party for event in run.events if "refused to reveal shares" in event.note]
+    assert sorted(refused) == list(NAMES[1:])
+    assert run.count("Revealed") == COUNT
+    run.assert_sums(NAMES)
+
+
+@pytest.mark.parametrize("dimension", [1, 30])
+def test_payload_by_type(dimension: int) -> None:
+    run = Run(vectors(dimension), topology="mesh")
+    found: dict[str, int] = {}
+    for row in run.world.ledger.rows():
+        if row.step.startswith("sum."):
+            found[row.type] = found.get(row.type, 0) + row.payload
+    assert {kind: size for kind, size in found.items() if size} == sizes.secure_sum(COUNT, dimension)
