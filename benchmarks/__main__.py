@@ -18,17 +18,38 @@ def crypto(
     costs: Annotated[
         Path | None, typer.Option(help="Measure the cost table for this machine instead, and write it to this file.")
     ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the operations a second into this file.")] = None,
 ) -> None:
-    """Paillier and the packed SecureHamming of a pair, against other libraries; or the cost table."""
+    """The cryptography against other libraries; or the cost table."""
     from benchmarks import crypto as benchmark
 
-    benchmark.main(quick, json_file, costs)
+    benchmark.main(quick, json_file, costs, plot)
+
+
+@app.command("bytes")
+def bytes_(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the crossover into this file.")] = None,
+) -> None:
+    """The bytes that travel, beside the formulas and each other; and when transfers are done before Paillier."""
+    from benchmarks import bytes as benchmark
+
+    raise typer.Exit(benchmark.main(quick, json_file, plot))
 
 
 @app.command()
 def sim(quick: Quick = False, json_file: JsonFile = None) -> None:
     """The simulator's speed."""
     from benchmarks import sim as benchmark
+
+    benchmark.main(quick, json_file)
+
+
+@app.command()
+def attacks(quick: Quick = False, json_file: JsonFile = None) -> None:
+    """What attacks recover from deliberately weakened copies of the protocols, and from ours."""
+    from benchmarks import attacks as benchmark
 
     benchmark.main(quick, json_file)
 

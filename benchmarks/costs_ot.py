@@ -99,5 +99,5 @@ def _jobs(n_j: int, n_k: int, repeats: int) -> tuple[Pair, range, dict[str, floa
     times = {}
     for name, (state, action) in jobs.items():
         fresh = [pickle.loads(pickle.dumps(state)) for _ in range(repeats)]
-        times[name] = min(timed(lambda copy=copy: action(copy)) for copy in fresh)  # type: ignore[misc]
+        times[name] = min(timed(lambda copy=copy, action=action: action(copy)) for copy in fresh)  # type: ignore[misc]
     return pair, chunk, times

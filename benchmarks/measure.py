@@ -41,7 +41,7 @@ def seconds_each(action: Action, operations: int, repeats: int = 7) -> float:
     return min(timed(action) for _ in range(repeats)) / operations
 
 
-def race(task: str, contenders: Mapping[str, tuple[Action, int]], turns: int) -> list[Standing]:
+def race(task: str, contenders: Mapping[str, tuple[Action, float]], turns: int) -> list[Standing]:
     """Let the contenders run in turns, each turn starting with another. A contender: an action and how many operations
     it performs. The first is the one the others are compared with.
     """
@@ -94,7 +94,7 @@ def print_standings(title: str, standings: Sequence[Standing], console: Console)
     table.add_column("task")
     table.add_column("contender")
     table.add_column("a second", justify="right")
-    table.add_column("ours is faster by", justify="right")
+    table.add_column("first is faster by", justify="right")
     previous = ""
     for standing in standings:
         if previous not in ("", standing.task):

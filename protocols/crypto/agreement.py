@@ -69,7 +69,7 @@ class KeyPair:
         """
         if len(peer) != KEY_BYTES:
             raise ValueError(f"an X25519 public key is {KEY_BYTES} bytes, not {len(peer)}")
-        secret: bytes = key_agreement(eph_priv=self._key, eph_pub=import_x25519_public_key(peer), kdf=lambda raw: raw)
+        secret: bytes = key_agreement(eph_priv=self._key, eph_pub=import_x25519_public_key(peer), kdf=bytes)
         return secret
 
     def __repr__(self) -> str:

@@ -1,0 +1,140 @@
+"""The attack on labels by one curious client: it solves for the others' labels from its columns of S and rows of Z."""
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.attacks_finding import Finding, randomness, share
+from parties.data import load
+from parties.partition import Shard
+from parties.party import play
+from protocols.crypto.fixed_point import decode
+from protocols.hamming_plaintext import PlaintextHamming
+from protocols.influence import Columns, Rows
+from protocols.xclp import Parameters, XclpClient, XclpServer
+from sim.compute import Free
+from sim.wire import Message, Packet, decode_body, decode_frame
+from sim.world import World
+
+__all__ = ["labels_from_scores"]
+
+_BITS = 1024
+_CLASSES = 10
+
+Values = NDArray[np.float64]
+M = TypeVar("M", bound=Message)
+
+
+def labels_from_scores(quick: bool = False) -> Finding:
+    """One client of three solves for the labels of the others, with rows = "paper" and with rows = "unlabeled".
+
+    Labels are drawn at random, so that points say nothing about them and guessing is right once in ten. The client has
+    its columns S[:, j], which are rows of S too. With rows = "paper" it gets Z on labeled rows as well, where all
+    coefficients of the others' labels are known. With rows = "unlabeled" it has to estimate them,
+
+        S[u, o] ~ S[u, j] S[j, j]^-1 S[j, o]      (Nystroem),
+
+    and sees by the sums of the rows, for each point has one label, how wrong each row is. That is less exact, and still
+    far better than guessing: the rate on ours is ABOVE CHANCE, and more rounds over the same labels raise it. Only a
+    coarser output than exact scores would end it.
+    """
+    paper, unknown = _attack("paper", quick)
+    ours, _ = _attack("unlabeled", quick)
+    return Finding(
+        'rows = "paper"; ours is rows = "unlabeled"',
+        "client: the labels of the others",
+        paper,
+        ours,
+        1 / _CLASSES,
+        unknown,
+        stated=0.85,
+        remains=True,
+    )
+
+
+def _attack(rows: str, quick: bool) -> tuple[float, int]:
+    """The share of the others' labels that client/0 gets right, and how many there are."""
+    random, each = randomness("labels"), 60 if quick else 100
+    features = load("digits").features
+    features = features[random.permutation(len(features))[: 3 * each]]
+    features = features - features.mean(axis=0)
+    labels = random.integers(_CLASSES, size=len(features))
+    shards = []
+    for first in range(0, len(features), each):
+        labeled = np.zeros(each, bool)
+        labeled[random.permutation(each)[: each // 2]] = True
+        part = slice(first, first + each)
+        shards.append(Shard(features[part], labels[part], labeled, np.arange(first, first + each)))
+    client, packets = _run(shards, rows)
+    assert client.labels is not None
+
+    # What client/0 holds: who is labeled, its columns of S, Z on its rows, its own labels.
+    flags = np.concatenate([
+        np.unpackbits(np.frombuffer(data, np.uint8), count=each).astype(bool) for data in _got(packets, Rows).flags
+    ])  # fmt: skip
+    own = np.flatnonzero(shards[0].labeled)
+    others = np.flatnonzero(flags)[len(own) :]
+    columns = np.frombuffer(_got(packets, Columns).values, "<f8").reshape(len(flags), len(own))
+    mine = client.labels.rows  # it is the first: its places are global
+    z = decode(client.labels.z, client.parameters.fraction_bits)
+
+    # S[u, o] = sum over own i of P[u, i] S[i, o]; P is the identity for u among its own labeled points.
+    p = np.linalg.lstsq(columns[own], columns[mine].T, rcond=None)[0].T
+    coefficients = p @ columns[others].T
+    scores = z - columns[mine] @ np.eye(_CLASSES)[shards[0].labels[own]]
+    gaps = np.abs(scores.sum(axis=1) - coefficients.sum(axis=1))
+    found = _fit(coefficients, scores, 1 / (gaps + 1e-6), 3000).argmax(axis=1)
+    return share(found, labels[others]), len(others)
+
+
+def _run(shards: list[Shard], rows: str) -> tuple[XclpClient, list[Packet]]:
+    """XCLP over `shards`; client/0 and what it was sent."""
+    world = World(1, cost=Free())
+    packets: list[Packet] = []
+    send = world.network.send
+
+    def watched(packet: Packet) -> None:
+        if packet.receiver == "client/0":
+            packets.append(packet)
+        send(packet)
+
+    world.network.send = watched  # type: ignore[method-assign]
+    its = Parameters(PlaintextHamming(_BITS), len(shards), _CLASSES, bits=_BITS, k=3, rows=rows)
+    clients = [XclpClient(world, f"client/{i}", own, its) for i, own in enumerate(shards)]
+    server = XclpServer(world, tuple(client.name for client in clients), its)
+    try:
+        world.loop.run(play([server, *clients], server))
+    finally:
+        world.loop.finish()
+    return clients[0], packets
+
+
+def _got(packets: list[Packet], kind: type[M]) -> M:
+    """The only message of `kind` among them."""
+    (frame,) = [decode_frame(packet.data) for packet in packets if packet.type == kind.__name__]
+    return decode_body(frame, frame.body, kind)
+
+
+def _simplex(values: Values) -> Values:
+    """Each row's nearest point among those with entries >= 0 that sum to 1."""
+    descending = -np.sort(-values, axis=1)
+    excess = descending.cumsum(axis=1) - 1
+    counts = np.arange(1, values.shape[1] + 1)
+    kept = ((descending - excess / counts) > 0).sum(axis=1)
+    shift = excess[np.arange(len(values)), kept - 1] / kept
+    return np.maximum(values - shift[:, None], 0)
+
+
+def _fit(coefficients: Values, scores: Values, weights: Values, steps: int) -> Values:
+    """Y >= 0 with rows that sum to 1 and the least weighted squares of coefficients Y - scores (projected gradient)."""
+    a, b = coefficients * weights[:, None], scores * weights[:, None]
+    gram, target, slope = a.T @ a, a.T @ b, np.linalg.norm(a, 2) ** 2
+    y = ahead = np.full((a.shape[1], b.shape[1]), 1 / b.shape[1])
+    t = 1.0
+    for _ in range(steps):
+        following = _simplex(ahead - (gram @ ahead - target) / slope)
+        t_following = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        ahead = following + (t - 1) / t_following * (following - y)
+        y, t = following, t_following
+    return y

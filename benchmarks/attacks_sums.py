@@ -1,0 +1,368 @@
+"""Attacks on the secure sums by a curious server: what it reads of masks, of lost clients' rows, and of shares.
+
+Clients and servers run the production protocols on the simulated network; each weakening is a subclass here.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.attacks_finding import Finding, randomness, share
+from parties.client import Client, DismissedError
+from parties.partition import Shard
+from parties.party import NoAnswer, play
+from parties.server import Server
+from protocols import dealing, secure_sum
+from protocols.crypto import shamir
+from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from protocols.crypto.fixed_point import encode
+from protocols.crypto.prg import words
+from protocols.crypto.sealing import PairChannel
+from protocols.dealing import Dealt, Revealed, Survivors
+from protocols.graph import Influence, neighbour_graph
+from protocols.lsh import distances, hash_bits, planes
+from protocols.masking import Ring, joined, masks, read
+from protocols.outcome import Abort
+from protocols.rowsums import MaskedRows, Restart, Rows, Secrets, SummedRows, Summing, blocks_of
+from sim.compute import Free
+from sim.faults import Crash
+from sim.streams import derive
+from sim.wire import Packet, decode_body, decode_frame
+from sim.world import World
+
+__all__ = ["both_shares_in_one_answer", "old_masks_again", "rows_of_a_lost_client", "two_answers_an_attempt"]
+
+_DEADLINE = 10.0
+_FRACTION_BITS = 32
+_NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
+
+Values = NDArray[np.float64]
+
+
+class _Summer(Client):
+    """Contributes `zbar` to a sum of rows."""
+
+    def __init__(self, world: World, name: str, how: Restart, zbar: Values, rows: Rows, secrets: Secrets) -> None:
+        super().__init__(world, name, _NOTHING)
+        self.how, self.zbar, self.rows, self.secrets = how, zbar, rows, secrets
+
+    async def main(self) -> None:
+        with suppress(DismissedError, NoAnswer):
+            await self.how.client(self, self.zbar, self.rows, self.secrets, _FRACTION_BITS, _DEADLINE)
+
+
+class _Curious(Server):
+    """Sums rows as it should."""
+
+    def __init__(self, world: World, how: Restart, rows: Rows, classes: int, asked: Sequence[str] = ()) -> None:
+        super().__init__(world, tuple(rows))
+        self.how, self.rows, self.classes, self.asked = how, rows, classes, tuple(asked or rows)
+
+    async def main(self) -> None:
+        sizes = {name: len(own) for name, own in self.rows.items()}
+        await self.how.server(self, dict.fromkeys(self.asked, 1), sizes, self.classes, 2, _DEADLINE)
+
+
+class _OldMasks(SharedSecret):
+    """One key for all attempts."""
+
+    def key(self, purpose: str, attempt: int = 0) -> bytes:
+        return super().key(purpose, 1)
+
+
+def _secrets(names: Sequence[str], world: World, kind: type[SharedSecret]) -> dict[str, dict[str, SharedSecret]]:
+    """Of each client, with each other."""
+    found: dict[str, dict[str, SharedSecret]] = {name: {} for name in names}
+    for i, lower in enumerate(names):
+        for higher in names[i + 1 :]:
+            raw = derive(1, "attacked secret", lower, higher)
+            found[lower][higher] = found[higher][lower] = kind(raw, world.run_id, 1, (f"{lower}#1", f"{higher}#1"))
+    return found
+
+
+def _record(world: World) -> list[Packet]:
+    """All packets sent from now on."""
+    packets: list[Packet] = []
+    send = world.network.send
+
+    def watched(packet: Packet) -> None:
+        packets.append(packet)
+        send(packet)
+
+    world.network.send = watched  # type: ignore[method-assign]
+    return packets
+
+
+def _play(server: Server, clients: Sequence[Client]) -> None:
+    try:
+        server.world.loop.run(play([server, *clients], server))
+    finally:
+        server.world.loop.finish()
+
+
+def _sent(packets: Sequence[Packet], attempt: int) -> dict[str, bytes]:
+    """The masked values of an attempt, counted from 0, by sender."""
+    numbers = sorted({packet.attempt for packet in packets if packet.type == "Summing"})
+    frames = [decode_frame(p.data) for p in packets if p.type == "MaskedRows" and p.attempt == numbers[attempt]]
+    return {frame.sender: decode_body(frame, frame.body, MaskedRows).values for frame in frames}
+
+
+def old_masks_again(quick: bool = False) -> Finding:
+    """client/2 is lost. The difference of what client/0 sends on client/1's block, before and after, is their mask."""
+    names, each, classes = ("client/0", "client/1", "client/2"), 10, 4
+    rows = {name: np.arange(i * each, (i + 1) * each) for i, name in enumerate(names)}
+    random = randomness("old masks")
+    zbar = [random.random((each * len(names), classes)) for _ in names]
+
+    def read_mask(kind: type[SharedSecret]) -> float:
+        world = World(1, cost=Free(), faults=[Crash("client/2", before="rowsums.mask")])
+        packets, secrets, how = _record(world), _secrets(names, world, kind), Restart()
+        clients = [_Summer(world, name, how, z, rows, secrets[name]) for name, z in zip(names, zbar, strict=True)]
+        _play(_Curious(world, how, rows, classes), clients)
+        first, again = (_sent(packets, attempt)["client/0"] for attempt in (0, 1))
+        size = each * classes
+        difference = read(first, [size, size])[0] - read(again, [size])[0]
+        mask = words(secrets["client/0"]["client/2"].key("rowsum-own", 1), 1, size)
+        return share(difference, mask)
+
+    return Finding(
+        "restart with the old masks",
+        "server: pair masks of the lost client, word by word",
+        read_mask(_OldMasks),
+        read_mask(SharedSecret),
+        0.0,
+        each * classes,
+    )
+
+
+class _AllRows(Restart):
+    """As the paper has it: the blocks of all points of the graph are masked and sent, the lost clients' too."""
+
+    async def client(
+        self,
+        me: Client,
+        zbar: Values,
+        rows: Rows,
+        secrets: Secrets,
+        fraction_bits: int,
+        deadline: float,
+    ) -> Ring:
+        summing = await me.recv(Summing, me.server, deadline)
+        everyone, names = list(rows), summing.names
+        blocks = blocks_of(everyone, {name: rows[name].size for name in everyone}, zbar.shape[1])
+        keys = [
+            (secrets[name].key("rowsum-own", me.attempt), names.index(me.name) < names.index(name))
+            for name in names
+            if name != me.name
+        ]
+        shared = encode(zbar, fraction_bits, len(names))
+        masked = zip(everyone, masks(keys, blocks), strict=True)
+        values = [shared[rows[name]].reshape(-1) + mask for name, mask in masked if name != me.name]
+        me.send(me.server, MaskedRows(joined(values)))
+        await me.recv(SummedRows, me.server, deadline)
+        return shared[rows[me.name]]
+
+    async def server(
+        self,
+        me: Server,
+        labeled: Mapping[str, int],
+        rows: Mapping[str, int],
+        classes: int,
+        min_clients: int,
+        deadline: float,
+    ) -> tuple[str, ...]:
+        me.advance(1, 1)
+        me.broadcast(list(labeled), Summing(list(labeled)))
+        await me.collect(MaskedRows, list(labeled), deadline=deadline)
+        for name in labeled:
+            me.send(name, SummedRows(b""))
+        return tuple(labeled)
+
+
+def rows_of_a_lost_client(quick: bool = False) -> Finding:
+    """client/3 is lost after the graph was built. On its rows all masks cancel; the server knows S and solves for Y."""
+    classes, each, labels = 10, 80, 20
+    names = tuple(f"client/{i}" for i in range(4))
+    rows = {name: np.arange(i * each, (i + 1) * each) for i, name in enumerate(names)}
+    living, random = names[:3], randomness("lost rows")
+    points = random.normal(size=(each * len(names), 8))
+    bits = hash_bits(points, planes(bytes(32), 256, 8))
+    solved = Influence(neighbour_graph(distances(bits, bits), 256, 10), 0.99)
+    influence = [solved.columns(rows[name][:labels]) for name in living]
+    y = random.integers(classes, size=(len(living), labels))
+    zbar = [columns @ np.eye(classes)[own] for columns, own in zip(influence, y, strict=True)]
+
+    def solve(how: Restart, kept: Rows) -> float:
+        world = World(1, cost=Free())
+        packets, secrets = _record(world), _secrets(names, world, SharedSecret)
+        clients = [_Summer(world, name, how, z, kept, secrets[name]) for name, z in zip(living, zbar, strict=True)]
+        _play(_Curious(world, how, kept, classes, living), clients)
+        # On the last block that is sent: of the lost client, or where there is none, of the last of the living.
+        owner = list(kept)[-1]
+        size = each * classes
+        total = np.zeros(size, np.uint64)
+        for sender, values in _sent(packets, 0).items():
+            if sender != owner:
+                total += read(values[-8 * size :], [size])[0]
+        scores = total.view(np.int64).reshape(each, classes) / 2.0**_FRACTION_BITS
+        known = np.hstack([columns[kept[owner]] for columns in influence])
+        found = np.linalg.lstsq(known, scores, rcond=None)[0]
+        return share(found.argmax(axis=1), y.reshape(-1))
+
+    return Finding(
+        "rows of a lost client summed",
+        "server: the labels of all who take part",
+        solve(_AllRows(), rows),
+        solve(Restart(), {name: rows[name] for name in living}),
+        1 / classes,
+        y.size,
+    )
+
+
+# Shares
+
+
+class _Forgetful(Dealt):
+    """Answers as often as it is asked."""
+
+    def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
+        return True
+
+
+class _Generous(Dealt):
+    """Gives its shares of both secrets at once."""
+
+    async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
+        self.answered = tuple(survivors)
+        others = [name for name in self.names if name not in self.shares]
+        late = await me.collect(dealing.DealtShares, others, deadline=deadline / 2)
+        self.shares |= {name: answer.shares for name, answer in late.answers.items()}
+        me.send(me.server, Revealed([self.shares[name] for name in self.names]))
+
+
+class _Contributor(Client):
+    """Contributes `vector` to a secure sum."""
+
+    def __init__(self, world: World, name: str, vector: Values, secrets: Secrets, its: secure_sum.Settings) -> None:
+        super().__init__(world, name, _NOTHING)
+        self.vector, self.secrets, self.its = vector, secrets, its
+        for other, secret in secrets.items():
+            self.channels[other] = PairChannel(secret, lower=name < other)
+
+    async def main(self) -> None:
+        with suppress(DismissedError, NoAnswer):
+            await secure_sum.client(self, self.vector, self.secrets, self.its)
+
+
+class _Asking(Server):
+    """Gathers masked vectors, then asks for shares with each of `requests` as the survivors, and keeps all it gets."""
+
+    def __init__(self, world: World, names: Sequence[str], requests: Sequence[Sequence[str]]) -> None:
+        super().__init__(world, names)
+        self.requests = requests
+        self.public_keys: dict[str, bytes] = {}
+        self.values: dict[str, bytes] = {}
+        self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
+        """Of each client's key (0) and seed (1), the shares by their x."""
+
+    async def main(self) -> None:
+        names, part = self.clients, shamir.share_bytes(KEY_BYTES)
+        self.advance(1, 1)
+        self.broadcast(names, secure_sum.SumStart())
+        attempt = await dealing.gather(self, names, None, _DEADLINE)
+        self.public_keys = attempt.public_keys
+        dealing.announce(self, attempt)
+        self.broadcast(names, secure_sum.ChunkWanted(0))
+        sent = await self.collect(secure_sum.MaskedChunk, names, deadline=_DEADLINE)
+        self.values = {name: answer.values for name, answer in sent.answers.items()}
+        for survivors in self.requests:
+            self.broadcast(names, Survivors(list(survivors)))
+            answers = await self.collect(Revealed, names, deadline=_DEADLINE)
+            for source, answer in answers.answers.items():
+                for name, data in zip(names, answer.shares, strict=True):
+                    first = int(name in survivors) if len(data) == part else 0
+                    for kind, start in enumerate(range(0, len(data), part), first):
+                        self.shares.setdefault((name, kind), {})[names.index(source) + 1] = data[start : start + part]
+
+    def secret(self, name: str, kind: int) -> bytes | None:
+        """The key (0) or seed (1) of client `name`, if enough shares of it came."""
+        held, t = self.shares.get((name, kind), {}), dealing.threshold_of(None, len(self.clients))
+        if len(held) < t:
+            return None
+        places = sorted(held)[:t]
+        table = np.frombuffer(b"".join(held[x] for x in places), np.uint8).reshape(t, 1, -1)
+        return shamir.combine(places, table, t, KEY_BYTES)[0]
+
+    def read(self, victim: str, size: int, secrets: Secrets) -> Ring:
+        """The victim's values without all masks that the server can work out."""
+        (found,) = read(self.values[victim], [size])
+        found = found.copy()
+        seed, private = self.secret(victim, 1), self.secret(victim, 0)
+        if seed is not None:
+            found -= words(dealing.personal_key(seed, self.world.run_id, 1, 1, f"{victim}#1"), 0, size)
+        if private is not None:
+            pair, mine = KeyPair(private), self.clients.index(victim)
+            for other, public in self.public_keys.items():
+                if other != victim:
+                    shared = SharedSecret(pair.agree(public), self.world.run_id, 1, secrets[other].names)
+                    mask = words(shared.key(secure_sum.PURPOSE, 1), 0, size)
+                    found = found - mask if mine < self.clients.index(other) else found + mask
+        return found
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A secure sum of five clients, and what a server reads of client/1."""
+
+    names: tuple[str, ...] = tuple(f"client/{i}" for i in range(5))
+    victim: str = "client/1"
+    size: int = 64
+
+    def read(self, kind: type[Dealt], requests: Sequence[Sequence[str]]) -> float:
+        """The share of the victim's numbers that are right, when clients hold what was dealt as `kind` does."""
+        world, random = World(1, cost=Free()), randomness("shares")
+        vectors = [random.random(self.size) for _ in self.names]
+        secrets = _secrets(self.names, world, SharedSecret)
+        its = secure_sum.Settings(self.size, deadline=_DEADLINE, chunk=self.size)
+        clients = [
+            _Contributor(world, name, vector, secrets[name], its)
+            for name, vector in zip(self.names, vectors, strict=True)
+        ]
+        server = _Asking(world, self.names, requests)
+        with patch.object(dealing, "Dealt", kind):
+            _play(server, clients)
+        if server.secret(self.victim, 1) is None:
+            raise Abort("the attack asks for shares of the seed, which all give")
+        true = encode(vectors[self.names.index(self.victim)], _FRACTION_BITS, len(self.names))
+        return share(server.read(self.victim, self.size, secrets[self.victim]), true)
+
+
+def two_answers_an_attempt(quick: bool = False) -> Finding:
+    """The server names client/1 among the survivors, for its seed, and then among the lost, for its dealt key."""
+    run = _Sum()
+    requests = [run.names, [name for name in run.names if name != run.victim]]
+    return Finding(
+        "both kinds of share, one after the other",
+        "server: the numbers of one client",
+        run.read(_Forgetful, requests),
+        run.read(Dealt, requests),
+        0.0,
+        run.size,
+    )
+
+
+def both_shares_in_one_answer(quick: bool = False) -> Finding:
+    """Clients reveal shares of the personal seed and of the dealt key together."""
+    run = _Sum()
+    return Finding(
+        "personal seed together with the dealt key",
+        "server: the numbers of one client",
+        run.read(_Generous, [run.names]),
+        run.read(Dealt, [run.names]),
+        0.0,
+        run.size,
+    )

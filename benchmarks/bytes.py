@@ -1,0 +1,261 @@
+"""What travels, to the byte, beside the formulas; and when fewer bytes win over less computing.
+
+First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, a mesh (each message
+travels once). What the wire counted must equal the formulas (`protocols.crypto.sizes`, `ot_sizes`) for every message
+type: a difference is printed and the exit code is 1. Where a variant would take too long for a case, its row has the
+formula alone. `payload` are the byte strings inside the messages, `sealing` nonces and tags of what clients send each
+other, `envelope` all the rest of a message with its TLS records; `round` is the payload of the whole round.
+
+Second, the crossover of Paillier and oblivious-transfer extension: see `benchmarks.crossover`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sweep
+from benchmarks.measure import environment
+from benchmarks.plots import check_plot
+from parties.partition import Shard
+from parties.party import Party, play
+from protocols.crypto.groups import find_group
+from protocols.hamming import SecureHamming
+from protocols.hamming_iknp import IknpHamming
+from protocols.hamming_naor_pinkas import NaorPinkasHamming
+from protocols.hamming_paillier import PaillierHamming
+from protocols.hamming_plaintext import PlaintextHamming
+from protocols.xclp import Parameters, XclpClient, XclpServer
+from scenarios.prediction import hamming_payloads, round_payloads
+from scenarios.report import make_console
+from scenarios.schema import Protocol
+from sim.compute import Free
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.streams import generator
+from sim.wire import LedgerRow
+from sim.world import World
+
+__all__ = ["Case", "Difference", "Row", "cases_of", "main", "measure"]
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plaintext": {"hamming": "plaintext"},
+    "paillier": {"hamming": "paillier"},
+    "paillier unpacked": {"hamming": "paillier", "packing": "none"},
+    "iknp": {"hamming": "iknp"},
+    "naor-pinkas": {"hamming": "naor-pinkas"},
+}
+"""What a scenario would say in [protocol]."""
+
+_LABELED = 3  # every third point of a client has a label
+
+
+@dataclass(frozen=True)
+class Case:
+    """Clients with n_j `points`, L = `bits`, Paillier keys of `key_bits`; `run`: the variants that are really run."""
+
+    points: tuple[int, ...]
+    bits: int
+    key_bits: int
+    classes: int
+    run: tuple[str, ...]
+    group: str = "p256"
+
+    @property
+    def title(self) -> str:
+        """The case in words."""
+        points = ", ".join(map(str, self.points))
+        return f"n = {points}; L = {self.bits}; {self.key_bits}-bit keys; {self.group}; {self.classes} classes"
+
+    @property
+    def labeled(self) -> list[int]:
+        """l_j."""
+        return [-(-count // _LABELED) for count in self.points]
+
+    def protocol(self, variant: str) -> Protocol:
+        """The [protocol] of a scenario with this case's sizes."""
+        return Protocol(bits=self.bits, key_bits=self.key_bits, group=self.group, **VARIANTS[variant])  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A message type whose payload is not the formula's."""
+
+    type: str
+    measured: int
+    formula: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """Bytes of SecureHamming's pair messages, and the payload of the whole round; None: by formula alone."""
+
+    case: Case
+    variant: str
+    formula: int
+    round_formula: int
+    payload: int | None = None
+    sealing: int | None = None
+    envelope: int | None = None
+    round_payload: int | None = None
+    differences: list[Difference] = field(default_factory=list)
+
+
+def cases_of(quick: bool) -> list[Case]:
+    """Small ones with all variants and keys of 512 bits, then larger ones with keys of 2048 bits."""
+    everything, large = tuple(VARIANTS), ("plaintext", "paillier", "iknp")
+    small = [Case((5, 5, 5), 64, 512, 3, everything), Case((13, 90, 30), 256, 512, 10, everything[:4])]
+    quick_ones = [*small, *(Case((count, count), 1024, 2048, 10, large) for count in (50, 200))]
+    if quick:
+        return quick_ones
+    return [
+        *quick_ones,
+        Case((5, 5, 5), 64, 512, 3, ("iknp", "naor-pinkas"), group="modp-2048"),
+        Case((200, 200), 1024, 3072, 10, large),
+        Case((100, 100, 100), 4096, 2048, 10, large),
+    ]
+
+
+def main(
+    quick: bool = False,
+    json_file: Path | None = None,
+    plot: Path | None = None,
+    *,
+    cases: Sequence[Case] | None = None,
+    grid: Grid | None = None,
+) -> int:
+    """Measure, print, and write the files. Returns the exit code: 1 where a formula is wrong."""
+    console = make_console()
+    if plot is not None:
+        check_plot(plot)
+    rows = []
+    for case in cases_of(quick) if cases is None else cases:
+        measured = measure(case)
+        console.print(_table(case, measured))
+        _print_differences(console, measured)
+        rows += measured
+    grid = Grid.make(quick) if grid is None else grid
+    points = sweep(grid)
+    found = crossings(points)
+    print_crossings(console, found, grid)
+    different = any(row.differences for row in rows)
+    if json_file is not None:
+        content = {
+            "environment": environment(("numpy", "gmpy2", "pycryptodome", "msgspec", "simpy")),
+            "quick": quick,
+            "rows": [asdict(row) for row in rows],
+            "grid": asdict(grid),
+            "points": [asdict(point) for point in points],
+            "crossings": [asdict(crossing) for crossing in found],
+            "equal": not different,
+        }
+        json_file.write_text(json.dumps(content, indent=2) + "\n")
+    if plot is not None:
+        save_plot(plot, points, found)
+    verdict = "NOT EQUAL: see above" if different else "every measured payload equals its formula, type by type"
+    console.print(verdict, style="bold red" if different else "")
+    return int(different)
+
+
+def measure(case: Case) -> list[Row]:
+    """One row for each variant."""
+    rows = []
+    for variant in VARIANTS:
+        its = case.protocol(variant)
+        expected = round_payloads(its, case.points, case.labeled, case.classes)
+        hamming = hamming_payloads(its, case.points)
+        sums = sum(hamming.values()), sum(expected.values())
+        if variant not in case.run:
+            rows.append(Row(case, variant, *sums))
+            continue
+        ledger = _run(case, its)
+        sent = [row for row in ledger if row.type in hamming]
+        payload, sealing, envelope = (sum(getattr(row, name) for row in sent) for name in _COLUMNS)
+        total = sum(row.payload for row in ledger)
+        differences = _compare(ledger, expected)
+        rows.append(Row(case, variant, *sums, payload, sealing, envelope, total, differences))
+    return rows
+
+
+_COLUMNS = ("payload", "sealing", "envelope")
+
+
+def _compare(ledger: Sequence[LedgerRow], expected: Mapping[str, int]) -> list[Difference]:
+    measured = dict.fromkeys(expected, 0)
+    for row in ledger:
+        measured[row.type] = measured.get(row.type, 0) + row.payload
+    return [
+        Difference(kind, size, expected.get(kind, 0))
+        for kind, size in measured.items()
+        if size != expected.get(kind, 0)
+    ]
+
+
+def _variant(its: Protocol) -> SecureHamming:
+    insecure, slots, group = its.key_bits < 2048, {"slots": None, "none": 1}[its.packing], find_group(its.group)
+    variants: list[SecureHamming] = [
+        PaillierHamming(its.bits, its.key_bits, insecure, slots),
+        IknpHamming(its.bits, group),
+        NaorPinkasHamming(its.bits, group),
+        PlaintextHamming(its.bits),
+    ]
+    return next(variant for variant in variants if variant.name == its.hamming)
+
+
+def _run(case: Case, its: Protocol) -> list[LedgerRow]:
+    """One round of XCLP over random points; computing takes no virtual time."""
+    world = World(1, conditions=Conditions("mesh", parse_latency("1ms")), cost=Free())
+    parameters = Parameters(
+        variant=_variant(its), clients=len(case.points), classes=case.classes, bits=case.bits, k=3, min_clients=2
+    )
+    clients = [
+        XclpClient(world, f"client/{number}", _shard(number, count, case.classes), parameters)
+        for number, count in enumerate(case.points)
+    ]
+    server = XclpServer(world, tuple(client.name for client in clients), parameters)
+    parties: list[Party] = [server, *clients]
+    try:
+        world.loop.run(play(parties, server))
+    finally:
+        world.loop.finish()
+    if server.aborted:
+        raise RuntimeError(f"the round was broken off: {server.aborted}")
+    return world.ledger.rows()
+
+
+def _shard(number: int, count: int, classes: int) -> Shard:
+    random = generator(1, "points", str(number))
+    labels = random.integers(classes, size=count)
+    features = random.normal(size=(count, 8)) + labels[:, None]
+    return Shard(features, labels, np.arange(count) % _LABELED == 0, np.arange(count))
+
+
+def _table(case: Case, rows: Sequence[Row]) -> Table:
+    table = Table(title=case.title, title_justify="left")
+    table.add_column("SecureHamming")
+    names = ("formula", "payload", "sealing", "envelope", "x plaintext", "formula, round", "payload, round")
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold")
+    plain = next(row.formula for row in rows if row.variant == "plaintext")
+    for row in rows:
+        numbers = (row.payload, row.sealing, row.envelope)
+        cells = [_cell(row.formula), *map(_cell, numbers), f"{row.formula / plain:,.4g}"]
+        table.add_row(row.variant, *cells, _cell(row.round_formula), _cell(row.round_payload))
+    return table
+
+
+def _cell(size: int | None) -> str:
+    return "-" if size is None else f"{size:,}"
+
+
+def _print_differences(console: Console, rows: Sequence[Row]) -> None:
+    for row in rows:
+        for difference in row.differences:
+            where = f"NOT THE FORMULA'S  {row.variant}, {difference.type}"
+            sizes = f"{difference.measured:,} bytes were sent, the formula says {difference.formula:,}"
+            console.print(f"{where}: {sizes}", style="bold red", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,281 @@
+"""At which bandwidth SecureHamming by oblivious transfer (iknp) is done before the one by Paillier.
+
+One pair, two clients with n points of L bits each: the real clients and server set up keys and channels and run
+`protocols.hamming` on a mesh, where all three have the same bandwidth up and down and every link the same constant
+latency. Computing costs what the cost table says (`cost = modelled`), on one core each. The time is virtual, from the
+first client's `hamming.encode` to the server's H; the set-up before it is not counted, so neither is Paillier's key.
+
+A pair is run once for each bandwidth and latency, always through the same simulator with the real messages, sealed and
+opened again. Only the long computations are not repeated: the engine (`Remembering`) knows a job by its function and
+the pickled bytes of its arguments, and hands out the result of the first time. As all randomness is seeded, every run
+after a variant's first finds nearly all its jobs done; one that it did not know would be computed.
+"""
+
+import hashlib
+import math
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from parties.client import Client
+from parties.partition import Shard
+from parties.party import Party, play
+from parties.server import Server
+from protocols import hamming, setup
+from protocols.crypto.groups import find_group
+from protocols.hamming import SecureHamming
+from protocols.hamming_iknp import IknpHamming
+from protocols.hamming_paillier import PaillierHamming
+from sim.compute import Job
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.streams import generator
+from sim.trace import Event
+from sim.world import World
+
+__all__ = [
+    "Crossing",
+    "Grid",
+    "Point",
+    "Remembering",
+    "crossings",
+    "duration",
+    "print_crossings",
+    "save_plot",
+    "sweep",
+]
+
+R = TypeVar("R")
+
+PAILLIER, IKNP = "paillier", "iknp"
+_DEADLINE = 1e7  # virtual seconds: nobody is given up on a slow network
+_MINIMUM = 2
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Bandwidths in bit/s, ascending; latencies in seconds; (n, L) of the pairs."""
+
+    bandwidths: tuple[float, ...]
+    latencies: tuple[float, ...]
+    pairs: tuple[tuple[int, int], ...]
+    key_bits: int = 2048
+
+    @classmethod
+    def make(cls, quick: bool) -> "Grid":
+        """1 Mbit/s to 10 Gbit/s and 1 to 200 ms."""
+        if quick:
+            return cls(tuple(np.logspace(6, 10, 9).tolist()), (0.001, 0.05), ((50, 1024),))
+        return cls(tuple(np.logspace(6, 10, 13).tolist()), (0.001, 0.01, 0.05, 0.2), ((50, 1024), (200, 1024)))
+
+
+@dataclass(frozen=True)
+class Point:
+    """The virtual `seconds` of one pair."""
+
+    n: int
+    bits: int
+    variant: str
+    latency: float
+    bandwidth: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The `bandwidth` in bit/s from which iknp is faster and stays so; None: `note` says always or never in the grid.
+
+    `seconds`: how long both take there, None where `bandwidth` is.
+    """
+
+    n: int
+    bits: int
+    latency: float
+    bandwidth: float | None
+    seconds: float | None
+    note: str = ""
+
+
+class _Done:
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def result(self) -> Any:
+        return self._result
+
+    def cancel(self) -> None:
+        pass
+
+
+class Remembering:
+    """An engine that runs a job in this process the first time, and then knows its result; `computed` counts them."""
+
+    name = "remembering"
+
+    def __init__(self) -> None:
+        self._results: dict[bytes, Any] = {}
+
+    @property
+    def computed(self) -> int:
+        """Jobs that were really run."""
+        return len(self._results)
+
+    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]:
+        key = hashlib.sha256(pickle.dumps((function, arguments), protocol=5)).digest()
+        if key not in self._results:
+            self._results[key] = function(*arguments)
+        return _Done(self._results[key])
+
+    def close(self) -> None:
+        self._results.clear()
+
+
+class _PairClient(Client):
+    """Takes part in the set-up and in SecureHamming alone, with random bits."""
+
+    def __init__(self, world: World, name: str, variant: SecureHamming, bits: NDArray[np.bool_], **access: Any) -> None:
+        count = len(bits)
+        points = Shard(np.zeros((count, 1)), np.zeros(count, np.int64), np.zeros(count, np.bool_), np.arange(count))
+        super().__init__(world, name, points, **access)
+        self.variant, self.bits = variant, bits
+
+    async def main(self) -> None:
+        await self.recv(setup.RoundStart, self.server, _DEADLINE)
+        group, keys = await setup.client(self, self.variant.generate_keys, _DEADLINE)
+        await hamming.client(self, group, self.variant, keys, self.bits, _DEADLINE)
+
+
+class _PairServer(Server):
+    def __init__(
+        self, world: World, clients: tuple[str, ...], variant: SecureHamming, bits: int, **access: Any
+    ) -> None:
+        super().__init__(world, clients, **access)
+        self.variant, self.bits = variant, bits
+
+    async def main(self) -> None:
+        group = await setup.server(self, 1, _MINIMUM, _DEADLINE)
+        await hamming.server(self, group, self.variant, self.bits, _MINIMUM, _DEADLINE)
+
+
+def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latency: float, engine: Remembering) -> float:
+    """Virtual seconds of SecureHamming of one pair, n points of L = `bits` each; bit/s, seconds."""
+    begun: list[float] = []
+    ended: list[float] = []
+
+    def watch(event: Event) -> None:
+        if (event.kind, event.step) == ("enter", "hamming.encode"):
+            begun.append(event.time)
+        if (event.kind, event.step) == ("leave", "hamming.collect"):
+            ended.append(event.time)
+
+    conditions = Conditions("mesh", parse_latency(f"{latency * 1e3:g}ms"))
+    world = World(1, conditions=conditions, engine=engine, sinks=[watch])
+    access: dict[str, Any] = {"up": bandwidth / 8, "down": bandwidth / 8}
+    names = ("client/0", "client/1")
+    vectors = [generator(1, "bits", name).integers(2, size=(n, bits)).astype(np.bool_) for name in names]
+    clients = [_PairClient(world, name, variant, own, **access) for name, own in zip(names, vectors, strict=True)]
+    server = _PairServer(world, names, variant, bits, **access)
+    parties: list[Party] = [server, *clients]
+    try:
+        world.loop.run(play(parties, server))
+    finally:
+        world.loop.finish()
+    return max(ended) - min(begun)
+
+
+def sweep(grid: Grid) -> list[Point]:
+    """Every pair with both variants under all conditions."""
+    points = []
+    for n, bits in grid.pairs:
+        variants = (PaillierHamming(bits, grid.key_bits, grid.key_bits < 2048), IknpHamming(bits, find_group("p256")))
+        for variant in variants:
+            engine = Remembering()  # what one variant computed is forgotten before the next: it may be large
+            points += [
+                Point(n, bits, variant.name, latency, bandwidth, duration(variant, n, bits, bandwidth, latency, engine))
+                for latency in grid.latencies
+                for bandwidth in grid.bandwidths
+            ]
+    return points
+
+
+def crossings(points: Sequence[Point]) -> list[Crossing]:
+    """For each pair and latency; between two bandwidths of the grid log(time / time) is linear in log(bandwidth)."""
+    found = []
+    for n, bits, latency in dict.fromkeys((point.n, point.bits, point.latency) for point in points):
+        chosen = [point for point in points if (point.n, point.bits, point.latency) == (n, bits, latency)]
+        times = {(point.variant, point.bandwidth): point.seconds for point in chosen}
+        bandwidths = sorted({point.bandwidth for point in chosen})
+        paillier, iknp = ([times[name, bandwidth] for bandwidth in bandwidths] for name in (PAILLIER, IKNP))
+        behind = [math.log(slow / fast) for slow, fast in zip(iknp, paillier, strict=True)]
+        found.append(_crossing(n, bits, latency, bandwidths, behind, iknp))
+    return found
+
+
+def _crossing(
+    n: int, bits: int, latency: float, bandwidths: list[float], behind: list[float], iknp: list[float]
+) -> Crossing:
+    last = max((i for i, value in enumerate(behind) if value > 0), default=-1)
+    if last == -1:
+        return Crossing(n, bits, latency, None, None, "always")
+    if last == len(behind) - 1:
+        return Crossing(n, bits, latency, None, None, "never")
+    share = behind[last] / (behind[last] - behind[last + 1])
+
+    def between(values: list[float]) -> float:
+        return math.exp(math.log(values[last]) * (1 - share) + math.log(values[last + 1]) * share)
+
+    return Crossing(n, bits, latency, between(bandwidths), between(iknp))
+
+
+def print_crossings(console: Console, found: Sequence[Crossing], grid: Grid) -> None:
+    """The bandwidth of each pair and latency."""
+    low, high = (_rate(bandwidth) for bandwidth in (grid.bandwidths[0], grid.bandwidths[-1]))
+    title = f"From which bandwidth iknp is done before Paillier ({grid.key_bits}-bit keys), one pair, {low} to {high}"
+    console.print(title)
+    table = Table()
+    for column in ("n", "L", "latency", "iknp is faster", "then both take"):
+        table.add_column(column, justify="right")
+    for crossing in found:
+        text, both = crossing.note, ""
+        if crossing.bandwidth is not None and crossing.seconds is not None:
+            text, both = f"from {_rate(crossing.bandwidth)}", f"{crossing.seconds:.3g} s"
+        table.add_row(str(crossing.n), str(crossing.bits), f"{crossing.latency * 1e3:g} ms", text, both)
+    console.print(table)
+
+
+def _rate(bandwidth: float) -> str:
+    return f"{bandwidth / 1e9:.3g} Gbit/s" if bandwidth >= 1e9 else f"{bandwidth / 1e6:.3g} Mbit/s"
+
+
+def save_plot(path: Path, points: Sequence[Point], found: Sequence[Crossing]) -> None:
+    """Time against bandwidth, one panel a pair: a colour a latency, a dash a variant, a circle where they cross.
+
+    Needs matplotlib, see `plots.check_plot`.
+    """
+    from matplotlib.figure import Figure
+
+    pairs = list(dict.fromkeys((point.n, point.bits) for point in points))
+    latencies = sorted({point.latency for point in points})
+    figure = Figure(figsize=(6.4 * len(pairs), 4.8), layout="constrained")
+    axes = figure.subplots(1, len(pairs), squeeze=False)[0]
+    for axis, (n, bits) in zip(axes, pairs, strict=True):
+        for number, latency in enumerate(latencies):
+            for variant, dash in ((PAILLIER, "--"), (IKNP, "-")):
+                line = [p for p in points if (p.n, p.bits, p.latency, p.variant) == (n, bits, latency, variant)]
+                label = f"{variant}, {latency * 1e3:g} ms"
+                xs, ys = [p.bandwidth for p in line], [p.seconds for p in line]
+                axis.plot(xs, ys, dash, color=f"C{number}", label=label)
+            crossed = [c for c in found if (c.n, c.bits, c.latency) == (n, bits, latency) and c.bandwidth is not None]
+            axis.plot([c.bandwidth for c in crossed], [c.seconds for c in crossed], "o", color=f"C{number}")
+        axis.set(xscale="log", yscale="log", xlabel="bandwidth (bit/s)", ylabel="virtual time of SecureHamming (s)")
+        axis.set_title(f"one pair, n = {n}, L = {bits}; circles: iknp is faster to the right", fontsize="medium")
+        axis.grid(True, which="major", alpha=0.3)
+        axis.legend(fontsize="small")
+    figure.savefig(path)

@@ -1,0 +1,56 @@
+"""Results as a picture: a panel of bars for each task. Needs matplotlib, the extra `plots`."""
+
+import textwrap
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from benchmarks.measure import Standing
+
+__all__ = ["check_plot", "plot_standings"]
+
+_COLUMNS = 3
+_OURS, _OTHERS = "#1f5f99", "#a9a9a9"
+
+
+def check_plot(path: Path) -> None:
+    """Exits with one line unless a picture can be written to `path`: to be known before anything is measured."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise SystemExit("a plot needs matplotlib: pip install 'tacit[plots]'") from None
+    known = FigureCanvasBase.filetypes
+    if path.suffix[1:] not in known:
+        raise SystemExit(f"{path}: a plot's name must end in one of {', '.join(known)}")
+
+
+def plot_standings(path: Path, title: str, standings: Sequence[Standing]) -> None:
+    """Operations a second, a panel for each task, ours in blue; the type of the file goes by the name of `path`."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    tasks = [(task, list(rows)) for task, rows in groupby(standings, key=lambda standing: standing.task)]
+    lines = [tasks[i : i + _COLUMNS] for i in range(0, len(tasks), _COLUMNS)]
+    # A line of panels is as high as its fullest one.
+    most = [max(len(rows) for _, rows in line) for line in lines]
+    figure = Figure(figsize=(5.2 * _COLUMNS, 1 + sum(0.75 + 0.24 * bars for bars in most)), layout="constrained")
+    figure.suptitle(textwrap.fill(title, 60 * _COLUMNS), fontsize=9)
+    panels = figure.subplots(len(lines), _COLUMNS, squeeze=False, height_ratios=[1.5 + bars for bars in most])
+    for panel in panels.flat[len(tasks) :]:
+        panel.set_axis_off()
+    for i, (panel, (task, rows)) in enumerate(zip(panels.flat, tasks, strict=False)):
+        names = [row.contender for row in rows]
+        colours = [_OURS if name.startswith("Tacit") else _OTHERS for name in names]
+        bars = panel.barh(names, [row.rate for row in rows], color=colours)
+        panel.bar_label(bars, [_number(row.rate) for row in rows], padding=3, fontsize=8)
+        panel.set_title(task, fontsize=9, loc="left")
+        panel.set_xlim(right=1.25 * max(row.rate for row in rows))
+        panel.set_ylim(most[i // _COLUMNS] - 0.5, -0.5)  # bars as thick in every panel, the first on top
+        panel.set_xticks([])
+        panel.tick_params(axis="y", labelsize=8, length=0)
+        panel.spines[["top", "right", "bottom"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+
+
+def _number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.3g}"

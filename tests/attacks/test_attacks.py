@@ -1,0 +1,45 @@
+"""Each break that the protocols guard against works on a weakened copy, and not on ours."""
+
+import json
+
+import pytest
+
+from benchmarks.attacks import ATTACKS, main
+from benchmarks.attacks_finding import Finding
+
+
+@pytest.mark.parametrize("letter", [letter for letter in ATTACKS if letter != "d"])
+def test_the_weakened_copy_breaks_and_ours_holds(letter) -> None:
+    finding = ATTACKS[letter](False)
+    assert finding.weakened >= finding.stated
+    assert finding.stated > finding.chance + finding.margin, "or the attack would be mere luck"
+    assert abs(finding.ours - finding.chance) <= finding.margin, f"{finding.ours:.3f} for {finding.name}"
+
+
+def test_labels_from_scores() -> None:
+    """What is left with rows = "unlabeled" is less than with "paper", and is not nothing: nobody is to believe that."""
+    finding = ATTACKS["d"](False)
+    assert finding.weakened >= 0.85
+    assert finding.chance + finding.margin < finding.ours < 0.6 < finding.weakened
+
+
+def test_only_one_attack_is_known_to_work_on_ours() -> None:
+    assert [letter for letter, attack in ATTACKS.items() if attack(True).remains] == ["d"]
+
+
+def test_the_table(tmp_path, capsys) -> None:
+    main(quick=True, json_file=tmp_path / "attacks.json")
+    shown = capsys.readouterr().out
+    assert "What an attack recovers" in shown
+    assert "NOT AS STATED" not in shown
+    rows = json.loads((tmp_path / "attacks.json").read_text())["findings"]
+    assert [row["attack"] for row in rows] == list(ATTACKS)
+    assert all(row["weakened"] > row["ours"] for row in rows)
+
+
+def test_a_finding_that_is_not_as_stated_is_seen() -> None:
+    assert Finding("x", "y", 1.0, 0.5, 0.5, 100).as_stated
+    assert not Finding("x", "y", 0.9, 0.5, 0.5, 100).as_stated
+    assert not Finding("x", "y", 1.0, 0.8, 0.5, 100).as_stated
+    assert not Finding("x", "y", 1.0, 0.01, 0.0, 100).as_stated
+    assert Finding("x", "y", 1.0, 0.8, 0.5, 100, remains=True).as_stated

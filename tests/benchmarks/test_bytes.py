@@ -1,0 +1,119 @@
+"""The bytes benchmark: measured equals formula, a wrong formula is told, and where the crossover lies."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks import bytes as benchmark
+from benchmarks.__main__ import app
+from benchmarks.bytes import VARIANTS, Case
+from benchmarks.crossover import Grid, Point, Remembering, crossings, duration, sweep
+from protocols.crypto import ot_sizes
+from protocols.crypto.groups import find_group
+from protocols.hamming_iknp import IknpHamming
+from protocols.hamming_paillier import PaillierHamming
+
+SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))
+TINY = Grid((1e6, 1e10), (0.01,), ((4, 16),), key_bits=512)
+
+
+@pytest.mark.parametrize("case", [SMALL, Case((9, 2, 6), 57, 512, 3, ("plaintext", "paillier", "iknp"))])
+def test_what_is_measured_equals_the_formulas(case: Case) -> None:
+    rows = benchmark.measure(case)
+    assert [row.variant for row in rows] == list(VARIANTS)
+    for row in rows:
+        assert row.differences == []
+        measured = row.variant in case.run
+        assert (row.payload, row.round_payload) == ((row.formula, row.round_formula) if measured else (None, None))
+        assert not measured or (row.sealing and row.sealing % 28 == 0 and row.envelope)
+
+
+def test_the_files_are_readable(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.json"
+    assert benchmark.main(json_file=path, cases=[SMALL], grid=TINY) == 0
+    content = json.loads(path.read_text())
+    assert content["equal"] is True
+    assert [row["variant"] for row in content["rows"]] == list(VARIANTS)
+    assert content["rows"][0]["case"]["points"] == [3, 4]
+    assert {(point["variant"], point["bandwidth"]) for point in content["points"]} == {
+        (variant, bandwidth) for variant in ("paillier", "iknp") for bandwidth in TINY.bandwidths
+    }
+    assert len(content["crossings"]) == 1
+
+
+def test_a_wrong_formula_is_told_and_is_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    right = ot_sizes.iknp_hamming
+
+    def wrong(points: Sequence[int], bits: int, element_bytes: int) -> dict[str, int]:
+        return {**right(points, bits, element_bytes), "Extension": 7}
+
+    monkeypatch.setattr(ot_sizes, "iknp_hamming", wrong)
+    monkeypatch.setattr(benchmark, "cases_of", lambda quick: [SMALL])
+    monkeypatch.setattr(Grid, "make", classmethod(lambda cls, quick: TINY))
+    result = CliRunner().invoke(app, ["bytes", "--quick"])
+    assert result.exit_code == 1
+    assert "NOT THE FORMULA'S  iknp, Extension: 1,024 bytes were sent, the formula says 7" in result.output
+    assert "NOT EQUAL" in result.output
+    assert result.output.count("NOT THE FORMULA'S") == 1
+
+
+def test_paillier_wins_on_slow_networks_and_iknp_on_fast_ones() -> None:
+    grid = Grid(tuple(np.logspace(6, 10, 5).tolist()), (0.001, 0.05), ((50, 1024),))
+    points = sweep(grid)
+    times = {(point.latency, point.variant, point.bandwidth): point.seconds for point in points}
+    for latency in grid.latencies:
+        ahead = [times[latency, "iknp", rate] < times[latency, "paillier", rate] for rate in grid.bandwidths]
+        assert not ahead[0] and ahead[-1] and ahead == sorted(ahead)
+        for variant in ("paillier", "iknp"):
+            line = [times[latency, variant, rate] for rate in grid.bandwidths]
+            assert line == sorted(line, reverse=True)
+    near, far = crossings(points)
+    assert near.bandwidth is not None and far.bandwidth is not None
+    assert 1e7 < near.bandwidth < far.bandwidth < 1e9  # iknp makes more round trips
+
+
+@pytest.mark.parametrize("variant", [PaillierHamming(32, 512, True), IknpHamming(32, find_group("p256"))])
+def test_a_remembered_run_takes_as_long_as_a_fresh_one(variant: PaillierHamming | IknpHamming) -> None:
+    engine = Remembering()
+    first = duration(variant, 20, 32, 1e7, 0.01, engine)
+    computed = engine.computed
+    slower = duration(variant, 20, 32, 1e6, 0.01, engine)
+    assert computed > 0 and engine.computed == computed  # nothing was computed again
+    assert slower > first == duration(variant, 20, 32, 1e7, 0.01, Remembering())
+    assert slower == duration(variant, 20, 32, 1e6, 0.01, Remembering())
+
+
+def line(paillier: Sequence[float], iknp: Sequence[float]) -> list[Point]:
+    return [
+        Point(1, 8, name, 0.1, 10.0**i, seconds)
+        for name, times in (("paillier", paillier), ("iknp", iknp))
+        for i, seconds in enumerate(times)
+    ]
+
+
+def test_the_crossing_is_interpolated_and_the_last_one_counts() -> None:
+    (found,) = crossings(line([4, 4, 4, 4], [2, 8, 8, 2]))
+    assert found.bandwidth == pytest.approx(10**2.5) and found.seconds == pytest.approx(4)
+    assert [crossings(line([1, 1], times))[0].note for times in ([2, 2], [0.5, 0.5])] == ["never", "always"]
+    assert crossings(line([1, 1], [2, 2]))[0].bandwidth is None
+
+
+def test_a_plot_that_cannot_be_drawn_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="must end in one of"):
+        benchmark.main(plot=tmp_path / "a.nothing", cases=[SMALL], grid=TINY)
+    monkeypatch.setitem(sys.modules, "matplotlib.backend_bases", None)
+    with pytest.raises(SystemExit, match="plots"):
+        benchmark.main(plot=tmp_path / "a.png", cases=[SMALL], grid=TINY)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_plot_is_drawn(tmp_path: Path) -> None:
+    assert benchmark.main(plot=tmp_path / "a.svg", cases=[], grid=TINY) == 0
+    assert "<svg" in (tmp_path / "a.svg").read_text()

@@ -1,0 +1,57 @@
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.__main__ import app
+from benchmarks.crypto_ot import measure_iknp, measure_naor_pinkas
+from benchmarks.crypto_pair import PairSize, iknp_pair
+from benchmarks.crypto_symmetric import measure_masks
+from benchmarks.measure import write_json
+from benchmarks.plots import plot_standings
+
+
+def test_a_row_of_transfers_can_be_measured_written_and_drawn(tmp_path):
+    rows = measure_naor_pinkas(count=4, turns=1, groups=("p256", "modp-2048-short"))
+    assert [row.contender for row in rows] == ["Tacit, p256", "Tacit, modp-2048-short"]
+    assert all(row.rate > 0 for row in rows)
+    assert rows[0].lead == 1
+
+    write_json(tmp_path / "rows.json", {"quick": True}, rows)
+    content = json.loads((tmp_path / "rows.json").read_text())
+    assert content["quick"] is True
+    assert [row["rate"] for row in content["standings"]] == [row.rate for row in rows]
+
+    plot_standings(tmp_path / "rows.png", "Operations a second", rows)
+    assert (tmp_path / "rows.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_extended_transfers_and_a_pair_give_times():
+    rows = measure_iknp(count=256, turns=1)
+    assert {row.contender for row in rows} > {"Tacit, random", "Tacit, correlated", "Tacit, chosen messages"}
+    parts = iknp_pair(PairSize(3, 2, 20), 1)
+    assert set(parts) == {"base", "extend", "correct", "finish", "unmask"}
+    assert min(parts.values()) >= 0
+
+
+def test_masks_are_raced_without_peers_too():
+    rows, seconds = measure_masks({}, turns=1, clients=2, words=50_000)
+    assert [row.contender for row in rows] == ["Tacit"]
+    assert seconds["Tacit"] > 0
+
+
+def test_a_plot_without_matplotlib_is_refused_in_one_line_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.backend_bases", None)
+    result = CliRunner().invoke(app, ["crypto", "--quick", "--plot", str(tmp_path / "plot.png")])
+    assert result.exit_code != 0
+    assert "pip install 'tacit[plots]'" in str(result.exception) + result.output
+    assert not (tmp_path / "plot.png").exists()
+
+
+@pytest.mark.parametrize("name", ["plot", "plot.xyz"])
+def test_a_plot_of_an_unknown_type_is_refused(tmp_path, name):
+    result = CliRunner().invoke(app, ["crypto", "--plot", str(tmp_path / name)])
+    assert result.exit_code != 0
+    assert "must end in one of" in str(result.exception) + result.output

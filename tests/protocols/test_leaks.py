@@ -1,0 +1,195 @@
+"""No run of 16 bytes of a client's secrets is in any byte that others see: on the wire, or opened by another client."""
+
+from collections.abc import Iterable
+from functools import wraps
+
+import numpy as np
+import pytest
+
+from protocols.crypto import iknp, naor_pinkas
+from protocols.crypto.agreement import KeyPair, SharedSecret
+from protocols.crypto.paillier import PrivateKey
+from protocols.crypto.sealing import PairChannel
+from protocols.rowsums import Restart
+from protocols.rowsums_shamir import Shamir
+from sim.faults import Crash
+from sim.streams import Entropy
+from sim.world import World
+
+RUN = 16
+CLASSES = 10
+SECURE = ["paillier", "unpacked", "iknp", "naor-pinkas"]
+RECOVERIES = [Restart(), Shamir()]
+
+
+class Secrets:
+    """What no other may see, as byte strings by kind, gathered while a federation runs; and what clients opened."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, set[bytes]] = {}
+        self.opened: list[bytes] = []
+
+    def add(self, kind: str, *values: bytes | bytearray) -> None:
+        self.kinds.setdefault(kind, set()).update(map(bytes, values))
+
+    def add_data(self, run) -> None:
+        """The clients' own data, in every layout that somebody might send it in."""
+        for client in run.clients:
+            bits, shard = client.bits_of_round, client.shard
+            for order in ("big", "little"):
+                self.add("bits", np.packbits(bits, bitorder=order).tobytes())
+                self.add("bits", *(np.packbits(row, bitorder=order).tobytes() for row in bits))
+            self.add("bits as bytes", bits.astype(np.uint8).tobytes())
+            for dtype in ("<f8", "<f4"):
+                self.add("features", shard.features.astype(dtype).tobytes())
+            for labels in (shard.labels, shard.labels[shard.labeled]):
+                self.add("labels", *(labels.astype(dtype).tobytes() for dtype in ("u1", "<i4", "<i8")))
+
+    def found_in(self, seen: Iterable[bytes]) -> set[str]:
+        """The kinds of which a run of 16 bytes is in one of the byte strings `seen`."""
+        kind_of = {
+            value[i : i + RUN]: kind
+            for kind, values in self.kinds.items()
+            for value in values
+            for i in range(len(value) - RUN + 1)
+            if telling(value[i : i + RUN])
+        }
+        return {
+            kind_of[data[i : i + RUN]]
+            for data in seen
+            for i in range(len(data) - RUN + 1)
+            if data[i : i + RUN] in kind_of
+        }
+
+
+def telling(part: bytes) -> bool:
+    """Whether a run can be told from what many honest messages hold: runs of one number, and small numbers in a row.
+
+    In wide integers 16 bytes hold four labels or two; then only runs of different labels other than 0 count.
+    """
+    values = set(part)
+    return len(values - {0}) >= 2 and len(values) >= 3
+
+
+@pytest.fixture
+def secrets(monkeypatch) -> Secrets:
+    """Records keys and seeds wherever they are made, and what is unsealed."""
+    found = Secrets()
+
+    def on_creation(kind: str, owner: type, read) -> None:
+        original = owner.__init__
+
+        @wraps(original)
+        def init(self, *args, **kwargs) -> None:
+            original(self, *args, **kwargs)
+            found.add(kind, *read(self, *args))
+
+        monkeypatch.setattr(owner, "__init__", init)
+
+    def number(value) -> bytes:
+        return int(value).to_bytes(-(-int(value).bit_length() // 8), "big")
+
+    on_creation("x25519 key", KeyPair, lambda self, seed: [seed])
+    on_creation("pair secret", SharedSecret, lambda self, secret, *_: [secret])
+    on_creation("paillier factor", PrivateKey, lambda self, *_: [number(factor) for factor in self.factors])
+    on_creation("transfer exponent", naor_pinkas.SenderKey, lambda self, *_: [number(self.exponent)])
+    on_creation("base seeds", iknp.Receiver, lambda self, _, seeds: [seeds])
+    on_creation("base choices", iknp.Sender, lambda self, _, choices, seeds: [choices, seeds])
+
+    key, opened, entropy = SharedSecret.key, PairChannel.open, World.entropy
+
+    def record_key(self, *args) -> bytes:
+        found.add("derived key", value := key(self, *args))
+        return value
+
+    def record_open(self, *args) -> bytes:
+        found.opened.append(value := opened(self, *args))
+        return value
+
+    class Recorded(Entropy):
+        kind = ""
+
+        def bytes(self, count: int) -> bytes:
+            found.add(self.kind, value := super().bytes(count))
+            return value
+
+    def record_entropy(self, *names) -> Entropy:
+        source = entropy(self, *names)
+        if names[-1] not in ("group seed", "personal seed"):
+            return source
+        recorded = Recorded(source.key)
+        recorded.kind = names[-1]
+        return recorded
+
+    monkeypatch.setattr(SharedSecret, "key", record_key)
+    monkeypatch.setattr(PairChannel, "open", record_open)
+    monkeypatch.setattr(World, "entropy", record_entropy)
+    return found
+
+
+@pytest.fixture
+def play(federation, make_shards, secrets):
+    def run(variant: str, recovery=RECOVERIES[0], faults=()):
+        sizes = [17, 3, 2] if variant == "naor-pinkas" else [20, 24, 18]
+        shards = make_shards(sizes, classes=CLASSES, dimension=6)
+        done = federation(
+            shards, variant=variant, bits=128, classes=CLASSES, recovery=recovery, faults=faults, topology="star"
+        ).run()
+        secrets.add_data(done)
+        done.assert_equals_oracle()
+        return done
+
+    return run
+
+
+def kinds_made(variant: str, recovery) -> set[str]:
+    """The kinds of secrets that a run makes, so that no search is in vain."""
+    made = {"bits", "bits as bytes", "features", "labels", "x25519 key", "pair secret", "derived key", "group seed"}
+    if variant in ("paillier", "unpacked"):
+        made |= {"paillier factor"}
+    if variant in ("iknp", "naor-pinkas"):
+        made |= {"transfer exponent"}
+    if variant == "iknp":
+        made |= {"base seeds", "base choices"}
+    if recovery.name == "shamir":
+        made |= {"personal seed"}
+    return made
+
+
+@pytest.mark.parametrize("recovery", RECOVERIES, ids=lambda recovery: recovery.name)
+@pytest.mark.parametrize("variant", SECURE)
+def test_no_secret_is_seen_by_others(play, secrets, variant, recovery) -> None:
+    run = play(variant, recovery)
+    assert set(secrets.kinds) == kinds_made(variant, recovery)
+    assert len(secrets.opened) == sum(packet.sealing > 0 for packet in run.packets) > 0
+    assert secrets.found_in(packet.data for packet in run.packets) == set()
+    # The clients share one seed, by design; nothing else.
+    assert secrets.found_in(secrets.opened) == {"group seed"}
+
+
+@pytest.mark.parametrize("recovery", RECOVERIES, ids=lambda recovery: recovery.name)
+def test_no_secret_is_seen_when_clients_are_lost(play, secrets, recovery) -> None:
+    faults = [Crash("client/1", before="rowsums.mask")]
+    run = play("iknp", recovery, faults)
+    assert run.server.record.contributors == ("client/0", "client/2")
+    assert secrets.found_in(packet.data for packet in run.packets) == set()
+    assert secrets.found_in(secrets.opened) == {"group seed"}
+
+
+@pytest.mark.parametrize("recovery", RECOVERIES, ids=lambda recovery: recovery.name)
+def test_the_plaintext_variant_shows_bits_to_clients_and_to_them_alone(play, secrets, recovery) -> None:
+    run = play("plaintext", recovery)
+    assert secrets.found_in(packet.data for packet in run.packets) == set()
+    assert secrets.found_in(secrets.opened) == {"group seed", "bits"}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<i4", "<i8"])
+def test_the_search_finds_what_is_there(play, secrets, dtype) -> None:
+    client = play("plaintext").clients[0]
+    for kind, data in {
+        "labels": client.shard.labels.astype(dtype).tobytes(),
+        "features": client.shard.features[3].tobytes(),
+        "bits": np.packbits(client.bits_of_round[5]).tobytes(),
+        **{kind: next(iter(secrets.kinds[kind])) for kind in ("x25519 key", "pair secret", "derived key")},
+    }.items():
+        assert secrets.found_in([b"before" + data + b"after"]) == {kind}
