@@ -90,7 +90,7 @@ class Labels:
 class XclpClient(Client):
     """`labels` is the last finished round's result; `ending` says how the client's part ended, for an observer.
 
-    `bits_of_round` keeps the bits of the round last begun, for the observer who compares with the plaintext.
+    `bits_of_round` keeps the bits of the round `hashed_in`, for the observer who compares with the plaintext.
     """
 
     def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
@@ -99,6 +99,7 @@ class XclpClient(Client):
         self.labels: Labels | None = None
         self.ending = "never took part"
         self.bits_of_round: NDArray[np.bool_] | None = None
+        self.hashed_in = 0
 
     async def main(self) -> None:
         its = self.parameters
@@ -128,7 +129,7 @@ class XclpClient(Client):
         with self.step("lsh.hash"):
             work = {"lsh.multiply": (len(self.shard.features) + 1) * self.shard.features.shape[1] * its.bits}
             bits = await self.compute(work, _hash, self.shard.features, group.seed, its.bits)
-            self.bits_of_round = bits
+            self.bits_of_round, self.hashed_in = bits, self.round
         names = await hamming.client(self, group, its.variant, keys, bits, its.deadline)
         members = group.without(tuple(name for name in group.names if name not in names))
         view = await influence.client(self, members, its.rows, its.deadline)

@@ -100,8 +100,8 @@ def _check_specs(scenario: Scenario) -> None:
     _read("protocol.deadline", duration, protocol.deadline)
     if duration(protocol.deadline) == 0:
         raise ScenarioError("", "protocol.deadline", "0 s lets no answer arrive; allowed: above 0 s")
-    if not re.fullmatch(r"auto|inline|pool:[1-9][0-9]{0,3}", scenario.engine):
-        allowed = "auto, inline, pool:N with N from 1"
+    if not re.fullmatch(r"auto|inline|pool:([1-9]|[1-5][0-9]|6[0-4])", scenario.engine):
+        allowed = "auto, inline, pool:N with N from 1 to 64"
         raise ScenarioError("", "engine", f"{toml(scenario.engine)} is not an engine; allowed: {allowed}")
 
 

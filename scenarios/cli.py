@@ -125,7 +125,8 @@ def run(
     result = carry_out(scenario, loaded.name, out=out, watch=Progress(console))
     said = set(cautions(scenario))
     report.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
-    report.print_result(console, result, byte_rows(result.folder), scenario.network.topology)
+    rows = byte_rows(result.folder) if result.messages else []
+    report.print_result(console, result, rows, scenario.network.topology)
     if debug and result.error is not None and result.outcome == "failed":
         raise result.error
     return exit_code(result, scenario.expect)

@@ -60,14 +60,15 @@ def run(
 def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: Watch | None = None) -> Result:
     """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"."""
     folder = RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario)
-    recorder = Recorder(folder.path / "run.sqlite")
+    recorder: Recorder | None = None
     simulated: Simulated | None = None
     simulation: Simulation | None = None
     error: BaseException | None = None
     began = time.perf_counter()
     with Interruption() as interruption:
-        sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
         try:
+            recorder = Recorder(folder.path / "run.sqlite")
+            sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
             simulation = Simulation(scenario, sinks=sinks, engine=scenario.engine)
             with watch.watching(simulation) if watch else nullcontext():
                 simulated = simulation.run()
@@ -77,7 +78,8 @@ def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: 
                 folder.write_failure("".join(traceback.format_exception(raised)))
         finally:
             interruption.over()
-        recorder.close()
+        if recorder is not None:
+            recorder.close()
         result = _result(scenario, name, simulation, simulated, error, time.perf_counter() - began)
         result.folder = folder.path
         folder.write_result(result, () if simulated is None else simulated.predictions)

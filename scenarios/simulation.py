@@ -69,6 +69,7 @@ class Simulation:
     def __init__(self, scenario: schema.Scenario, *, sinks: Iterable[Sink] = (), engine: str = "auto") -> None:
         self._scenario = scenario
         self._dataset, self._shards = deal(scenario.data, scenario.seed)
+        self._faults = [_crash(fault) for fault in scenario.fault]
         self._engine = make_engine(engine)
         try:
             self._world = World(
@@ -77,7 +78,7 @@ class Simulation:
                 table=CostTable.load(),
                 cost=_cost(scenario.cost),
                 engine=self._engine,
-                faults=[_crash(fault) for fault in scenario.fault],
+                faults=self._faults,
                 sinks=sinks,
                 seeded=scenario.entropy == "seeded",
             )
@@ -172,7 +173,11 @@ class Simulation:
             equals_plaintext=self._equals_plaintext(found) if outcome == "completed" else None,
             predictions=self._predictions(found),
             endings=endings,
-            warnings=[],
+            warnings=[
+                f"the crash of {fault.party} never came: it did not get to where it should strike"
+                for fault in self._faults
+                if fault not in self._world.faults.fired
+            ],
         )
 
     def _lost(self) -> list[Loss]:
@@ -206,11 +211,13 @@ class Simulation:
         return float(hits.mean()) if len(hits) else None
 
     def _baselines(self, clients: list[XclpClient]) -> dict[str, float]:
-        """Label propagation in the clear among the surviving clients: each alone, and all on one graph."""
-        its, bits = (
-            self._parameters,
-            {c.name: c.bits_of_round for c in clients if c.bits_of_round is not None},
-        )
+        """Label propagation in the clear on the same hashes, scored on the points of the surviving `clients`.
+
+        Each alone; and all on one graph, with the points and labels of those lost after they had hashed theirs.
+        """
+        its = self._parameters
+        hashed = [client for client in self.clients if client.hashed_in == self.server.round]
+        bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if clients else {}
         if not bits:
             return {}
         known = {name: _known(self._shard(name)) for name in bits}
@@ -236,7 +243,11 @@ class Simulation:
             "per-client label propagation": {name: p.labels for name, p in zip(bits, alone, strict=True)},
             "central label propagation": dict(zip(bits, parts, strict=True)),
         }
-        measured = {title: self._accuracy(labels) for title, labels in scores.items()}
+        survivors = {client.name for client in clients}
+        measured = {
+            title: self._accuracy({name: own for name, own in labels.items() if name in survivors})
+            for title, labels in scores.items()
+        }
         return {title: value for title, value in measured.items() if value is not None}
 
     def _equals_plaintext(self, found: dict[str, Labels]) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 import simpy
 from loky import ProcessPoolExecutor
+from loky.backend import resource_tracker
 from threadpoolctl import threadpool_limits
 
 from sim.loop import SimLoop
@@ -182,7 +183,8 @@ class Pool:
             raise ValueError(f"a pool needs at least one worker, not {workers}.")
         self.name = f"pool:{workers}"
         self._pool = ProcessPoolExecutor(workers, timeout=None, initializer=_start_worker)
-        with _interrupts_ignored():  # the workers inherit it: what Ctrl-C means is for the main process to decide
+        resource_tracker.ensure_running()  # its start would let interrupts through again
+        with _interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
             for _ in range(workers):  # starting takes a while: begin now
                 self._pool.submit(os.getpid)
 
@@ -195,15 +197,18 @@ class Pool:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def _interrupts_held_back() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only there can it be set
         yield
         return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A worker inherits that Ctrl-C is ignored; here it is blocked besides, and so comes as soon as this is over.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _start_worker() -> None:
