@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import platform
+import ssl
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,7 @@ def race(task: str, contenders: Mapping[str, tuple[Action, float]], turns: int) 
 def environment(packages: Sequence[str]) -> dict[str, str]:
     """Processor, Python and versions of those `packages` that are installed."""
     found = {"cpu": _processor(), "python": platform.python_version(), "system": platform.platform()}
+    found["libcrypto"] = ssl.OPENSSL_VERSION  # decryption's speed hangs on it
     for package in packages:
         try:
             found[package] = importlib.metadata.version(package)
