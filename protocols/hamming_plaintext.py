@@ -83,7 +83,10 @@ class PlaintextHamming:
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
         n_j, n_k = (group.points[name] for name in pair)
         t, r = (unpack_fields(data, self.width, n_k * n_j) for data in (masked, masks))
-        return (t - r).reshape(n_k, n_j)
+        h = t - r
+        if h.min() < 0 or h.max() > self.bits:
+            raise ValueError(f"T - R is not in 0..{self.bits} everywhere: the two do not belong together")
+        return h.reshape(n_k, n_j)
 
 
 def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:

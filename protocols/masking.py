@@ -44,6 +44,8 @@ def joined(values: Iterable[Ring]) -> bytes:
 
 def read(values: bytes, sizes: Sequence[int]) -> list[Ring]:
     """The blocks of `sizes` words in `values`. Raises ValueError where the length does not fit."""
+    if len(values) != 8 * sum(sizes):
+        raise ValueError(f"{sum(sizes)} words take {8 * sum(sizes)} bytes, not {len(values)}")
     return parted(np.frombuffer(values, dtype="<u8"), sizes)
 
 

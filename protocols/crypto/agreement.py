@@ -69,7 +69,10 @@ class KeyPair:
         """
         if len(peer) != KEY_BYTES:
             raise ValueError(f"an X25519 public key is {KEY_BYTES} bytes, not {len(peer)}")
-        secret: bytes = key_agreement(eph_priv=self._key, eph_pub=import_x25519_public_key(peer), kdf=bytes)
+        try:
+            secret: bytes = key_agreement(eph_priv=self._key, eph_pub=import_x25519_public_key(peer), kdf=bytes)
+        except ValueError:
+            raise ValueError("an X25519 public key is a point of small order: no secret comes of it") from None
         return secret
 
     def __repr__(self) -> str:

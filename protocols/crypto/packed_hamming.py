@@ -212,14 +212,15 @@ def unmask(
 ) -> NDArray[np.int64]:
     """The server: distances (n_k, n_j), each in 0..length, from T (`results`, of j) and R (`masks`, of k).
 
-    Raises ValueError when the sizes are wrong, when a distance exceeds `length` or when anything stands in an
-    empty slot: then T and R do not belong together, or a party did not follow the protocol.
+    Raises ValueError when the modulus is no key's or the sizes are wrong, when a distance exceeds `length` or when
+    anything stands in an empty slot: then T and R do not belong together, or a party did not follow the protocol.
     """
     if n_k < 1:
         raise ValueError(f"n_k(={n_k}) must be >= 1")
-    n = mpz(modulus)
-    layout = packing(n.bit_length(), n_j, length, slots)
-    size, count = n.bit_length() // 8, n_k * layout.groups
+    key = PublicKey(modulus)
+    n, size = key.n, key.plaintext_bytes
+    layout = packing(key.bits, n_j, length, slots)
+    count = n_k * layout.groups
     for name, data in (("T", results), ("R", masks)):
         if len(data) != count * size:
             raise ValueError(f"{count} plaintexts {name} take {count * size} bytes, not {len(data)}")

@@ -82,8 +82,8 @@ def combine(xs: Sequence[int], shares: NDArray[np.uint8], threshold: int, size: 
     """
     if not 1 <= threshold <= len(xs):
         raise ValueError(f"{len(xs)} shares are there; threshold(={threshold}) must be 1 to {len(xs)}.")
-    if shares.ndim != 3 or shares.shape[0] != len(xs) or shares.shape[2] != share_bytes(size):
-        expected = (len(xs), "secrets", share_bytes(size))
+    if shares.ndim != 3 or shares.shape[0] != len(xs) or shares.shape[1] < 1 or shares.shape[2] != share_bytes(size):
+        expected = (len(xs), "secrets >= 1", share_bytes(size))
         raise ValueError(f"shares of {size} bytes have the shape {expected}, not {shares.shape}.")
     _check_distinct(xs)
     coefficients = lagrange_at_zero(xs[:threshold])[:, None, None]
