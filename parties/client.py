@@ -1,6 +1,6 @@
 """A client: a party with data of its own that it shows nobody."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from parties.partition import Shard
 from parties.party import Channel, Party
@@ -25,7 +25,7 @@ class Client(Party):
     What it sends to other clients is sealed for them; without a key it sends nothing.
     """
 
-    interrupts = (Dismissed,)
+    interrupts: ClassVar[tuple[type[Message], ...]] = (Dismissed,)
 
     def __init__(self, world: World, name: str, shard: Shard, server: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)

@@ -29,16 +29,17 @@ from numpy.typing import NDArray
 from parties.client import Client, DismissedError
 from parties.partition import Shard
 from parties.party import NoAnswer
-from parties.server import Server
+from parties.server import Dismissed, Server
 from protocols import hamming, influence, rowsums_shamir, setup
 from protocols.crypto.fixed_point import decode
 from protocols.graph import contribution
 from protocols.hamming import SecureHamming
 from protocols.label_propagation import label_rows
 from protocols.lsh import hash_bits, planes
-from protocols.outcome import Abort
+from protocols.outcome import Abort, BadValues
 from protocols.rowsums import Restart, SecureRowSums
 from protocols.steps import Step
+from sim.wire import Message
 from sim.world import World
 
 __all__ = ["STEPS", "Labels", "Parameters", "RoundRecord", "XclpClient", "XclpServer"]
@@ -87,11 +88,18 @@ class Labels:
     confidence: NDArray[np.float64]
 
 
+class Overtaken(Exception):
+    """A later round began before the client had heard how the one that it was in ended."""
+
+
 class XclpClient(Client):
     """`labels` is the last finished round's result; `ending` says how the client's part ended, for an observer.
 
-    `bits_of_round` keeps the bits of the round `hashed_in`, for the observer who compares with the plaintext.
+    `bits_of_round` keeps the bits of the round `hashed_in`, for the observer who compares with the plaintext. A client
+    that was dismissed, or has not heard from the server in a round, joins the next one that it hears of.
     """
+
+    interrupts = (Dismissed, setup.RoundStart)
 
     def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
         super().__init__(world, name, shard, **access)
@@ -100,28 +108,42 @@ class XclpClient(Client):
         self.ending = "never took part"
         self.bits_of_round: NDArray[np.bool_] | None = None
         self.hashed_in = 0
+        self._begun = 0  # the last round that it began
+
+    def interrupted(self, source: str, message: Message) -> None:
+        if isinstance(message, setup.RoundStart):
+            if self.round > self._begun:
+                raise Overtaken
+        else:
+            super().interrupted(source, message)
 
     async def main(self) -> None:
-        its = self.parameters
+        its, clock = self.parameters, self.world.loop.time
         # A round's waits are at most: join, one seed and one sum for each client that may fail, distances, request.
         patience = ((1 + its.recovery.waits) * its.clients + 4) * its.deadline
-        while True:
+        end = clock() + its.rounds * patience
+        self._begun, overtaken = 0, False
+        while self.round < its.rounds:
             self.labels = None
             try:
-                self.rest(True)
-                await self.recv(setup.RoundStart, self.server, patience)
-                self.rest(False)
+                if not overtaken:
+                    self.ending = "heard of no next round" if self.ending == "completed" else self.ending
+                    self.rest(True)
+                    await self.recv(setup.RoundStart, self.server, end - clock())
+                    self.rest(False)
+                self._begun, overtaken = self.round, False
                 self.labels = await self._round()
                 self.ending = "completed"
             except DismissedError as dismissed:
                 self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
                 if dismissed.aborted:
                     return
-            except NoAnswer as silence:
-                self.ending = f"the server is lost: {silence}"
-                return
-            if self.round >= its.rounds:
-                return
+            except Overtaken:
+                overtaken = True
+            except (NoAnswer, BadValues) as problem:
+                self.ending = f"the server is lost: {problem}"
+                if clock() >= end:
+                    return
 
     async def _round(self) -> Labels:
         its = self.parameters

@@ -294,3 +294,33 @@ def test_a_client_masks_for_one_set_an_attempt(federation, make_shards) -> None:
     refused = [event.party for event in run.events if event.note == "refused to mask for a second set in one attempt"]
     assert sorted(refused) == ["client/0", "client/1"]
     run.assert_equals_oracle()
+
+
+def test_a_client_behind_a_partition_that_heals_joins_the_next_round(federation, make_shards) -> None:
+    """It hears nothing of the rest of the first round, not even that it was dismissed."""
+    run = federation(
+        make_shards([4, 4, 4, 4]),
+        rounds=3,
+        lose=lambda packet: packet.round == 1 and packet.receiver == "client/2" and packet.type != "RoundStart",
+    ).run()
+    assert run.server.record.members == ("client/0", "client/1", "client/2", "client/3")
+    assert {loss.party for loss in run.server.lost} == {"client/2"}
+    assert run.client("client/2").ending == "completed"
+    run.assert_equals_oracle()
+
+
+def test_a_client_that_hears_of_no_last_round_has_no_labels(federation, make_shards) -> None:
+    run = federation(
+        make_shards([4, 4, 4, 4]),
+        rounds=2,
+        lose=lambda packet: packet.round == 2 and packet.receiver == "client/2",
+    ).run()
+    assert run.client("client/2").labels is None
+    assert run.client("client/2").ending == "heard of no next round"
+    assert run.server.record.members == ("client/0", "client/1", "client/3")
+    run.assert_equals_oracle()
+
+
+def test_the_server_lost_in_an_earlier_round_ends_every_client(federation, make_shards) -> None:
+    run = federation(make_shards([4, 4, 4]), rounds=3, faults=[Crash("server", before="hamming.collect")]).run()
+    assert all(client.finished and client.ending.startswith("the server is lost") for client in run.clients)
