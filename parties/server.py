@@ -22,11 +22,13 @@ class Dismissed(Message):
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A party that was lost: where it was missed and what was done about it."""
+    """A party that was lost: where it was missed and what was done about it, in which round and when (seconds)."""
 
     party: str
     step: str
     action: str
+    round: int = 0
+    time: float = 0.0
 
 
 class Server(Party):
@@ -40,7 +42,7 @@ class Server(Party):
     def lose(self, parties: Iterable[str], action: str) -> None:
         """Enter `parties` as lost in the current step, with what is done about it."""
         for party in parties:
-            self.lost.append(Loss(party, self.step_name, action))
+            self.lost.append(Loss(party, self.step_name, action, self.round, self.world.loop.time()))
             self.world.note("metric", party, step=self.step_name, note=f"lost: {action}")
 
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:

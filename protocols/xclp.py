@@ -20,7 +20,8 @@ knows the angles better with each, and the difference of two rounds with other c
 those who were missing. The parts' docstrings say more.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,13 @@ from parties.party import NoAnswer
 from parties.server import Dismissed, Server
 from protocols import hamming, influence, rowsums_shamir, setup
 from protocols.crypto.fixed_point import decode
+from protocols.dealing import Survivors
 from protocols.graph import contribution
 from protocols.hamming import SecureHamming
 from protocols.label_propagation import label_rows
 from protocols.lsh import hash_bits, planes
 from protocols.outcome import Abort, BadValues
-from protocols.rowsums import Restart, SecureRowSums
+from protocols.rowsums import Restart, SecureRowSums, Summing
 from protocols.steps import Step
 from sim.wire import Message
 from sim.world import World
@@ -93,10 +95,11 @@ class Overtaken(Exception):
 
 
 class XclpClient(Client):
-    """`labels` is the last finished round's result; `ending` says how the client's part ended, for an observer.
+    """`labels` is the last round's result, None if it has none; `ending` says how the client's part ended.
 
-    `bits_of_round` keeps the bits of the round `hashed_in`, for the observer who compares with the plaintext. A client
-    that was dismissed, or has not heard from the server in a round, joins the next one that it hears of.
+    For the observer who compares with the plaintext, `bits_of_round` keeps the bits of the round `hashed_in`, and
+    `results` what each round came to. A client that was dismissed, or has not heard from the server in a round, joins
+    the next one that it hears of.
     """
 
     interrupts = (Dismissed, setup.RoundStart)
@@ -108,6 +111,7 @@ class XclpClient(Client):
         self.ending = "never took part"
         self.bits_of_round: NDArray[np.bool_] | None = None
         self.hashed_in = 0
+        self.results: dict[int, Labels] = {}
         self._begun = 0  # the last round that it began
 
     def interrupted(self, source: str, message: Message) -> None:
@@ -132,7 +136,7 @@ class XclpClient(Client):
                     await self.recv(setup.RoundStart, self.server, end - clock())
                     self.rest(False)
                 self._begun, overtaken = self.round, False
-                self.labels = await self._round()
+                self.labels = self.results[self._begun] = await self._round()
                 self.ending = "completed"
             except DismissedError as dismissed:
                 self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
@@ -167,42 +171,72 @@ class XclpClient(Client):
 
 @dataclass(frozen=True, eq=False)
 class RoundRecord:
-    """One round at the server: the members Q, H in their order, and the contributors whose labels count."""
+    """One round at the server, from the virtual time `began`, as far as it got.
 
-    members: tuple[str, ...]
-    h: NDArray[np.int32]
-    contributors: tuple[str, ...] = field(default=())
+    `joined` is P, `members` Q, `h` in their order, `contributors` whose labels count, as announced last. `finished`:
+    all sums are out.
+    """
+
+    number: int
+    began: float
+    joined: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    h: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    contributors: tuple[str, ...] = ()
+    finished: bool = False
 
 
 class XclpServer(Server):
-    """`record` is the last round's; `aborted` says why the run ended early, "" if it did not."""
+    """`record` is the last round's; `aborted` says why the run ended early, "" if it did not.
 
-    def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
+    `observe` is called with the record of each round that the server lives to end.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        clients: tuple[str, ...],
+        parameters: Parameters,
+        observe: Callable[[RoundRecord], None] = lambda record: None,
+        **access: Any,
+    ) -> None:
         super().__init__(world, clients, **access)
         self.parameters = parameters
-        self.record: RoundRecord | None = None
+        self.record = RoundRecord(0, 0.0)
         self.aborted = ""
+        self._observe = observe
+
+    def broadcast(self, parties: Iterable[str], message: Message) -> None:
+        if isinstance(message, Summing | Survivors):
+            self._note(contributors=tuple(message.names))
+        super().broadcast(parties, message)
 
     async def main(self) -> None:
         for number in range(1, self.parameters.rounds + 1):
-            self.record = None
+            self.record = RoundRecord(number, self.world.loop.time())
             try:
                 await self._round(number)
             except Abort as abort:
                 self.aborted = str(abort)
+                self._observe(self.record)
                 self.dismiss(self.clients, self.aborted, aborted=True)
                 return
+            self._observe(self.record)
 
     async def _round(self, number: int) -> None:
         its = self.parameters
         group = await setup.server(self, number, its.min_clients, its.deadline)
+        self._note(joined=group.names)
         members, h = await hamming.server(self, group, its.variant, its.bits, its.min_clients, its.deadline)
-        self.record = RoundRecord(members.names, h)
+        self._note(members=members.names, h=h)
         labeled = await influence.server(self, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline)
         hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
         rows = {name: members.points[name] - hidden[name] for name in labeled}
         contributors = await its.recovery.server(self, labeled, rows, its.classes, its.min_clients, its.deadline)
-        self.record = RoundRecord(members.names, h, contributors)
+        self._note(contributors=contributors, finished=True)
+
+    def _note(self, **found: Any) -> None:
+        self.record = replace(self.record, **found)
 
 
 def _hash(features: NDArray[np.float64], seed: bytes, bits: int) -> NDArray[np.bool_]:

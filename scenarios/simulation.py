@@ -164,7 +164,7 @@ class Simulation:
             accuracy=self._accuracy({name: _everywhere(self._shard(name), own) for name, own in found.items()}),
             baselines=self._baselines(survivors),
             hamming_digest=""
-            if record is None
+            if not record.members
             else _digest([("|".join(record.members)).encode(), record.h.astype("<i4")]),
             labels_digest=_digest(
                 [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
@@ -253,7 +253,7 @@ class Simulation:
     def _equals_plaintext(self, found: dict[str, Labels]) -> bool:
         """Whether H, and Z, labels and confidences of all `found`, are exactly the oracle's over the announced sets."""
         record, its = self.server.record, self._parameters
-        if record is None:
+        if not record.finished:
             return False
         by_name = {client.name: client for client in self.clients}
         bits = [by_name[name].bits_of_round for name in record.members]
@@ -342,7 +342,7 @@ def _crash(fault: schema.Fault) -> Crash:
         before=fault.at or fault.before or "",
         after=fault.after or "",
         time=None if fault.time is None else duration(fault.time),
-        occurrence=fault.occurrence,
+        occurrence=fault.occurrence or 1,
         back_after=None if fault.back_after is None else duration(fault.back_after),
     )
 
