@@ -4,11 +4,12 @@ import os
 from collections.abc import Iterable
 
 from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled
-from sim.faults import Crash, Faults
+from sim.faults import Fault
 from sim.loop import SimLoop
 from sim.network import Conditions, Network
 from sim.streams import Entropy, derive
 from sim.trace import Event, Sink, Trace
+from sim.triggers import Faults
 from sim.wire import Ledger
 
 __all__ = ["World"]
@@ -25,7 +26,7 @@ class World:
         table: CostTable | None = None,
         cost: Cost | None = None,
         engine: Engine | None = None,
-        faults: Iterable[Crash] = (),
+        faults: Iterable[Fault] = (),
         sinks: Iterable[Sink] = (),
         seeded: bool = True,
     ) -> None:
@@ -35,7 +36,7 @@ class World:
         self.loop = SimLoop()
         self.trace = Trace(sinks)
         self.ledger = Ledger()
-        self.faults = Faults(tuple(faults))
+        self.faults = Faults(faults)
         self.network = Network(self.loop, self.trace, self.ledger, seed, conditions or Conditions())
         self.computing = Computing(
             self.loop, self.trace, table or CostTable.load(), cost or Modelled(), engine or Inline()

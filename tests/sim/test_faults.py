@@ -1,68 +1,206 @@
-"""Crashes and what triggers them."""
+"""The vocabulary of faults: what can be said, and what is refused with which words."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sim.faults import Crash, Crashed, Faults
+from sim.faults import (
+    Corrupt,
+    Crash,
+    Crashed,
+    Delay,
+    Duplicate,
+    Fault,
+    Hold,
+    Leave,
+    Lose,
+    Partition,
+    Pause,
+    Slow,
+    availability,
+    availability_file,
+)
+
+NEEDED: dict[type[Fault], dict[str, Any]] = {
+    Crash: {},
+    Leave: {},
+    Pause: {"lasts": 1.0},
+    Slow: {"factor": 2.0},
+    Partition: {},
+    Hold: {"lasts": 1.0},
+}
+OF_MESSAGES: dict[type[Fault], dict[str, Any]] = {Lose: {}, Duplicate: {}, Delay: {"by": 1.0}, Corrupt: {}}
 
 
 def test_a_crashed_party_cannot_be_caught_as_an_error() -> None:
     assert not issubclass(Crashed, Exception)
 
 
+@pytest.mark.parametrize("make", NEEDED)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "exactly one of before, after and time"),
-        ({"before": "a", "after": "b"}, "exactly one"),
-        ({"before": "a", "time": 1.0}, "exactly one"),
+        ({}, "exactly one of at, before, after, time and message is needed, not none"),
+        ({"before": "a", "after": "b"}, r"exactly one .* not before\(=a\), after\(=b\)"),
+        ({"at": "a", "before": "a"}, "exactly one"),
+        ({"message": "Join", "time": 0.0}, r"exactly one .* not message\(=Join\), time\(=0\)"),
         ({"before": "a", "occurrence": 0}, r"occurrence\(=0\) must be >= 1"),
-        ({"time": -1.0}, r"time\(=-1\.0\) must be >= 0"),
-        ({"time": 0.0, "back_after": -2.0}, r"back_after\(=-2\.0\) must be >= 0"),
+        ({"message": "a", "probability": 0.0}, r"probability\(=0\.0\) must lie in \(0, 1\]"),
+        ({"after": "a", "probability": 1.1}, r"probability\(=1\.1\)"),
+        ({"after": "a", "probability": 0.5, "occurrence": 2}, "exclude each other"),
+        ({"time": 1.0, "occurrence": 1}, r"do not go with time\(=1\.0\)"),
+        ({"time": 1.0, "probability": 0.5}, r"do not go with time\(=1\.0\)"),
+        ({"time": -1.0}, r"time\(=-1\.0\) must be >= 0 seconds"),
+        ({"time": float("nan")}, r"time\(=nan\)"),
+        ({"time": float("inf")}, r"time\(=inf\) must be >= 0 seconds, and finite"),
     ],
 )
-def test_impossible_crashes_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_impossible_triggers_are_refused(make: type[Fault], arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{make.kind} of client/0: .*{message}"):
+        make("client/0", **NEEDED[make], **arguments)
+
+
+@pytest.mark.parametrize("make", OF_MESSAGES)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"occurrence": 0}, r"occurrence\(=0\) must be >= 1"),
+        ({"probability": 2.0}, r"probability\(=2\.0\) must lie in \(0, 1\]"),
+        ({"probability": 0.5, "occurrence": 2}, "exclude each other"),
+        ({"time": -1.0}, r"time\(=-1\.0\) must be >= 0"),
+        ({"time": 1.0, "lasts": 0.0}, r"lasts\(=0\.0\) must be > 0"),
+        ({"lasts": 2.0}, r"lasts\(=2\.0\) needs the time it begins at"),
+        ({"peer": ""}, r"peer\(=''\)"),
+        ({"party": ""}, r"party\(=''\)"),
+    ],
+)
+def test_impossible_faults_of_messages_are_refused(make: type[Fault], arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Crash("client/0", **arguments)
+        make(**OF_MESSAGES[make], **arguments)
 
 
-def test_a_crash_strikes_its_party_at_its_step_and_side() -> None:
-    before, after = Crash("a", before="x"), Crash("b", after="x")
-    faults = Faults((before, after))
-    assert faults.at_step("a", "y", "before") is None
-    assert faults.at_step("c", "x", "before") is None
-    assert faults.at_step("a", "x", "before") is before
-    assert faults.at_step("a", "x", "after") is None
-    assert faults.at_step("b", "x", "before") is None
-    assert faults.at_step("b", "x", "after") is after
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (Crash, {"back_after": -2.0}, r"back_after\(=-2\.0\) must be >= 0"),
+        (Pause, {"lasts": 0.0}, r"lasts\(=0\.0\) must be > 0"),
+        (Pause, {"lasts": float("inf")}, r"lasts\(=inf\) must be > 0 seconds, and finite"),
+        (Slow, {"factor": 0.5}, r"factor\(=0\.5\) must be >= 1"),
+        (Slow, {"factor": float("nan")}, r"factor\(=nan\) must be >= 1"),
+        (Slow, {"factor": 2.0, "lasts": -1.0}, r"lasts\(=-1\.0\) must be > 0"),
+        (Partition, {"lasts": 0.0}, r"lasts\(=0\.0\) must be > 0"),
+        (Partition, {"peer": ""}, r"peer\(=''\) must be a name"),
+        (Hold, {"lasts": -1.0}, r"lasts\(=-1\.0\) must be > 0"),
+    ],
+)
+def test_impossible_faults_are_refused(make: Any, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make("client/0", time=0.0, **arguments)
 
 
-def test_occurrences_are_counted_by_party_and_step() -> None:
-    third = Crash("a", before="x", occurrence=3)
-    faults = Faults((third,))
-    struck = []
-    for _ in range(4):
-        faults.at_step("b", "x", "before")
-        faults.at_step("a", "y", "before")
-        struck.append(faults.at_step("a", "x", "before"))
-        faults.at_step("a", "x", "after")
-    assert struck == [None, None, third, None]
+def test_a_delay_lasts() -> None:
+    with pytest.raises(ValueError, match=r"by\(=0\.0\) must be > 0"):
+        Delay(by=0.0)
 
 
-def test_the_second_time_after_a_step() -> None:
-    second = Crash("a", after="x", occurrence=2)
-    faults = Faults((second,))
-    struck = []
-    for _ in range(3):
-        faults.at_step("a", "x", "before")
-        struck.append(faults.at_step("a", "x", "after"))
-    assert struck == [None, second, None]
+def test_at_a_step_is_before_it() -> None:
+    assert Crash("a", at="x") == Crash("a", before="x")
+    assert Crash("a", at="x").before == "x"
 
 
-def test_crashes_at_a_time_are_listed_by_party() -> None:
-    early, late = Crash("a", time=0.0), Crash("a", time=3.0)
-    faults = Faults((late, Crash("a", before="x"), Crash("b", time=1.0), early))
-    assert faults.timed("a") == [late, early]
-    assert faults.timed("c") == []
-    assert faults.fired == []
+def test_whom_a_pattern_means() -> None:
+    fault = Leave("client/*", time=1.0)
+    assert [name for name in ("server", "client/0", "client/11") if fault.strikes(name)] == ["client/0", "client/11"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [({"at": "x"}, "before x"), ({"after": "x"}, "after x"), ({"message": "M"}, "at M"), ({"time": 0.25}, "at 0.25 s")],
+)
+def test_a_trigger_in_words(trigger: dict[str, Any], words: str) -> None:
+    assert Crash("a", **trigger).trigger == words
+
+
+# Availability
+
+
+def up_at(crashes: tuple[Crash, ...], party: str, moment: float) -> bool:
+    return not any(
+        crash.party == party
+        and crash.time is not None
+        and crash.time <= moment < (float("inf") if crash.back_after is None else crash.time + crash.back_after)
+        for crash in crashes
+    )
+
+
+@given(
+    st.lists(st.integers(0, 50), max_size=8, unique=True).map(sorted),
+    st.booleans(),
+)
+def test_a_party_is_up_exactly_in_its_intervals(times: list[int], for_ever: bool) -> None:
+    ends = [float(when) for when in times[: len(times) // 2 * 2]]
+    rows = [("a", up, down) for up, down in zip(ends[::2], ends[1::2], strict=True)]
+    if rows and for_ever:
+        rows[-1] = (*rows[-1][:2], float("inf"))
+    crashes = availability(rows, ["a", "b"])
+    for half_seconds in range(120):
+        moment = half_seconds / 2
+        expected = not rows or any(up <= moment < down for _, up, down in rows)
+        assert up_at(crashes, "a", moment) == expected
+        assert up_at(crashes, "b", moment)
+
+
+def test_intervals_that_touch_are_one() -> None:
+    assert availability([("a", 0.0, 5.0), ("a", 5.0, 9.0)], ["a"]) == (Crash("a", time=9.0),)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("c", 0.0, 1.0)], "names 'c'; there are a, b"),
+        ([("a", 2.0, 1.0)], "a cannot be up from 2 s to 1 s"),
+        ([("a", -1.0, 1.0)], "a cannot be up from -1 s"),
+        ([("a", 0.0, 3.0), ("a", 2.0, 4.0)], "a comes up at 2 s, but it is up until 3 s already"),
+    ],
+)
+def test_impossible_availability_is_refused(rows: list[tuple[str, float, float]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        availability(rows, ["a", "b"])
+
+
+def test_an_availability_file(tmp_path: Path) -> None:
+    path = tmp_path / "up.csv"
+    path.write_text("party,up,down\nclient/0,0,5\n\nclient/1,2min, 3min\nclient/0,7.5,\nclient/1,300,inf\n")
+    assert availability_file(path) == availability_file(str(path))
+    assert availability_file(path) == [
+        ("client/0", 0.0, 5.0), ("client/1", 120.0, 180.0),
+        ("client/0", 7.5, float("inf")), ("client/1", 300.0, float("inf")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"line 1: the header must be party,up,down, not ''"),
+        ("party,down,up\n", "line 1: the header must be party,up,down, not 'party,down,up'"),
+        ("party,up,down\na,1\n", "line 2: 2 cells; party,up,down are needed"),
+        ("party,up,down\na,0,1\na,x,3\n", 'line 3, column up: "x" is not a duration'),
+        ("party,up,down\na,0,-1\n", 'line 2, column down: "-1" is not a duration'),
+        ("party,up,down\n,0,1\n", "line 2, column party: a name is needed"),
+        ("party,up,down\na,0,2\na,1,3\n", "line 3: a comes up at 1 s, but it is up until 2 s already"),
+        ("party,up,down\na,3,3\n", "line 2: a cannot be up from 3 s to 3 s"),
+    ],
+)
+def test_a_bad_availability_file_is_refused_by_file_line_and_column(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "up.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="^" + str(path) + ": " + message):
+        availability_file(path)
+
+
+def test_an_availability_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"none\.csv: No such file"):
+        availability_file(tmp_path / "none.csv")
