@@ -342,7 +342,7 @@ def _crash(fault: schema.Fault) -> Crash:
         before=fault.at or fault.before or "",
         after=fault.after or "",
         time=None if fault.time is None else duration(fault.time),
-        occurrence=fault.occurrence or 1,
+        occurrence=None if fault.time is not None else fault.occurrence or 1,
         back_after=None if fault.back_after is None else duration(fault.back_after),
     )
 
