@@ -4,6 +4,7 @@ Every mistake ends as one `ScenarioError` line. Paths in a file are relative to 
 to the current folder.
 """
 
+import itertools
 import math
 import re
 import tomllib
@@ -20,12 +21,14 @@ from scenarios.checks import check, similar
 from scenarios.keys import allowed, bounds, keys, toml
 from scenarios.schema import Scenario, ScenarioError, as_table
 
-__all__ = ["Loaded", "checked", "find", "load", "read", "shipped", "unused"]
+__all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped", "unused"]
 
 Table = dict[str, Any]
 
 _EITHER = {"data.name": "path", "data.path": "name"}
 """Of two keys of which only one may be given, a --set of the one takes the other out."""
+
+_DEEPEST = 32
 
 _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 
@@ -97,10 +100,35 @@ def unused(raw: Mapping[str, Any], protocol: str) -> tuple[str, ...]:
     return tuple(name for name in given if name in others)
 
 
+def parse_toml(text: str) -> Table:
+    """The table that `text` writes. Raises TOMLDecodeError, also for what is too deep or too long for Python."""
+    try:
+        table = tomllib.loads(text)
+        deep = _is_deep(table)
+    except RecursionError:
+        deep = True
+    except ValueError as error:
+        if isinstance(error, tomllib.TOMLDecodeError):
+            raise
+        raise tomllib.TOMLDecodeError("a whole number has too many digits") from None
+    if deep:
+        raise tomllib.TOMLDecodeError(f"tables and lists are nested more than {_DEEPEST} deep")
+    return table
+
+
+def _is_deep(table: Table) -> bool:
+    """Whether tables and lists are nested more than `_DEEPEST` deep."""
+    level: list[Any] = [table]
+    for _ in range(_DEEPEST):
+        inside = itertools.chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for each in inside if isinstance(each, dict | list)]
+    return bool(level)
+
+
 def _parse(path: Path) -> Table:
     try:
         text = path.read_bytes().decode()
-        return tomllib.loads(text)
+        return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         match = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)
         place, problem = (match[2], match[1]) if match else ("", str(error))
@@ -158,7 +186,7 @@ def _change(text: str) -> tuple[str, Any]:
         hint = hint or similar(key, known) or "; `tacit keys` lists them"
         raise ScenarioError("--set", key, "there is no such key" + hint)
     try:
-        parsed = tomllib.loads(f"value = {written}")
+        parsed = parse_toml(f"value = {written}")
     except tomllib.TOMLDecodeError:
         return key, written.strip()
     return key, parsed["value"] if len(parsed) == 1 else written.strip()

@@ -27,8 +27,9 @@ class ScenarioError(ValueError):
     """A scenario that cannot be run, in one line: where it stands, which key, what is wrong and allowed."""
 
     def __init__(self, where: str, key: str, problem: str) -> None:
-        self.where, self.key, self.problem = " ".join(where.splitlines()), key, " ".join(problem.split())
-        super().__init__(": ".join(part for part in (where, key, self.problem) if part))
+        self.where, self.key = (" ".join(text.splitlines()) for text in (where, key))
+        self.problem = " ".join(problem.split())
+        super().__init__(": ".join(part for part in (self.where, self.key, self.problem) if part))
 
 
 _XCLP = {"protocols": ("xclp",)}

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from scenarios.folder import Result
 from scenarios.keys import toml
-from scenarios.reading import Loaded, read
+from scenarios.reading import Loaded, parse_toml, read
 from scenarios.runner import carry_out, exit_code
 from scenarios.schema import ScenarioError
 
@@ -57,7 +57,7 @@ def axis(text: str) -> list[tuple[str, str, str]]:
         raise ScenarioError(f"--over {text}", "", "allowed: --over key=x,y,z, such as --over protocol.k=3,10")
     if written.startswith("["):
         try:
-            values = tomllib.loads(f"values = {written}")["values"]
+            values = parse_toml(f"values = {written}")["values"]
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError(f"--over {text}", "", f"not a TOML list: {error}") from None
         return [(key, value if isinstance(value, str) else toml(value), toml(value)) for value in values]
