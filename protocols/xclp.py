@@ -192,19 +192,12 @@ class XclpServer(Server):
     `observe` is called with the record of each round that the server lives to end.
     """
 
-    def __init__(
-        self,
-        world: World,
-        clients: tuple[str, ...],
-        parameters: Parameters,
-        observe: Callable[[RoundRecord], None] = lambda record: None,
-        **access: Any,
-    ) -> None:
+    def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.parameters = parameters
         self.record = RoundRecord(0, 0.0)
         self.aborted = ""
-        self._observe = observe
+        self.observe: Callable[[RoundRecord], None] = lambda record: None
 
     def broadcast(self, parties: Iterable[str], message: Message) -> None:
         if isinstance(message, Summing | Survivors):
@@ -218,10 +211,10 @@ class XclpServer(Server):
                 await self._round(number)
             except Abort as abort:
                 self.aborted = str(abort)
-                self._observe(self.record)
+                self.observe(self.record)
                 self.dismiss(self.clients, self.aborted, aborted=True)
                 return
-            self._observe(self.record)
+            self.observe(self.record)
 
     async def _round(self, number: int) -> None:
         its = self.parameters
