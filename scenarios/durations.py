@@ -1,5 +1,6 @@
 """The durations of a recorded run's jobs, for a run that replays them."""
 
+import math
 import sqlite3
 from pathlib import Path
 
@@ -18,4 +19,7 @@ def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
         raise ValueError(f"{path}: {error}") from None
     finally:
         connection.close()
+    for *job, seconds in rows:
+        if not (isinstance(seconds, float) and 0 <= seconds < math.inf):
+            raise ValueError(f"{path}: the record of computations is damaged: job {job} takes {seconds!r} s")
     return {(party, step, n): seconds for party, step, n, seconds in rows}

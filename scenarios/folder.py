@@ -273,4 +273,7 @@ def byte_rows(folder: Path) -> list[ByteRow]:
         raise FolderError(f"{path}: {error}") from None
     finally:
         connection.close()
+    for step, kind, *counts in rows:
+        if not (isinstance(step, str) and isinstance(kind, str) and all(isinstance(count, int) for count in counts)):
+            raise FolderError(f"{path}: the record of messages is damaged: {kind!r} in {step!r} is no such row")
     return [ByteRow(*row) for row in rows]

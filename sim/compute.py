@@ -7,6 +7,7 @@ up at its virtual due time, and if it is not there yet, the whole world waits.
 """
 
 import hashlib
+import math
 import os
 import signal
 import threading
@@ -69,8 +70,13 @@ class CostTable:
             table = tomllib.loads(data.decode())
             seconds = {name: float(value) for name, value in table["seconds"].items()}
             machine = str(table["machine"]["text"])
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"{where}: not a cost table ([machine] text, [seconds] operation = s): {error}") from None
+        except (RecursionError, KeyError, TypeError, ValueError, AttributeError) as error:
+            problem = " ".join(str(error).split())
+            form = "[machine] text, [seconds] operation = s"
+            raise ValueError(f"{where}: not a cost table ({form}): {problem}") from None
+        for name, value in seconds.items():
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{where}: seconds.{name} is {value}; allowed: finite numbers >= 0")
         return cls(seconds, machine, hashlib.sha256(data).hexdigest())
 
     def duration(self, work: Work) -> float:

@@ -54,8 +54,8 @@ def _normal(text: str) -> Draw:
 def _lognormal(text: str) -> Draw:
     median_text, sigma_text = _parts(text, 2)
     median, sigma = duration(median_text), float(sigma_text)
-    if not (median > 0 and 0 <= sigma < math.inf):
-        raise ValueError("the median must be > 0 and sigma a number >= 0")
+    if not (median > 0 and 0 <= sigma <= 10):
+        raise ValueError("the median must be > 0 and sigma a number from 0 to 10")
     return lambda rng, count: rng.lognormal(math.log(median), sigma, count)
 
 
@@ -103,5 +103,6 @@ def parse_latency(text: str) -> Latency:
     except KeyError:
         raise ValueError(f"{text!r} is no latency; {_ALLOWED}") from None
     except ValueError as error:
-        raise ValueError(f"{text!r} is no latency: {error}; {_ALLOWED}") from None
+        problem = " ".join(str(error).split())
+        raise ValueError(f"{text!r} is no latency: {problem}; {_ALLOWED}") from None
     return Latency(text, draw)

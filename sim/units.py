@@ -15,6 +15,8 @@ _BYTES_PER_SECOND = {
 }  # fmt: skip
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([^\s0-9].*?)?\s*")
 
+_LONGEST = 1e30  # seconds; sums of far more of them than there can be stay finite
+
 _DURATION_ALLOWED = 'a number of seconds, or text such as "40ms" (ns, us, ms, s, min, h)'
 _RATE_ALLOWED = 'text such as "20Mbit/s" (bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s), or "unlimited"'
 
@@ -24,16 +26,19 @@ def duration(value: str | float) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not a duration; allowed: {_DURATION_ALLOWED}")
     if not isinstance(value, str):
-        if math.isfinite(value) and value >= 0:
+        if 0 <= value <= _LONGEST:
             return float(value)
-        raise ValueError(f"{value} is not a duration; allowed: {_DURATION_ALLOWED}, not below 0")
+        raise ValueError(f"{value} is not a duration; allowed: {_DURATION_ALLOWED}, from 0 to {_LONGEST:g} s")
     match = _QUANTITY.fullmatch(value)
     unit = None if match is None else match[2] or "s"
     if match is None or unit not in _SECONDS or not math.isfinite(float(match[1])):
         raise ValueError(f'"{value}" is not a duration; allowed: {_DURATION_ALLOWED}')
     # Dividing by 1000 rounds once where multiplying by 1e-3 rounds twice: "40ms" is the float 0.04.
     factor = _SECONDS[unit]
-    return float(match[1]) * factor if factor >= 1 else float(match[1]) / round(1 / factor)
+    seconds = float(match[1]) * factor if factor >= 1 else float(match[1]) / round(1 / factor)
+    if seconds > _LONGEST:
+        raise ValueError(f'"{value}" is too long; allowed: up to {_LONGEST:g} s')
+    return seconds
 
 
 def rate(value: str) -> float:
