@@ -3,10 +3,8 @@
 Each check raises `ScenarioError` without a place; `check` adds it.
 """
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -15,29 +13,18 @@ import psutil
 from parties.data import DataError, Dataset, load, load_file
 from parties.partition import Shard, parse_partition, shards
 from protocols.registry import PROTOCOLS
-from scenarios.keys import toml
-from scenarios.schema import Fault, Scenario, ScenarioError
+from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
+from scenarios.keys import similar, toml
+from scenarios.schema import Scenario, ScenarioError
 from sim.latency import parse_latency
 from sim.units import duration, format_bytes, rate
 
-__all__ = ["cautions", "check", "parties", "similar"]
+__all__ = ["cautions", "check"]
 
 BYTES_PER_DISTANCE = 30
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included (measured: 17 inline)."""
 
-_TRIGGERS = ("at", "before", "after", "time")
 _DATA_PROBLEM = re.compile(r"(clients|labeled|limit|partition)\(=([^)]*)\) (.*)", re.DOTALL)
-
-
-def similar(word: str, known: Iterable[str]) -> str:
-    """``; did you mean X?`` when one of `known` is close to `word`, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
-def parties(clients: int) -> list[str]:
-    """The names of all parties, in their order."""
-    return ["server", *(f"client/{number}" for number in range(clients))]
 
 
 def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scenario:
@@ -53,7 +40,8 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
             clients = len(dataset.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
         _check_points(scenario, _deal(scenario, dataset))
-        _check_parties(scenario)
+        check_fault_places(scenario)
+        _check_expect(scenario)
     except ScenarioError as error:
         raise ScenarioError(where, error.key, error.problem) from None
     return scenario
@@ -77,29 +65,28 @@ def cautions(scenario: Scenario) -> list[str]:
     return found
 
 
-def _read(key: str, parse: Callable[[str], object], value: str | float) -> None:
-    try:
-        parse(value)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise ScenarioError("", key, str(error)) from None
-
-
 def _check_specs(scenario: Scenario) -> None:
     """Everything written as text with a grammar of its own."""
     network, protocol = scenario.network, scenario.protocol
-    _read("network.latency", parse_latency, network.latency)
-    _read("network.jitter", duration, network.jitter)
+    read_text("network.latency", parse_latency, network.latency)
+    read_text("network.jitter", duration, network.jitter)
+    read_text("network.retransmission_timeout", duration, network.retransmission_timeout)
+    if duration(network.retransmission_timeout) == 0:
+        problem = "0 s sends again before any answer can come; allowed: above 0 s"
+        raise ScenarioError("", "network.retransmission_timeout", problem)
     for name in ("bandwidth", "up", "down", "server_bandwidth"):
         value = getattr(network, name)
         if value is not None:
-            _read(f"network.{name}", rate, value)
+            read_text(f"network.{name}", rate, value)
     try:
         parse_partition(scenario.data.partition)
     except DataError as error:
         raise _about_data(error, "partition") from None
-    _read("protocol.deadline", duration, protocol.deadline)
+    read_text("protocol.deadline", duration, protocol.deadline)
     if duration(protocol.deadline) == 0:
         raise ScenarioError("", "protocol.deadline", "0 s lets no answer arrive; allowed: above 0 s")
+    if not re.fullmatch(r"[\w-][\w.-]*|", scenario.name):
+        raise ScenarioError("", "name", f"{toml(scenario.name)} names no folder; allowed: letters, digits, - _ .")
     if not re.fullmatch(r"auto|inline|pool:([1-9]|[1-5][0-9]|6[0-4])", scenario.engine):
         allowed = "auto, inline, pool:N with N from 1 to 64"
         raise ScenarioError("", "engine", f"{toml(scenario.engine)} is not an engine; allowed: {allowed}")
@@ -128,20 +115,7 @@ def _check_protocol(scenario: Scenario) -> None:
         raise ScenarioError("", "data.clients", problem)
 
 
-def _check_triggers(scenario: Scenario) -> None:
-    for number, fault in enumerate(scenario.fault):
-        key = f"fault[{number}]"
-        given = [name for name in _TRIGGERS if getattr(fault, name) is not None]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise ScenarioError("", key, f"exactly one of {', '.join(_TRIGGERS)} says when; given: {found}")
-        for name in ("time", "back_after"):
-            value = getattr(fault, name)
-            if value is not None:
-                _read(f"{key}.{name}", duration, value)
-
-
-_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost, _check_triggers)
+_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost, check_fault_keys)
 
 
 def _load(scenario: Scenario) -> Dataset:
@@ -193,33 +167,16 @@ def _check_points(scenario: Scenario, dealt: list[Shard]) -> None:
         raise ScenarioError("", "data.limit", f"{problem}; allowed here: 1 to {most}")
 
 
-def _check_party(key: str, party: str, clients: int) -> None:
-    known = parties(clients)
-    if party not in known:
-        raise ScenarioError(
-            "",
-            key,
-            f"{toml(party)} is not a party; allowed: server, client/0 to {known[-1]}{similar(party, known)}",
-        )
-
-
-def _check_parties(scenario: Scenario) -> None:
-    clients = scenario.data.clients
-    for number, fault in enumerate(scenario.fault):
-        _check_party(f"fault[{number}].party", fault.party, clients)
-        _check_step(f"fault[{number}]", fault, scenario.protocol.name)
-        if fault.party == "server" and fault.back_after is not None:
-            problem = "the server cannot come back, for nobody waits for it; allowed: no back_after"
-            raise ScenarioError("", f"fault[{number}].back_after", problem)
-    for party in scenario.expect.lost or ():
-        _check_party("expect.lost", party, clients)
-
-
-def _check_step(key: str, fault: Fault, protocol: str) -> None:
-    role = fault.party.partition("/")[0]
-    known = [step.name for step in PROTOCOLS[protocol].steps if step.role == role]
-    for trigger in ("at", "before", "after"):
-        step = getattr(fault, trigger)
-        if step is not None and step not in known:
-            problem = f"{toml(step)} is not a step of a {role} in {protocol}{similar(step, known)}"
-            raise ScenarioError("", f"{key}.{trigger}", f"{problem}; allowed: {', '.join(known)}")
+def _check_expect(scenario: Scenario) -> None:
+    expect, clients = scenario.expect, scenario.data.clients
+    lost_at = expect.lost_at or {}
+    for key, names in (("lost", expect.lost or ()), ("lost_at", lost_at)):
+        for name in names:
+            check_party(f"expect.{key}", name, clients, patterns=False)
+    for name, step in lost_at.items():
+        known = steps_of(scenario.protocol)
+        if step not in known:
+            problem = f"{toml(step)} is not a step of {scenario.protocol.name}{similar(step, known)}"
+            raise ScenarioError("", f"expect.lost_at.{toml(name)}", f"{problem}; allowed: {', '.join(known)}")
+        if expect.lost is not None and name not in expect.lost:
+            raise ScenarioError("", f"expect.lost_at.{toml(name)}", "is not among expect.lost; allowed: those that are")

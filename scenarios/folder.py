@@ -4,7 +4,7 @@
 | --- | --- |
 | ``scenario.toml`` | the scenario with every default filled in; run again it gives the same trace hash |
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
-| ``labels.csv`` | party, row, label, confidence of every prediction |
+| ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
 | ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations |
 | ``failure.txt`` | only where something broke: the traceback |
 """
@@ -22,6 +22,7 @@ import tomli_w
 from msgspec import Struct
 
 from parties.server import Loss
+from scenarios.observation import Prediction, Round, Strike
 from scenarios.schema import Scenario, as_table
 from sim.trace import Event
 
@@ -44,10 +45,11 @@ class FolderError(ValueError):
 class Result(Struct, kw_only=True):
     """What came out of a run; all but `folder` and `error` is ``result.json``.
 
-    `outcome` is completed, aborted (too few parties were left), failed (an error) or interrupted (Ctrl-C);
-    `reason` says why, `endings` how each client's part ended. `unmet` holds one line for each expectation of
-    the scenario that was not met. Accuracy is a share of the unlabeled points of the surviving clients. Times
-    are seconds; bytes count both hops of a relayed message.
+    `outcome` is completed, aborted (the server was lost, or too few clients were left), failed (an error, or every
+    client was lost) or interrupted (Ctrl-C); `reason` says why, `endings` how each client's part ended. `unmet` holds
+    one line for each expectation of the scenario that was not met. `faults` are those that struck, `lost` and `rounds`
+    tell of all rounds. Accuracy is a share of the unlabeled points of the clients that got labels in the last round.
+    Times are seconds; bytes count both hops of a relayed message.
     """
 
     scenario: str
@@ -64,6 +66,8 @@ class Result(Struct, kw_only=True):
     baselines: dict[str, float]
     equals_plaintext: bool | None
     lost: list[Loss]
+    faults: list[Strike]
+    rounds: list[Round]
     endings: dict[str, str]
     virtual_seconds: float
     wall_seconds: float
@@ -106,17 +110,18 @@ def new_folder(out: Path | None, stem: str, base: Path = Path("runs")) -> Path:
 
 
 class RunFolder:
-    """The files of one run in its folder `path`, beginning with the scenario."""
+    """The files of one run in its folder `path`, beginning with the scenario, under the `name` of the run."""
 
-    def __init__(self, path: Path, scenario: Scenario) -> None:
+    def __init__(self, path: Path, scenario: Scenario, name: str = "") -> None:
         self.path = path
-        self._write("scenario.toml", tomli_w.dumps(as_table(scenario)))
+        named = msgspec.structs.replace(scenario, name=name or scenario.name)
+        self._write("scenario.toml", tomli_w.dumps(as_table(named)))
 
-    def write_result(self, result: Result, predictions: Iterable[tuple[str, int, str, float]]) -> None:
+    def write_result(self, result: Result, predictions: Iterable[Prediction]) -> None:
         """Write ``labels.csv``, then ``result.json``."""
         with (self.path / "labels.csv").open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("party", "row", "label", "confidence"))
+            writer.writerow(("party", "client", "row", "label", "confidence"))
             writer.writerows(predictions)
         encoded = msgspec.json.format(msgspec.json.encode(result.record()), indent=2)
         self._write("result.json", encoded.decode() + "\n")

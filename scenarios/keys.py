@@ -1,13 +1,14 @@
 """The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.schema`."""
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec import inspect as types
 
 from scenarios.schema import Scenario
 
-__all__ = ["Key", "allowed", "bounds", "keys", "toml"]
+__all__ = ["Key", "allowed", "bounds", "keys", "similar", "toml"]
 
 
 class Key(Struct, frozen=True):
@@ -34,11 +35,17 @@ def toml(value: object) -> str:
     return str(value)
 
 
+def similar(word: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` when one of `known` is close to `word`, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
 _WORDS: dict[type[types.Type], str] = {
     types.BoolType: "true or false",
     types.StrType: "text in quotes",
     types.StructType: "a table",
-    types.DictType: "a table",
+    types.DictType: "a table of texts",
     types.NoneType: "",
 }
 

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 from msgspec import inspect as types
 
-from scenarios.checks import check, similar
-from scenarios.keys import allowed, bounds, keys, toml
+from scenarios.checks import check
+from scenarios.keys import allowed, bounds, keys, similar, toml
 from scenarios.schema import Scenario, ScenarioError, as_table
 
 __all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped", "unused"]
@@ -34,7 +34,7 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 
 
 class Loaded(Struct, frozen=True):
-    """A checked scenario. `name`: the file's stem. `where`: the file as messages call it.
+    """A checked scenario. `name`: its own, or the file's stem. `where`: the file as messages call it.
 
     `unused`: keys that were given but belong to other protocols.
     """
@@ -58,12 +58,12 @@ def read(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = No
     path = find(file)
     where = str(path)
     raw = _anchored(_parse(path), path.parent)
-    _apply(raw, changes)
+    _apply(raw, changes, path.stem)
     if seed is not None:
         raw["seed"] = seed
     scenario = _convert(raw, where)
     scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
-    return Loaded(scenario, path.stem, where, unused(raw, scenario.protocol.name))
+    return Loaded(scenario, scenario.name or path.stem, where, unused(raw, scenario.protocol.name))
 
 
 def checked(scenario: Scenario) -> Scenario:
@@ -87,6 +87,8 @@ def find(file: str | Path) -> Path:
     names = shipped()
     if str(file) in names:
         return names[str(file)]
+    if path.is_dir():
+        raise ScenarioError(str(file), "", "holds no scenario.toml; allowed: a scenario file, or the folder of a run")
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise ScenarioError(str(file), "", "there is no such file")
     problem = f"neither a file nor a scenario that comes with Tacit ({', '.join(names)})"
@@ -145,15 +147,21 @@ def _anchored(raw: Table, folder: Path) -> Table:
     """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
     result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
     data, network = result.get("data"), result.get("network")
-    if isinstance(data, dict) and isinstance(data.get("path"), str) and data["path"]:
-        data["path"] = str((folder / data["path"]).absolute())
+    if isinstance(data, dict):
+        _anchor(data, "path", "", folder)
     if isinstance(network, dict):
         _anchor(network, "latency", "csv:", folder)
     _anchor(result, "cost", "replayed:", folder)
+    if isinstance(faults := result.get("fault"), list | tuple):
+        result["fault"] = [dict(fault) if isinstance(fault, dict) else fault for fault in faults]
+        for fault in result["fault"]:
+            if isinstance(fault, dict) and fault.get("file"):
+                _anchor(fault, "file", "", folder)
     return result
 
 
 def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
+    """Make what follows `prefix` in the text at `key` an absolute path."""
     value = table.get(key)
     if isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
         table[key] = prefix + str((folder / value.removeprefix(prefix)).absolute())
@@ -162,15 +170,17 @@ def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
 # --- the command line's changes
 
 
-def _apply(raw: Table, changes: Iterable[str]) -> None:
-    for text in changes:
-        key, value = _change(text)
+def _apply(raw: Table, changes: Iterable[str], name: str) -> None:
+    changed = list(map(_change, changes))
+    for key, value in changed:
         table, dot, last = key.partition(".")
         change = _anchored({table: {last: value} if dot else value}, Path.cwd())
         body = raw.get(table)
         raw[table] = {**body, **change[table]} if dot and isinstance(body, dict) else change[table]
         if key in _EITHER:
             raw[table].pop(_EITHER[key], None)
+            if "title" not in dict(changed):  # the file's speaks of its own data
+                raw["title"] = f"{name} with {key} = {toml(value)}"
 
 
 def _change(text: str) -> tuple[str, Any]:
@@ -256,16 +266,18 @@ def _explain(message: str, raw: Table, node: types.Type) -> tuple[str, str]:
     path = message.rpartition("`$")[2].rstrip("`")
     missing = re.search(r"missing required field `(\w+)`", message)
     value: Any = raw
+    unit = ""
     for name, number in _STEP.findall(path):
         if isinstance(node, types.StructType):
             node = next(field.type for field in node.fields if field.encode_name == name)
+            unit = (node.extra or {}).get("unit", "") if isinstance(node, types.Metadata) else ""
         else:
             node = _item(node)
         value = value[name] if name else value[int(number)]
     key = path.lstrip(".")
     if missing:
         return f"{key}.{missing[1]}".lstrip("."), "is needed and not given"
-    return key, _problem(value, node)
+    return key, _problem(value, node, unit)
 
 
 def _plain(node: types.Type) -> types.Type:
@@ -284,7 +296,14 @@ def _item(node: types.Type) -> types.Type:
     return node.item_type
 
 
-def _problem(value: object, node: types.Type) -> str:
+_QUANTITIES = {
+    "rate": 'text such as "20Mbit/s", above 0, or "unlimited"',
+    "duration": 'text such as "40ms", or a number of seconds',
+    "distribution": 'text such as "40ms" or "lognormal:40ms,0.3"',
+}
+
+
+def _problem(value: object, node: types.Type, unit: str) -> str:
     node = _plain(node)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(node, types.IntType | types.FloatType) and number:
@@ -296,4 +315,4 @@ def _problem(value: object, node: types.Type) -> str:
     if isinstance(node, types.LiteralType):
         hint = similar(value, map(str, node.values)) if isinstance(value, str) else ""
         return f"{toml(value)} is not one of the allowed: {allowed(node)}{hint}"
-    return f"{toml(value)} is of the wrong kind; allowed: {allowed(node)}"
+    return f"{toml(value)} is of the wrong kind; allowed: {_QUANTITIES.get(unit) or allowed(node)}"

@@ -15,6 +15,7 @@ from scenarios.folder import ByteRow, Result
 from sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
+    from scenarios.observation import Round
     from scenarios.sweep import Cell
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "outcome_lines",
     "print_lines",
     "print_result",
+    "round_table",
     "sweep_table",
     "table",
 ]
@@ -93,8 +95,31 @@ def outcome_lines(result: Result) -> list[str]:
         lines.append(f"result    {equal}")
     clock = f"virtual {format_duration(result.virtual_seconds)}, wall {format_duration(result.wall_seconds)}"
     lines.append(f"time      {clock}, engine {result.engine}")
-    lost = [f"lost      {loss.party} at {loss.step}: {loss.action}" for loss in result.lost]
+    many = len(result.rounds) > 1
+    lost = [
+        f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
+        for loss in result.lost
+    ]
     return lines + (lost or ["lost      nobody"])
+
+
+def round_table(rounds: Sequence[Round]) -> Table:
+    """How many took part in each round, got labels, and who was lost."""
+    columns = ("round", "began", "joined", "members", "contributors", "labeled")
+    rows = [
+        (
+            str(one.round),
+            format_duration(one.began),
+            *(str(len(names)) for names in (one.joined, one.members, one.contributors, one.labeled)),
+            _EQUAL[one.equals_plaintext],
+            ", ".join(one.lost) or "nobody",
+        )
+        for one in rounds
+    ]
+    return table((*columns, "oracle", "lost"), rows, columns)
+
+
+_EQUAL = {True: "equal", False: "NOT EQUAL", None: "-"}
 
 
 def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
@@ -102,6 +127,8 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     print_lines(console, outcome_lines(result))
     if (result.folder / "failure.txt").exists():
         print_lines(console, ["          the traceback is in the folder's failure.txt"])
+    if len(result.rounds) > 1:
+        console.print(round_table(result.rounds))
     if rows:
         console.print(byte_table(rows))
     if rows and topology == "star":

@@ -13,6 +13,7 @@ from scenarios.checks import cautions
 from scenarios.environment import environment, version
 from scenarios.folder import Recorder, Result, RunFolder, new_folder
 from scenarios.interruption import Interruption
+from scenarios.keys import toml
 from scenarios.reading import checked
 from scenarios.schema import Expect, Scenario
 from scenarios.simulation import Simulated, Simulation
@@ -43,7 +44,7 @@ def run(
 ) -> Result:
     """Check `scenario`, run it and return what came out, with its folder.
 
-    `out` is the folder to make, by default ``runs/NAME-SEED-NUMBER``, NAME being made of the title. Raises
+    `out` is the folder to make, by default ``runs/NAME-SEED-NUMBER``, NAME being its own or made of the title. Raises
     ScenarioError for a scenario that cannot run, FileExistsError if `out` exists, and KeyboardInterrupt after
     Ctrl-C (the folder is complete then). An error inside the run is not raised: the outcome is "failed", and
     `error` holds it.
@@ -51,7 +52,7 @@ def run(
     if engine is not None:
         scenario = msgspec.structs.replace(scenario, engine=engine)
     name = re.sub(r"[^a-z0-9]+", "-", scenario.title.lower()).strip("-")[:40].rstrip("-")
-    result = carry_out(checked(scenario), name or "scenario", out=out, watch=watch)
+    result = carry_out(checked(scenario), scenario.name or name or "scenario", out=out, watch=watch)
     if isinstance(result.error, KeyboardInterrupt):
         raise result.error
     return result
@@ -59,7 +60,7 @@ def run(
 
 def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: Watch | None = None) -> Result:
     """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"."""
-    folder = RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario)
+    folder = RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario, name)
     recorder: Recorder | None = None
     simulated: Simulated | None = None
     simulation: Simulation | None = None
@@ -116,6 +117,8 @@ def _result(
         baselines=dict(found.baselines),
         equals_plaintext=found.equals_plaintext,
         lost=found.lost,
+        faults=[] if simulation is None else simulation.observer.strikes(),
+        rounds=found.rounds,
         endings=dict(found.endings),
         virtual_seconds=0.0 if simulation is None else simulation.now,
         wall_seconds=wall_seconds,
@@ -128,11 +131,15 @@ def _result(
         shape_hash="" if simulation is None else simulation.trace.shape_hash,
         hamming_digest=found.hamming_digest,
         labels_digest=found.labels_digest,
-        warnings=list(dict.fromkeys([*cautions(scenario), *found.warnings])),
+        warnings=cautions(scenario),
         environment=environment(),
         error=error,
     )
     result.unmet = unmet(scenario.expect, result)
+    for number, problem in found.silent.items():
+        fault = scenario.fault[number]
+        expected = scenario.expect != Expect() and fault.probability is None
+        (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
     return result
 
 
@@ -146,10 +153,11 @@ class _Nothing(msgspec.Struct):
     baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None
     lost: list[Any] = []
+    rounds: list[Any] = []
     endings: dict[str, str] = {}
     hamming_digest: str = ""
     labels_digest: str = ""
-    warnings: list[str] = []
+    silent: dict[int, str] = {}
 
 
 def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:
@@ -166,16 +174,24 @@ def unmet(expect: Expect, result: Result) -> list[str]:
     if result.outcome == "interrupted":
         return []
     lost = sorted({loss.party for loss in result.lost})
+    steps = {party: [loss.step for loss in result.lost if loss.party == party] for party in expect.lost_at or {}}
     found: tuple[tuple[str, object, object], ...] = (
         ("outcome", expect.outcome, result.outcome),
         ("equals_plaintext", expect.equals_plaintext, result.equals_plaintext),
         ("lost", None if expect.lost is None else sorted(expect.lost), lost),
     )
-    return [
+    lines = [
         f"expect.{name}: {_words(wanted)} was expected, {_words(came)} came"
         for name, wanted, came in found
         if wanted is not None and wanted != came
     ]
+    if expect.reason is not None and expect.reason not in result.reason:
+        lines.append(f"expect.reason: {toml(expect.reason)} was expected in it, {toml(result.reason)} came")
+    for party, step in (expect.lost_at or {}).items():
+        if step not in steps[party]:
+            came = f"it was lost at {', '.join(steps[party])}" if steps[party] else "it was not lost"
+            lines.append(f"expect.lost_at: {party} was expected to be lost at {step}, {came}")
+    return lines
 
 
 def _words(value: object) -> str:

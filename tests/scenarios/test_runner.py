@@ -60,7 +60,7 @@ def test_a_run_leaves_a_complete_folder(result: Result) -> None:
 def test_every_prediction_has_its_line(result: Result) -> None:
     with (result.folder / "labels.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
-    assert list(lines[0]) == ["party", "row", "label", "confidence"]
+    assert list(lines[0]) == ["party", "client", "row", "label", "confidence"]
     assert len({(line["party"], line["row"]) for line in lines}) == len(lines) > 30
     assert {line["label"] for line in lines} <= {*map(str, range(10)), ""}
     assert all(0 <= float(line["confidence"]) <= 1 for line in lines)
@@ -130,7 +130,7 @@ def test_an_error_inside_leaves_a_complete_folder(quick: Path, tmp_path: Path, m
     record = json.loads((result.folder / "result.json").read_text())
     assert (record["outcome"], record["trace_hash"]) == ("failed", result.trace_hash)
     assert record["bytes_total"] == sum(row.total for row in byte_rows(result.folder)) > 0
-    assert (result.folder / "labels.csv").read_text() == "party,row,label,confidence\n"
+    assert (result.folder / "labels.csv").read_text() == "party,client,row,label,confidence\n"
     assert "no luck today" in (result.folder / "failure.txt").read_text()
 
 
@@ -218,7 +218,7 @@ def came(outcome: str, **changes: object) -> Result:
     digests = ("trace_hash", "shape_hash", "hamming_digest", "labels_digest")
     numbers = ("seed", "messages", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope")
     rest: dict[str, object] = {
-        "unmet": [], "accuracy": None, "baselines": {}, "equals_plaintext": None, "lost": [], "endings": {},
+        "unmet": [], "accuracy": None, "baselines": {}, "equals_plaintext": None, "lost": [], "faults": [], "rounds": [], "endings": {},
         "virtual_seconds": 0.0, "wall_seconds": 0.0, "warnings": [], "environment": {}, "outcome": outcome,
     }  # fmt: skip
     defaults = {**dict.fromkeys(texts + digests, ""), **dict.fromkeys(numbers, 0), **rest}

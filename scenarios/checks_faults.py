@@ -1,0 +1,187 @@
+"""What [[fault]] tables may not say: keys of another kind, or steps, parties and messages that are not there."""
+
+from collections.abc import Callable, Iterable
+from types import ModuleType
+
+from parties import server
+from protocols import (
+    dealing,
+    hamming,
+    hamming_iknp,
+    hamming_naor_pinkas,
+    hamming_paillier,
+    hamming_plaintext,
+    influence,
+    rowsums,
+    rowsums_shamir,
+    setup,
+)
+from protocols.registry import PROTOCOLS
+from scenarios.faults import DURATIONS, KINDS, faults_of, given, matching, parties
+from scenarios.keys import similar, toml
+from scenarios.schema import Fault, Protocol, Scenario, ScenarioError
+from sim.units import duration
+from sim.wire import Message
+
+__all__ = ["check_fault_keys", "check_fault_places", "check_party", "messages_of", "read_text", "steps_of"]
+
+_ALWAYS = (server, setup, hamming, influence, rowsums)
+_PARTS: dict[str, dict[str, tuple[ModuleType, ...]]] = {
+    "hamming": {
+        "paillier": (hamming_paillier,),
+        "iknp": (hamming_iknp,),
+        "naor-pinkas": (hamming_naor_pinkas,),
+        "plaintext": (hamming_plaintext,),
+    },
+    "recovery": {"restart": (), "shamir": (dealing,)},
+}
+"""The modules whose messages a choice in [protocol] brings in."""
+
+_RECOVERY_STEPS = {"restart": rowsums.STEPS, "shamir": rowsums_shamir.STEPS}
+
+
+def steps_of(protocol: Protocol, roles: Iterable[str] = ("client", "server")) -> list[str]:
+    """The steps that parties of these roles take in a run with these choices."""
+    chosen = _RECOVERY_STEPS[protocol.recovery]
+    others = {step for steps in _RECOVERY_STEPS.values() for step in steps} - set(chosen)
+    unused = {step.name for step in others} - {step.name for step in chosen}
+    steps = (step for step in PROTOCOLS[protocol.name].steps if step.role in roles)
+    return [step.name for step in steps if step.name not in unused]
+
+
+def messages_of(protocol: Protocol) -> list[str]:
+    """The types of messages that may be sent in a run with these choices."""
+    chosen = (module for key, ways in _PARTS.items() for module in ways[getattr(protocol, key)])
+    return [
+        name
+        for module in (*_ALWAYS, *chosen)
+        for name, item in vars(module).items()
+        if isinstance(item, type) and issubclass(item, Message) and item.__module__ == module.__name__
+    ]
+
+
+def check_fault_keys(scenario: Scenario) -> None:
+    """Whether each fault's keys go together, and can be read."""
+    for number, fault in enumerate(scenario.fault):
+        for test in (_check_kind, _check_when, _check_durations):
+            test(f"fault[{number}]", fault)
+
+
+def check_fault_places(scenario: Scenario) -> None:
+    """Whether there are the parties, steps and messages that faults name, and `sim` takes the faults as they are."""
+    for number, fault in enumerate(scenario.fault):
+        for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
+            test(f"fault[{number}]", fault, scenario)
+
+
+def check_party(key: str, party: str, clients: int, patterns: bool = True) -> None:
+    """Raise ScenarioError at `key` where `party` is no name, nor a pattern that matches one where those may be."""
+    known = parties(clients)
+    if not (matching(party, known) if patterns else party in known):
+        problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
+        allowed = f"server, client/0 to {known[-1]}"
+        raise ScenarioError("", key, f"{toml(party)} {problem}; allowed: {allowed}{similar(party, known)}")
+
+
+# --- without the data
+
+
+def _check_kind(key: str, fault: Fault) -> None:
+    kind, keys = KINDS[fault.kind], given(fault)
+    for name in keys:
+        if name not in kind.keys:
+            others = ", ".join(other for other, its in KINDS.items() if name in its.keys)
+            problem = f"does not go with kind = {toml(fault.kind)}, but with {others}; allowed: {', '.join(kind.keys)}"
+            raise ScenarioError("", f"{key}.{name}", problem)
+    for name in kind.needs:
+        if name not in keys:
+            raise ScenarioError("", f"{key}.{name}", f"is needed with kind = {toml(fault.kind)} and not given")
+
+
+def _check_when(key: str, fault: Fault) -> None:
+    when, keys = KINDS[fault.kind].when, given(fault)
+    found = [name for name in when if name in keys]
+    if when and len(found) != 1:
+        problem = f"exactly one of {', '.join(when)} says when; given: {' and '.join(found) or 'none'}"
+        raise ScenarioError("", key, problem)
+    if "occurrence" in keys and "probability" in keys:
+        raise ScenarioError("", key, "occurrence and probability are both given; allowed: one of them or none")
+    for name in ("occurrence", "probability"):
+        if found == ["time"] and name in keys:
+            others = ", ".join(trigger for trigger in when if trigger != "time")
+            problem = f"does not go with time, which comes once; allowed: with {others}"
+            raise ScenarioError("", f"{key}.{name}", problem)
+
+
+def _check_durations(key: str, fault: Fault) -> None:
+    for name in DURATIONS:
+        value = getattr(fault, name)
+        if value is not None:
+            read_text(f"{key}.{name}", duration, value)
+
+
+def read_text(key: str, parse: Callable[[str], object], value: str | float) -> None:
+    """Raise ScenarioError at `key` where `parse` cannot read `value`."""
+    try:
+        parse(value)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ScenarioError("", key, str(error)) from None
+
+
+# --- with the data, which may decide on the number of clients
+
+
+def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
+    if fault.party:
+        check_party(f"{key}.party", fault.party, scenario.data.clients)
+    check_party(f"{key}.peer", fault.peer, scenario.data.clients)
+
+
+def _roles(fault: Fault, scenario: Scenario) -> list[str]:
+    """The roles of those who may be struck."""
+    struck = matching(fault.party or "*", parties(scenario.data.clients))
+    return list(dict.fromkeys(party.partition("/")[0] for party in struck))
+
+
+def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
+    protocol, roles = scenario.protocol, _roles(fault, scenario)
+    known = steps_of(protocol, roles)
+    for trigger in ("at", "before", "after"):
+        step = getattr(fault, trigger)
+        if step is None or step in known:
+            continue
+        allowed = f"; allowed: {', '.join(known)}"
+        if step in {step.name for step in PROTOCOLS[protocol.name].steps if step.role in roles}:
+            problem = f"{toml(step)} is not a step with recovery = {toml(protocol.recovery)}"
+        else:
+            problem = f"{toml(step)} is not a step of a {' or '.join(roles)} in {protocol.name}{similar(step, known)}"
+        raise ScenarioError("", f"{key}.{trigger}", problem + allowed)
+
+
+def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
+    known = messages_of(scenario.protocol)
+    if fault.message and fault.message not in known:
+        its = scenario.protocol
+        choices = ", ".join(f"{part} = {toml(getattr(its, part))}" for part in _PARTS)
+        problem = f"{toml(fault.message)} is not a message of {its.name} with {choices}{similar(fault.message, known)}"
+        raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known)}")
+
+
+def _check_return(key: str, fault: Fault, scenario: Scenario) -> None:
+    if fault.back_after is not None and "server" in matching(fault.party, ("server",)):
+        problem = "the server cannot come back, for nobody waits for it; allowed: no back_after"
+        raise ScenarioError("", f"{key}.back_after", problem)
+
+
+def _check_made(key: str, fault: Fault, scenario: Scenario) -> None:
+    place = f"{key}.file" if fault.kind == "availability" else key
+    try:
+        made = faults_of(fault, scenario.data.clients)
+    except (OSError, ValueError) as error:
+        raise ScenarioError("", place, str(error)) from None
+    if fault.kind != "availability":
+        return
+    for crash in made:
+        check_party(place, crash.party, scenario.data.clients)
+        if crash.party == "server":
+            raise ScenarioError("", place, "the server cannot come back, for nobody waits for it; allowed: clients")

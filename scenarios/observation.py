@@ -1,0 +1,374 @@
+"""Looks at a run as no party could: each round beside the plaintext oracle, who was lost, which faults struck."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from parties.data import Dataset
+from parties.partition import Shard
+from parties.server import Loss
+from protocols.label_propagation import per_client, propagate
+from protocols.lsh import distances
+from protocols.xclp import Labels, RoundRecord, XclpClient, XclpServer
+from scenarios import oracle
+from sim.faults import Crash, Fault, Fired, Leave, MessageFault
+from sim.world import World
+
+__all__ = ["Observer", "Prediction", "Round", "Simulated", "Strike"]
+
+Prediction = tuple[str, str, int, str, float]
+
+
+class Strike(Struct, frozen=True):
+    """That a fault struck: its number among the scenario's [[fault]], its kind, the virtual time in seconds, whom.
+
+    Of a fault of messages `party` is the sender and `peer` the receiver. `step`: what the party was in.
+    """
+
+    fault: int
+    kind: str
+    time: float
+    party: str
+    peer: str
+    step: str
+    message: str
+
+
+class Round(Struct, frozen=True):
+    """What came of one round, which `began` at that virtual time.
+
+    `joined` is P, `members` Q, `contributors` are those whose labels count, `labeled` those who got labels. `finished`:
+    the server sent out all sums. `equals_plaintext`: H and all that clients got, exactly; None where nobody got any.
+    """
+
+    round: int
+    began: float
+    finished: bool
+    joined: tuple[str, ...]
+    members: tuple[str, ...]
+    contributors: tuple[str, ...]
+    labeled: tuple[str, ...]
+    lost: tuple[str, ...]
+    equals_plaintext: bool | None
+
+
+class Simulated(Struct, kw_only=True):
+    """What came out of a run that ended by itself.
+
+    `accuracy` and `baselines` are shares of the unlabeled points of the clients that got labels in the last round, over
+    those with a known label; None where there are none. `equals_plaintext` is that of all rounds. `predictions` are
+    party, its name in the data set, row of the data set, label, confidence. `endings` says for each client how its part
+    ended. `silent` says of each fault that never came, by its number, that it did not.
+    """
+
+    outcome: str
+    reason: str
+    accuracy: float | None
+    baselines: dict[str, float]
+    hamming_digest: str
+    labels_digest: str
+    lost: list[Loss]
+    rounds: list[Round]
+    equals_plaintext: bool | None
+    predictions: list[Prediction]
+    endings: dict[str, str]
+    silent: dict[int, str]
+
+
+class _Truth(Struct, frozen=True):
+    """One round as the server recorded it, without H; what each member must have got; where the server was then."""
+
+    record: RoundRecord
+    same_distances: bool
+    labels: dict[str, Labels]
+    step: str
+
+
+class Observer:
+    """Compares each round with the plaintext as the server ends it, and sums the run up.
+
+    `faults`: those that each [[fault]] stands for.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        dataset: Dataset,
+        shards: Sequence[Shard],
+        clients: Sequence[XclpClient],
+        server: XclpServer,
+        faults: Sequence[tuple[Fault, ...]],
+    ) -> None:
+        self._world, self._dataset, self._faults, self._server = world, dataset, faults, server
+        self._clients = {client.name: client for client in clients}
+        self._shards = dict(zip(self._clients, shards, strict=True))
+        self._truths: list[_Truth] = []
+        server.observe = self._end_round
+
+    def sum_up(self) -> Simulated:
+        """What came out, once all parties have ended."""
+        server = self._server
+        if server.record.number > len(self._truths):  # the server did not live to end it
+            self._end_round(server.record)
+        lost = self.losses()
+        outcome, reason = self._outcome(lost)
+        found = {n: c.labels for n, c in self._clients.items() if c.alive and c.labels is not None}
+        endings = {name: client.ending if client.alive else "crashed" for name, client in self._clients.items()}
+        for name, ending in endings.items():
+            self._world.note("outcome", name, note=ending)
+        rounds = [self._round(truth, lost) for truth in self._truths]
+        compared = [one.equals_plaintext for one in rounds if one.equals_plaintext is not None]
+        members, h = server.record.members, server.record.h.astype("<i4")
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            accuracy=self._accuracy({name: _everywhere(self._shards[name], own) for name, own in found.items()}),
+            baselines=self._baselines(list(found)),
+            hamming_digest=_digest(["|".join(members).encode(), h]) if members else "",
+            labels_digest=_digest(
+                [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
+            ),
+            lost=lost,
+            rounds=rounds,
+            equals_plaintext=all(compared) if compared else None,
+            predictions=self._predictions(found),
+            endings=endings,
+            silent=self._silent(),
+        )
+
+    def strikes(self) -> list[Strike]:
+        """The faults that have struck so far, in order."""
+        number_of = {id(fault): number for number, made in enumerate(self._faults) for fault in made}
+        return [
+            Strike(number_of[id(f.fault)], f.fault.kind, f.time, f.party, f.peer, f.step, f.message)
+            for f in self._fired()
+        ]
+
+    def _fired(self) -> list[Fired]:
+        now = self._world.loop.time()
+        return [f if isinstance(f, Fired) else Fired(f, now, f.party) for f in self._world.faults.fired]
+
+    # Losses and the outcome
+
+    def losses(self) -> list[Loss]:
+        """Everybody's loss in each round: the step that it was in itself if it fell, and what the server did about it.
+
+        Losses that the server did not notice follow those of the same round that it did.
+        """
+        found = []
+        for truth in self._truths:
+            noticed = [self._noticed(loss, truth) for loss in self._server.lost if loss.round == truth.record.number]
+            names = {loss.party for loss in noticed}
+            found += noticed + [loss for loss in self._unnoticed(truth) if loss.party not in names]
+        return found
+
+    def _noticed(self, loss: Loss, truth: _Truth) -> Loss:
+        fall = self._fall(loss.party, truth.record.began, loss.time)
+        if fall is None or fall.step in ("", loss.step):
+            return loss
+        return Loss(loss.party, fall.step, f"missed at {loss.step}: {loss.action}", loss.round, loss.time)
+
+    def _unnoticed(self, truth: _Truth) -> list[Loss]:
+        """Who fell in the round, or got nothing out of it, unless the server told of it."""
+        record, server = truth.record, self._server
+        later = [other.record.began for other in self._truths if other.record.number > record.number]
+        end = min(later, default=self._world.loop.time())
+        falls = {name: self._fall(name, record.began, end) for name in self._clients}
+        found = []
+        if server.record.number == record.number and not server.alive:
+            action = "every client ends without it"
+            fall = self._fall(server.name, 0.0, end)
+            found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
+        for name, fall in falls.items():
+            if record.number in self._clients[name].results:
+                continue
+            step, time = (fall.step or truth.step, fall.time) if fall else (truth.step, end)
+            if record.finished and name in record.joined:
+                action = "after the sum: it gets no labels, all others are unaffected"
+                found.append(Loss(name, step, action, record.number, time))
+            elif not record.finished and fall is not None:
+                found.append(Loss(name, step, "nobody was left to miss it", record.number, time))
+        return found
+
+    def _fall(self, party: str, begin: float, end: float) -> Fired | None:
+        """The last time between `begin` and `end` (seconds, both included) that a fault took `party` down."""
+        falls = [
+            fired
+            for fired in self._fired()
+            if fired.party == party and isinstance(fired.fault, Crash | Leave) and begin <= fired.time <= end
+        ]
+        return falls[-1] if falls else None
+
+    def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
+        """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
+        server, last = self._server, self._server.record.number
+        here = dict.fromkeys(loss.party for loss in lost if loss.round == last)
+        who = f"; lost: {', '.join(here)}" if here else ""
+        if here.keys() >= self._clients.keys() or not any(client.alive for client in self._clients.values()):
+            return "failed", "every client was lost" + (f": {server.aborted}" if server.aborted else "")
+        if not server.alive:
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}{who}"
+        if server.aborted:
+            return "aborted", server.aborted + who
+        if not any(client.labels is not None for client in self._clients.values()):
+            return "failed", "no client got its labels"
+        return "completed", ""
+
+    def _silent(self) -> dict[int, str]:
+        """What did not come, of each [[fault]] that has not struck once."""
+        struck = {strike.fault for strike in self.strikes()}
+        return {number: _missed(made) for number, made in enumerate(self._faults) if number not in struck}
+
+    # The plaintext
+
+    def _end_round(self, record: RoundRecord) -> None:
+        """Keep what the oracle says of a round while the clients' bits are there; H need not be kept."""
+        its, members = self._server.parameters, [self._clients[name] for name in record.members]
+        bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
+        labels: dict[str, Labels] = {}
+        same = True
+        if members and record.contributors:
+            plain = oracle.xclp(
+                bits,
+                [_known(self._shards[client.name]) for client in members],
+                [record.members.index(name) for name in record.contributors],
+                its.classes,
+                its.k,
+                its.alpha,
+                its.fraction_bits,
+            )
+            same = np.array_equal(record.h, plain.distances)
+            for name, part in zip(record.members, plain.slices, strict=True):
+                rows = np.arange(part.stop - part.start)
+                labels[name] = Labels(rows, plain.z[part], plain.labels[part], plain.confidence[part])
+        elif members:
+            same = np.array_equal(record.h, oracle.hamming(np.concatenate(bits)))
+        kept = replace(record, h=record.h[:0])  # a matrix of all points, each round
+        self._truths.append(_Truth(kept, same, labels, self._server.step_name))
+
+    def _round(self, truth: _Truth, lost: list[Loss]) -> Round:
+        record = truth.record
+        found = {
+            n: client.results[record.number] for n, client in self._clients.items() if record.number in client.results
+        }
+        right = truth.same_distances and all(_equal(own, truth.labels.get(name)) for name, own in found.items())
+        return Round(
+            record.number,
+            record.began,
+            record.finished,
+            record.joined,
+            record.members,
+            record.contributors,
+            tuple(found),
+            tuple(dict.fromkeys(loss.party for loss in lost if loss.round == record.number)),
+            right if found or not right else None,
+        )
+
+    # Figures
+
+    def _accuracy(self, labels: dict[str, NDArray[np.int64]]) -> float | None:
+        """The share of right `labels` (n_j,) over the unlabeled points with a known label; -1 is wrong."""
+        right = [
+            (found == self._shards[name].labels)[~self._shards[name].labeled & (self._shards[name].labels >= 0)]
+            for name, found in labels.items()
+        ]
+        hits = np.concatenate(right) if right else np.zeros(0)
+        return float(hits.mean()) if len(hits) else None
+
+    def _baselines(self, survivors: list[str]) -> dict[str, float]:
+        """Label propagation in the clear on the same hashes, scored on the points of the `survivors`.
+
+        Each alone; and all on one graph, with the points and labels of those lost after they had hashed theirs.
+        """
+        its, last = self._server.parameters, self._server.round
+        hashed = [client for client in self._clients.values() if client.hashed_in == last]
+        bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if survivors else {}
+        if not bits:
+            return {}
+        known = {name: _known(self._shards[name]) for name in bits}
+        alone = per_client(
+            [distances(own, own) for own in bits.values()],
+            its.bits,
+            list(known.values()),
+            its.classes,
+            its.k,
+            its.alpha,
+        )
+        joint = np.concatenate(list(bits.values()))
+        together = propagate(
+            distances(joint, joint),
+            its.bits,
+            np.concatenate(list(known.values())),
+            its.classes,
+            its.k,
+            its.alpha,
+        )
+        parts = np.split(together.labels, np.cumsum([len(own) for own in bits.values()])[:-1])
+        scores = {
+            "per-client label propagation": {name: p.labels for name, p in zip(bits, alone, strict=True)},
+            "central label propagation": dict(zip(bits, parts, strict=True)),
+        }
+        measured = {
+            title: self._accuracy({name: own for name, own in labels.items() if name in survivors})
+            for title, labels in scores.items()
+        }
+        return {title: value for title, value in measured.items() if value is not None}
+
+    def _predictions(self, found: dict[str, Labels]) -> list[Prediction]:
+        classes = self._dataset.classes
+        return [
+            (name, self._own_name(row), row, classes[label] if label >= 0 else "", confidence)
+            for name, own in found.items()
+            for row, label, confidence in zip(
+                self._shards[name].rows[own.rows].tolist(), own.labels.tolist(), own.confidence.tolist(), strict=True
+            )
+        ]
+
+    def _own_name(self, row: int) -> str:
+        """What the data set calls the client that a row belongs to."""
+        names, clients = self._dataset.client_names, self._dataset.clients
+        return "" if names is None or clients is None else names[clients[row]]
+
+
+def _missed(made: tuple[Fault, ...]) -> str:
+    """That a fault never came, in words."""
+    if not made or len(made) > 1:
+        return "the availability trace took nobody down before the run ended"
+    (fault,) = made
+    who = f"the {fault.kind} of {fault.party}"
+    if isinstance(fault, MessageFault):
+        return f"{who} never came: no such message was sent"
+    return f"{who} never came: it did not get to where it should strike"
+
+
+def _equal(own: Labels, truth: Labels | None) -> bool:
+    """Whether what a client got is what the oracle says of the same rows."""
+    return truth is not None and all(
+        np.array_equal(mine, its[own.rows])
+        for mine, its in (
+            (own.z, truth.z), (own.labels, truth.labels), (own.confidence, truth.confidence)
+        )
+    )  # fmt: skip
+
+
+def _known(shard: Shard) -> NDArray[np.int64]:
+    """The labels that the client may use, -1 elsewhere."""
+    return np.where(shard.labeled, shard.labels, -1)
+
+
+def _everywhere(shard: Shard, own: Labels) -> NDArray[np.int64]:
+    labels = np.full(len(shard.labels), -1, dtype=np.int64)
+    labels[own.rows] = own.labels
+    return labels
+
+
+def _digest(parts: Iterable[bytes | NDArray[np.generic]]) -> str:
+    state = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes()
+        state.update(len(data).to_bytes(8, "big") + data)
+    return state.hexdigest()
