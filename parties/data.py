@@ -1,64 +1,28 @@
-"""Data sets: the bundled ones, a file of one's own, and the errors that say what is wrong with it.
+"""Data sets: those that are bundled, those that are fetched once (`parties.datasets`), and files of one's own.
 
-A data set is one table; `parties.partition` deals its rows to the clients. Files are comma-separated values
-or numpy archives:
-
-- ``.csv``: UTF-8, commas, one header line. One column holds the label, one may hold the client a row
-  belongs to, every other column is a feature and holds finite numbers. An empty label cell means that the
-  label is unknown. Any text is a class name, so ``-1`` is a class here.
-- ``.npz``: arrays ``features`` (n, d) of numbers, ``labels`` (n,) of integers with -1 for an unknown label,
-  and, if there are natural clients, ``clients`` (n,) of integers or text.
-
-Classes are the distinct labels of the whole file, in the order of their numbers when all are whole numbers
-and else in alphabetical order; a `limit` therefore never renumbers them.
+A data set is one table; `parties.partition` deals its rows to the clients.
 """
 
-import csv
-import math
-from array import array
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
-from zipfile import BadZipFile
-from zlib import error as CorruptError
+import difflib
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import _csv
+from parties.data_files import load_file
+from parties.dataset import Dataset
+from parties.datasets import store
+from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
+from parties.datasets.content import Content, Part
+from parties.datasets.error import DataError, MissingDataError
 
-__all__ = ["DATASETS", "DataError", "Dataset", "Source", "load", "load_file"]
+__all__ = ["DATASETS", "DataError", "Dataset", "MissingDataError", "load", "load_file", "load_split", "obtainable"]
 
+DATASETS: dict[str, About] = BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()}
+"""Every data set there is a name for."""
 
-class DataError(ValueError):
-    """The data, or what was asked of it, is wrong; one line that names the place and what is allowed."""
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """`n` rows of `d` features.
-
-    `features` is float64 (n, d), all finite. `labels` is int64 (n,): an index into `classes`, or -1 where
-    the label is unknown. `clients`, if the data names them, is int64 (n,): an index into `client_names`,
-    the natural client of each row.
-    """
-
-    name: str
-    features: NDArray[np.float64] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
-    classes: tuple[str, ...]
-    clients: NDArray[np.int64] | None = field(default=None, repr=False)
-    client_names: tuple[str, ...] | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A bundled data set: a line about it, and the function that reads all of it."""
-
-    description: str
-    read: Callable[[], Dataset] = field(repr=False)
+_TESTED = 5
+"""Where upstream has no split, the last of the rows are the test part: one in so many."""
 
 
 def _digits() -> Dataset:
@@ -75,210 +39,83 @@ def _breast_cancer() -> Dataset:
     raw = load_breast_cancer()
     features = (raw.data - raw.data.mean(axis=0)) / raw.data.std(axis=0)
     classes = tuple(str(name) for name in raw.target_names)
-    return Dataset("breast_cancer", features, raw.target.astype(np.int64), classes)
+    columns = tuple(str(name) for name in raw.feature_names)
+    return Dataset("breast_cancer", features, raw.target.astype(np.int64), classes, columns=columns)
 
 
-DATASETS: dict[str, Source] = {
-    "digits": Source(
-        "1797 images of handwritten digits, 8 x 8 pixels, 10 classes; features are pixel / 16, not centred",
-        _digits,
-    ),
-    "breast_cancer": Source(
-        "569 tumours, 30 measurements, 2 classes; columns standardised (mean 0, deviation 1) over all 569",
-        _breast_cancer,
-    ),
-}
+_READ: dict[str, Callable[[], Dataset]] = {"digits": _digits, "breast_cancer": _breast_cancer}
+
+
+def obtainable(name: str) -> str:
+    """`name`, if there is such a data set. Raises DataError with the names that there are."""
+    if name not in DATASETS:
+        close = difflib.get_close_matches(name.lower().replace("-", "_"), DATASETS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise DataError(f"there is no data set {name!r}; known are {', '.join(DATASETS)}{hint}")
+    return name
 
 
 def load(name: str, limit: int | None = None) -> Dataset:
-    """The bundled data set `name`, or its first `limit` rows.
+    """The data set `name`, or its first `limit` rows: upstream's training part, or all where it has no split.
 
-    The preprocessing is that of the whole set, whatever the limit. (The column means and deviations of
-    breast_cancer are pooled over all clients, which a real federation would have to compute together
-    first.) Raises DataError for an unknown name or a limit below 1.
+    The preprocessing is that of the whole set, whatever the limit. (The column means and deviations of tables are
+    pooled over all clients, which a real federation would have to compute together first.) Raises DataError for an
+    unknown name, a limit below 1, a set of texts and, as MissingDataError, a set that is not on this machine.
     """
-    if name not in DATASETS:
-        raise DataError(f"there is no data set {name!r}; known are {', '.join(DATASETS)}")
-    return _cut(DATASETS[name].read(), limit)
+    if obtainable(name) in _READ:
+        return _READ[name]().first(limit)
+    content = _content(name)
+    if content.train.points.dtype == object:
+        raise DataError(f"{name} holds texts, which are not numbers; no protocol here reads texts")
+    return _dataset(name, content, content.train, limit)
 
 
-def load_file(
-    path: str | Path, label_column: str = "label", client_column: str = "client", limit: int | None = None
-) -> Dataset:
-    """The data set in a .csv or .npz file, or its first `limit` rows.
+def load_split(name: str) -> tuple[Dataset, Dataset]:
+    """The training and the test part of data set `name`.
 
-    The module's docstring gives the two formats. The column names apply to .csv only; there the client
-    column may be absent. Raises DataError naming file, row and column. The row of a .csv is the line of the
-    file, counted from 1; that of a .npz is the array's index, from 0.
+    Where upstream has no split, the last fifth of the rows is the test part. Tables are standardised by the training
+    part's means and deviations in both; breast_cancer by those of all rows. Images stay uint8 and mapped from their
+    files. Raises DataError as `load` does, but serves texts.
     """
-    path = Path(path)
-    if path.suffix not in _READERS:
-        raise DataError(f"{path}: a data file ends in {' or '.join(_READERS)}")
-    try:
-        dataset = _READERS[path.suffix](path, label_column, client_column)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return _cut(dataset, limit)
+    if obtainable(name) in _READ:
+        whole = _READ[name]()
+        kept = _kept(len(whole.labels))
+        return whole.take(slice(kept)), whole.take(slice(kept, None))
+    content = _content(name)
+    train, test = content.train, content.test
+    if test is None:
+        kept = _kept(len(train.labels))
+        train, test = train.take(slice(kept)), train.take(slice(kept, None))
+    return _dataset(name, content, train), _dataset(name, content, test, fitted=train)
 
 
-def _cut(dataset: Dataset, limit: int | None) -> Dataset:
-    if limit is None:
-        return dataset
-    if limit < 1:
-        raise DataError(f"limit(={limit}) must be >= 1")
-    clients, client_names = dataset.clients, dataset.client_names
-    if clients is not None and client_names is not None:
-        present, clients = np.unique(clients[:limit], return_inverse=True)
-        client_names = tuple(client_names[client] for client in present)
-    features, labels = dataset.features[:limit].copy(), dataset.labels[:limit].copy()
-    return Dataset(dataset.name, features, labels, dataset.classes, clients, client_names)
+def _kept(rows: int) -> int:
+    return rows - rows // _TESTED
 
 
-def _numbered(values: Iterable[str]) -> dict[str, int]:
-    """Each distinct value's index: in numeric order if all are whole numbers, else in alphabetical order."""
-    distinct = set(values)
-    try:
-        # "1" and "01" are the same number but not the same name, so the name is part of the order.
-        ordered = sorted(distinct, key=lambda value: (int(value), value))
-    except ValueError:
-        ordered = sorted(distinct)
-    return {value: index for index, value in enumerate(ordered)}
+def _content(name: str) -> Content:
+    stored = store.stored(name)
+    if stored is None:
+        raise MissingDataError(f"{name} is not on this machine; get it by: tacit data fetch {name}")
+    return stored.content
 
 
-def _assemble(
-    path: Path, features: NDArray[np.float64], labels: list[str | None], clients: list[str] | None
-) -> Dataset:
-    """A Dataset of text labels (None: unknown) and text clients."""
-    classes = _numbered(label for label in labels if label is not None)
-    if not classes:
-        raise DataError(f"{path}: no row has a label")
-    codes = np.array([-1 if label is None else classes[label] for label in labels], dtype=np.int64)
-    if clients is None:
-        return Dataset(path.stem, features, codes, tuple(classes))
-    names = _numbered(clients)
-    members = np.array([names[client] for client in clients], dtype=np.int64)
-    return Dataset(path.stem, features, codes, tuple(classes), members, tuple(names))
+def _dataset(name: str, content: Content, part: Part, limit: int | None = None, fitted: Part | None = None) -> Dataset:
+    """The first `limit` rows of `part`, a table standardised by the quantities of `fitted`, else of the part itself."""
+    fitted = fitted or part
+    raw = Dataset(
+        name, part.points, part.labels, content.classes, part.clients, content.client_names, content.columns
+    ).first(limit)
+    if part.points.ndim != 2:
+        return raw
+    points = raw.points.astype(np.float64)
+    _standardise(points[:, : content.numbers], fitted.points[:, : content.numbers])
+    return Dataset(name, points, raw.labels, raw.classes, raw.clients, raw.client_names, raw.columns)
 
 
-# --- .csv
-
-
-def _read_csv(path: Path, label_column: str, client_column: str) -> Dataset:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            return _parse_csv(path, csv.reader(lines), label_column, client_column)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
-    except csv.Error as error:
-        raise DataError(f"{path}: is not comma-separated values ({error})") from error
-
-
-def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_column: str) -> Dataset:
-    header = [name.strip() for name in next(reader, [])]
-    if label_column not in header:
-        shown = ", ".join(repr(name) for name in header[:10]) + (", ..." if len(header) > 10 else "")
-        raise DataError(
-            f"{path}: the first line must name the columns, among them {label_column!r}; it is {shown or 'empty'}"
-        )
-    if repeated := sorted({name for name in header if header.count(name) > 1}):
-        raise DataError(f"{path}: the first line names {repeated[0]!r} more than once")
-    label_at = header.index(label_column)
-    client_at = header.index(client_column) if client_column in header else None
-    features_at = [place for place in range(len(header)) if place not in (label_at, client_at)]
-    if not features_at:
-        raise DataError(f"{path}: no column is left for features beside {label_column!r} and {client_column!r}")
-
-    numbers, labels, clients = array("d"), list[str | None](), list[str]()
-    for cells in reader:
-        if not cells:
-            continue  # a blank line
-        row = reader.line_num
-        if len(cells) != len(header):
-            raise DataError(f"{path}: row {row} has {len(cells)} cells; the first line names {len(header)} columns")
-        for place in features_at:
-            numbers.append(_number(path, row, header[place], cells[place]))
-        labels.append(cells[label_at].strip() or None)
-        if client_at is not None:
-            clients.append(cells[client_at].strip())
-            if not clients[-1]:
-                raise DataError(f"{path}: row {row}, column {client_column!r}: is empty; every row needs a client")
-    if not labels:
-        raise DataError(f"{path}: holds no rows below the first line")
-    features = np.array(numbers, dtype=np.float64).reshape(len(labels), len(features_at))
-    return _assemble(path, features, labels, clients if client_at is not None else None)
-
-
-def _number(path: Path, row: int, column: str, cell: str) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise DataError(f"{path}: row {row}, column {column!r}: {cell!r} is not a finite number")
-    return value
-
-
-# --- .npz
-
-
-def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
-    try:
-        arrays = _npz_arrays(path)
-    except (BadZipFile, CorruptError, EOFError, ValueError) as error:
-        raise DataError(f"{path}: is not a numpy archive of plain arrays ({error})") from error
-    for name in ("features", "labels"):
-        if name not in arrays:
-            raise DataError(f"{path}: array {name!r} is missing; needed are 'features' and 'labels'")
-    features = _npz_features(path, arrays["features"])
-    labels = _npz_labels(path, arrays["labels"], len(features))
-    clients = _npz_clients(path, arrays["clients"], len(features)) if "clients" in arrays else None
-    return _assemble(path, features, labels, clients)
-
-
-def _npz_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
-    archive = np.load(path, allow_pickle=False)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError("it is a single array")
-    with archive:
-        return {name: archive[name] for name in ("features", "labels", "clients") if name in archive.files}
-
-
-def _npz_features(path: Path, features: NDArray[np.generic]) -> NDArray[np.float64]:
-    if features.dtype.kind not in "biuf":
-        raise DataError(f"{path}: array 'features' has type {features.dtype}; it must hold real numbers")
-    if features.ndim != 2 or 0 in features.shape:
-        raise DataError(
-            f"{path}: array 'features' has shape {features.shape}; it must be (rows, columns), none of them 0"
-        )
-    values = features.astype(np.float64)
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        row, column = bad[0]
-        value = values[row, column]
-        raise DataError(f"{path}: array 'features', row {row}, column {column}: {value} is not a finite number")
-    return values
-
-
-def _npz_labels(path: Path, labels: NDArray[np.generic], rows: int) -> list[str | None]:
-    _check_length(path, "labels", labels, rows)
-    if labels.dtype.kind not in "iuf":
-        raise DataError(f"{path}: array 'labels' has type {labels.dtype}; it must hold integers, -1 if unknown")
-    for row, label in enumerate(labels.tolist()):
-        if not float(label).is_integer() or label < -1:
-            raise DataError(f"{path}: array 'labels', row {row}: {label} is not an integer >= -1 (-1: unknown)")
-    return [None if label == -1 else str(int(label)) for label in labels.tolist()]
-
-
-def _npz_clients(path: Path, clients: NDArray[np.generic], rows: int) -> list[str]:
-    _check_length(path, "clients", clients, rows)
-    if clients.dtype.kind not in "iuU":
-        raise DataError(f"{path}: array 'clients' has type {clients.dtype}; it must hold integers or text")
-    return [str(client) for client in clients.tolist()]
-
-
-def _check_length(path: Path, name: str, values: NDArray[np.generic], rows: int) -> None:
-    if values.shape != (rows,):
-        raise DataError(f"{path}: array {name!r} has shape {values.shape}; with these features it must be ({rows},)")
-
-
-_READERS: dict[str, Callable[[Path, str, str], Dataset]] = {".csv": _read_csv, ".npz": _read_npz}
+def _standardise(values: NDArray[np.float64], fitted: NDArray[np.generic]) -> None:
+    """Take the columns' means of `fitted` off `values` and divide by the deviations, in place; 0 counts as 1."""
+    numbers = fitted.astype(np.float64)
+    deviations = numbers.std(axis=0)
+    values -= numbers.mean(axis=0)
+    values /= np.where(deviations > 0.0, deviations, 1.0)

@@ -14,11 +14,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data import DataError, Dataset
+from parties.dataset import Dataset, as_features
+from parties.datasets.content import Points
+from parties.datasets.error import DataError
 from sim.streams import generator
 
 __all__ = ["Shard", "parse_partition", "partition", "shards"]
@@ -32,15 +35,21 @@ Rows = NDArray[np.int64]
 class Shard:
     """One client's rows.
 
-    `features` is float64 (n_j, d). `labels` is int64 (n_j,) and holds every label the data set knows, -1
-    for the others; only those where `labeled`, bool (n_j,), is true may be used by the client, the rest
-    serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' places in the data set.
+    `points` are its images, numbers or texts, as in `parties.dataset.Dataset`. `labels` is int64 (n_j,) and holds
+    every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be used
+    by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' places in the
+    data set.
     """
 
-    features: NDArray[np.float64] = field(repr=False)
+    points: Points = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
     labeled: NDArray[np.bool_] = field(repr=False)
     rows: Rows = field(repr=False)
+
+    @cached_property
+    def features(self) -> NDArray[np.float64]:
+        """The points as float64 (n_j, d), made when they are first asked for: `parties.dataset.as_features`."""
+        return as_features(self.points)
 
 
 def parse_partition(how: str) -> tuple[str, float]:
@@ -70,26 +79,67 @@ def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]
     return [np.sort(own) for own in dealt]
 
 
-def shards(dataset: Dataset, clients: int, how: str, labeled_fraction: float, seed: int) -> list[Shard]:
+def shards(
+    dataset: Dataset,
+    clients: int,
+    how: str,
+    labeled_fraction: float,
+    seed: int,
+    *,
+    labeled_clients: int | None = None,
+    labels_per_client: int | None = None,
+) -> list[Shard]:
     """Each client's share of the data set, with the points whose labels the client may use.
 
-    Of its m points whose label is known client j may use round(labeled_fraction * m) (a half goes to the
-    even number), drawn from the stream (seed, "labeled", j). Raises DataError as `partition` does, if the
-    fraction is not in [0, 1], and if no point at all would be labeled.
+    Only the first `labeled_clients` clients may use any; None: all. Of its m points whose label is known, client j may
+    use round(labeled_fraction * m) (a half goes to the even number), any as likely as any other, or if
+    `labels_per_client` is given, so many, spread over its classes: with ``iid`` as evenly as can be, else in proportion
+    to its points of each class (Scott et al., FedProp, section 4: m clients, m_L with labels, n_L / m_L labels each).
+    They are drawn from the stream (seed, "labeled", j). Raises DataError as `partition` does, if the fraction is not in
+    [0, 1], if a client has fewer known labels than `labels_per_client`, and if no point at all would be labeled.
     """
     if not 0.0 <= labeled_fraction <= 1.0:
         raise DataError(f"labeled(={labeled_fraction}) must be between 0 and 1")
+    with_labels = clients if labeled_clients is None else labeled_clients
+    if not 1 <= with_labels <= clients:
+        raise DataError(f"labeled_clients(={with_labels}) must be between 1 and the number of clients, {clients}")
+    if labels_per_client is not None and labels_per_client < 1:
+        raise DataError(f"labels_per_client(={labels_per_client}) must be >= 1")
+    even = parse_partition(how)[0] == "iid"
     result = []
     for client, rows in enumerate(partition(dataset, clients, how, seed)):
-        labels = dataset.labels[rows]
-        known = np.flatnonzero(labels >= 0)
-        count = round(labeled_fraction * len(known))
+        labels, random = dataset.labels[rows], generator(seed, "labeled", client)
         labeled = np.zeros(len(rows), dtype=np.bool_)
-        labeled[generator(seed, "labeled", client).choice(known, size=count, replace=False)] = True
-        result.append(Shard(dataset.features[rows], labels, labeled, rows))
+        known = np.flatnonzero(labels >= 0)
+        if client >= with_labels:
+            pass
+        elif labels_per_client is None:
+            labeled[random.choice(known, size=round(labeled_fraction * len(known)), replace=False)] = True
+        elif labels_per_client > len(known):
+            problem = f"is more than client {client}'s {len(known)} points with a known label"
+            raise DataError(f"labels_per_client(={labels_per_client}) {problem}")
+        else:
+            present = random.permutation(np.unique(labels[known]))  # so that no class is always first
+            counts = np.array([np.count_nonzero(labels == label) for label in present])
+            quotas = _spread(counts, labels_per_client, np.ones(len(counts)) if even else counts)
+            for label, quota in zip(present, quotas, strict=True):
+                labeled[random.choice(np.flatnonzero(labels == label), size=quota, replace=False)] = True
+        result.append(Shard(dataset.points[rows], labels, labeled, rows))
     if not any(shard.labeled.any() for shard in result):
         raise DataError(f"labeled(={labeled_fraction}) leaves no client a labeled point; it must be larger")
     return result
+
+
+def _spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] | NDArray[np.int64]) -> list[int]:
+    """`total` in whole parts that are as near as can be to the proportions of `weights`, none above its count.
+
+    One by one to the part that is furthest behind its weight (Webster's method); the first of several.
+    """
+    parts = np.zeros(len(counts), dtype=np.int64)
+    for _ in range(total):
+        behind = np.where(parts < counts, weights / (2.0 * parts + 1.0), -1.0)
+        parts[np.argmax(behind)] += 1
+    return [int(part) for part in parts]
 
 
 def _iid(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:

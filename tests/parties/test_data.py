@@ -3,8 +3,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from parties.data import DATASETS, DataError, load, load_file
+from parties.data import DATASETS, DataError, MissingDataError, load, load_file, load_split
+from parties.datasets.catalogue import BUNDLED, CATALOGUE
 
 CSV = "height,client,label,weight\n1.5,b,cat,2\n\n-3e2,a,,0\n0,b,ant,7\n"
 
@@ -49,13 +52,38 @@ def test_breast_cancer_is_standardised():
     assert data.classes == ("malignant", "benign")
 
 
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("name", BUNDLED)
 def test_a_limit_keeps_the_first_rows_as_they_are(name):
     whole, cut = load(name), load(name, limit=40)
     assert np.array_equal(cut.features, whole.features[:40])
     assert np.array_equal(cut.labels, whole.labels[:40])
     assert cut.classes == whole.classes
     assert len(load(name, limit=10**6).labels) == len(whole.labels)
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_the_last_fifth_is_for_testing(name):
+    whole, (train, test) = load(name), load_split(name)
+    assert np.array_equal(np.concatenate([train.features, test.features]), whole.features)
+    assert np.array_equal(np.concatenate([train.labels, test.labels]), whole.labels)
+    assert len(test.labels) == len(whole.labels) // 5
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_what_is_said_of_a_bundled_set_is_so(name):
+    whole, about = load(name), DATASETS[name]
+    assert len(whole.labels) == about.train + about.test
+    assert whole.features.shape[1] == np.prod(about.shape)
+    assert len(whole.classes) == about.classes
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("read", [load, load_split])
+def test_a_set_that_is_not_here_says_how_to_get_it(name, read, tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    with pytest.raises(MissingDataError) as caught:
+        read(name)
+    assert str(caught.value) == f"{name} is not on this machine; get it by: tacit data fetch {name}"
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -65,8 +93,12 @@ def test_every_data_set_has_one_line_about_it(name):
 
 
 def test_unknown_names_and_limits_say_what_is_allowed():
-    with pytest.raises(DataError, match="no data set 'mnist'; known are digits, breast_cancer"):
-        load("mnist")
+    with pytest.raises(
+        DataError, match=r"no data set 'Fashion-MNIST'; known are digits, .*; did you mean fashion_mnist\?"
+    ):
+        load("Fashion-MNIST")
+    with pytest.raises(DataError, match=r"no data set 'x'; known are digits, breast_cancer, .*, imdb$"):
+        load_split("x")
     with pytest.raises(DataError, match=re.escape("limit(=0) must be >= 1")):
         load("digits", limit=0)
 
@@ -118,6 +150,7 @@ def test_a_limit_renumbers_clients_but_never_classes(tmp_path):
         ("x,label\n1,a\n\ntwo,b\n", "row 4, column 'x': 'two' is not a finite number"),
         ("x,label\nnan,a\n", "row 2, column 'x': 'nan' is not a finite number"),
         ("x,label\n1e999,a\n", "row 2, column 'x': '1e999' is not a finite number"),
+        ("x,label\n1e308,a\n", "row 2, column 'x': '1e308' is too large; allowed: up to 1e+150"),
         ("x,label\n,a\n", "row 2, column 'x': '' is not a finite number"),
         ("x,label,client\n1,a, \n", "row 2, column 'client': is empty; every row needs a client"),
     ],
@@ -134,11 +167,14 @@ def test_files_that_are_not_what_they_should_be(tmp_path):
     assert error_of(latin).startswith("is not UTF-8 text")
     huge = write(tmp_path, "x,label\n1," + "a" * 200_000 + "\n", "huge.csv")
     assert error_of(huge).startswith("is not comma-separated values")
-    assert error_of(write(tmp_path, "nothing of the kind", "text.npz")).startswith("is not a numpy archive")
-    assert error_of(write(tmp_path, "", "empty.npz")).startswith("is not a numpy archive")
+    for text in ("nothing of the kind", ""):
+        message = error_of(write(tmp_path, text, "text.npz"))
+        assert message == "is not a numpy archive, or its end is missing"
     with (tmp_path / "single.npz").open("wb") as single:
         np.save(single, np.zeros(3))
-    assert error_of(tmp_path / "single.npz").endswith("(it is a single array)")
+    assert error_of(tmp_path / "single.npz").startswith("is a single array; needed is an archive")
+    objects = error_of(archive(tmp_path, features=np.array([{}]), labels=np.array([0])))
+    assert objects.startswith("is damaged, or holds other things than plain arrays (Object arrays")
 
 
 def test_npz(tmp_path):
@@ -182,6 +218,10 @@ FEATURES, LABELS = np.zeros((3, 2)), np.array([0, 1, -1])
             "array 'features', row 1, column 1: inf is not a finite number",
         ),
         (
+            {"features": np.array([[0.0, -1e308]]), "labels": LABELS[:1]},
+            "array 'features', row 0, column 1: -1e+308 is too large; allowed: up to 1e+150",
+        ),
+        (
             {"features": FEATURES, "labels": LABELS[:2]},
             "array 'labels' has shape (2,); with these features it must be (3,)",
         ),
@@ -218,4 +258,21 @@ def test_a_damaged_archive_is_an_error_about_the_file(tmp_path):
     content = bytearray(path.read_bytes())
     content[200:260] = bytes(60)
     path.write_bytes(content)
-    assert error_of(path).startswith("is not a numpy archive of plain arrays (")
+    assert error_of(path).startswith("is damaged, or holds other things than plain arrays (")
+
+
+@given(at=st.integers(0, 10**6), change=st.integers(1, 255), cut=st.booleans())
+def test_an_archive_with_any_damage_gives_its_rows_or_one_line(at, change, cut, tmp_path_factory):
+    path = tmp_path_factory.mktemp("damaged") / "table.npz"
+    np.savez_compressed(path, features=np.arange(6.0).reshape(3, 2), labels=np.array([0, 1, -1]))
+    content = bytearray(path.read_bytes())
+    place = at % len(content)
+    content[place] ^= change
+    path.write_bytes(content[:place] if cut else content)
+    try:
+        data = load_file(path)
+    except DataError as error:
+        assert str(error).startswith(f"{path}: ")
+        assert "\n" not in str(error)
+    else:
+        assert data.features.shape == (3, 2)

@@ -154,3 +154,58 @@ def test_labeled_fractions_that_cannot_be():
 
 def test_a_shard_does_not_show_its_points():
     assert repr(shards(table([0, 1]), 1, "iid", 1.0, 1)[0]) == "Shard()"
+
+
+@given(
+    classes=st.integers(2, 6),
+    each=st.integers(5, 20),
+    clients=st.integers(1, 4),
+    holders=st.integers(1, 4),
+    seed=st.integers(0, 5),
+)
+def test_labels_go_to_the_first_clients_evenly_over_the_classes(classes, each, clients, holders, seed):
+    data = table(list(range(classes)) * each * clients)
+    holders = min(holders, clients)
+    dealt = shards(data, clients, "iid", 0.5, seed, labeled_clients=holders, labels_per_client=classes)
+    for client, shard in enumerate(dealt):
+        counts = np.bincount(shard.labels[shard.labeled], minlength=classes)
+        assert counts.sum() == (classes if client < holders else 0)
+        if client < holders and len(np.unique(shard.labels)) == classes:
+            assert counts.tolist() == [1] * classes
+
+
+@pytest.mark.parametrize("labels_per_client", [10, 25, 55])
+def test_where_clients_differ_labels_follow_their_own_classes(labels_per_client):
+    data = table([0] * 300 + [1] * 200 + [2] * 100)
+    for shard in shards(data, 4, "dirichlet:0.8", 0.1, 3, labels_per_client=labels_per_client):
+        held, used = (np.bincount(shard.labels[rows], minlength=3) for rows in (slice(None), shard.labeled))
+        assert used.sum() == labels_per_client
+        assert np.abs(used - held * labels_per_client / held.sum()).max() < 1.0
+
+
+def test_fewer_labels_than_classes_are_not_always_of_the_same_classes():
+    dealt = shards(table(list(range(10)) * 100), 20, "iid", 0.1, 1, labels_per_client=3)
+    assert {int(label) for shard in dealt for label in shard.labels[shard.labeled]} == set(range(10))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labeled_clients": 0}, "labeled_clients(=0) must be between 1 and the number of clients, 2"),
+        ({"labeled_clients": 3}, "labeled_clients(=3) must be between 1 and the number of clients, 2"),
+        ({"labels_per_client": 0}, "labels_per_client(=0) must be >= 1"),
+        ({"labels_per_client": 9}, "labels_per_client(=9) is more than client 0's 3 points with a known label"),
+    ],
+)
+def test_labels_that_cannot_be_dealt_that_way(options, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        shards(table([0, 1, 0, 1, 0, 1]), 2, "iid", 0.5, 1, **options)
+
+
+def test_images_stay_images_until_features_are_asked_for():
+    images = np.arange(4 * 2 * 2, dtype=np.uint8).reshape(4, 2, 2, 1)
+    data = Dataset("pictures", images, np.array([0, 1, 0, 1]), ("a", "b"))
+    assert data.images is data.points
+    for shard in shards(data, 2, "iid", 1.0, 1):
+        assert shard.points.dtype == np.uint8
+        np.testing.assert_array_equal(shard.features, images[shard.rows].reshape(-1, 4) / 255.0)

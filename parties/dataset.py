@@ -1,0 +1,77 @@
+"""A table of points that somebody's models learn from."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.datasets.content import Points
+from parties.datasets.error import DataError
+
+__all__ = ["Dataset", "as_features"]
+
+_WHITE = 255.0
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """`n` points, as images, as rows of numbers or as texts.
+
+    `points` are images, uint8 (n, height, width, channels), which may be mapped from a file; numbers, float64 (n, d),
+    all finite; or texts, (n,) objects of type str. `labels` is int64 (n,): an index into `classes`, or -1 where the
+    label is unknown. `clients`, if the data names them, is int64 (n,): an index into `client_names`, the natural
+    client of each row. `columns`, if known, are the names of the d columns.
+    """
+
+    name: str
+    points: Points = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    classes: tuple[str, ...]
+    clients: NDArray[np.int64] | None = field(default=None, repr=False)
+    client_names: tuple[str, ...] | None = field(default=None, repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+
+    @cached_property
+    def features(self) -> NDArray[np.float64]:
+        """The points as float64 (n, d), made when they are first asked for: `as_features`."""
+        return as_features(self.points)
+
+    @property
+    def images(self) -> NDArray[np.uint8] | None:
+        """The points if they are images, uint8 (n, height, width, channels)."""
+        return self.points if self.points.ndim == 4 and self.points.dtype == np.uint8 else None
+
+    @property
+    def texts(self) -> NDArray[np.object_] | None:
+        """The points if they are texts, (n,) objects of type str."""
+        return self.points if self.points.dtype == object else None
+
+    def first(self, limit: int | None) -> "Dataset":
+        """The first `limit` rows, with the clients that have any of them. Raises DataError for a limit below 1."""
+        if limit is None:
+            return self
+        if limit < 1:
+            raise DataError(f"limit(={limit}) must be >= 1")
+        return self.take(slice(limit))
+
+    def take(self, rows: slice) -> "Dataset":
+        """Those rows, copied, with the clients that have any of them; the classes stay all."""
+        clients, client_names = self.clients, self.client_names
+        if clients is not None and client_names is not None:
+            present, clients = np.unique(clients[rows], return_inverse=True)
+            client_names = tuple(client_names[client] for client in present)
+        points, labels = self.points[rows].copy(), self.labels[rows].copy()
+        return Dataset(self.name, points, labels, self.classes, clients, client_names, self.columns)
+
+
+def as_features(points: Points) -> NDArray[np.float64]:
+    """Points as rows of numbers: numbers as they are, images row by row with pixel / 255, not centred.
+
+    Raises DataError for texts, which are no numbers.
+    """
+    if points.dtype == np.float64 and points.ndim == 2:
+        return points
+    if points.dtype == np.uint8 and points.ndim == 4:
+        return points.reshape(len(points), -1) / _WHITE
+    raise DataError("texts are not numbers; only a model that reads texts can use them")

@@ -1,0 +1,85 @@
+"""What a data set consists of once it is read, whatever its files look like."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Content", "Part", "Points", "Report", "quiet"]
+
+Points = NDArray[Any]
+"""Images uint8 (n, height, width, channels), numbers (n, columns) of any type, or texts, str objects (n,)."""
+
+Report = Callable[[str, int, int], None]
+"""How far something long is: what is done, how much of it, and of how much (0: unknown)."""
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    """The `Report` that nobody reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a data set: `labels` is int64 (n,), an index into the classes; `clients` int64 (n,) or None."""
+
+    points: Points = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    clients: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def take(self, rows: NDArray[np.int64] | slice) -> "Part":
+        """Those rows, in that order."""
+        clients = None if self.clients is None else self.clients[rows]
+        return Part(self.points[rows], self.labels[rows], clients)
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """A whole data set. `test` is None where upstream has no split of its own.
+
+    Of a table, `columns` names the columns; the first `numbers` of them are quantities, the others are 0 or 1.
+    """
+
+    train: Part
+    test: Part | None
+    classes: tuple[str, ...]
+    client_names: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    numbers: int = 0
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The parts that there are, by name."""
+        return {"train": self.train} if self.test is None else {"train": self.train, "test": self.test}
+
+    def shuffled(self, name: str) -> "Content":
+        """The same with the training part's rows in an order that looks random and never changes.
+
+        Row i stands where SHA-256 of ``name/i`` does, so that the order depends on no generator's version.
+        """
+        keys = [hashlib.sha256(f"{name}/{row}".encode()).digest() for row in range(len(self.train.labels))]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+        return replace(self, train=self.train.take(order))
+
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, over every array's name, type, shape and values, and over all the names."""
+        result = hashlib.sha256()
+        for name in (self.classes, self.client_names, self.columns, self.numbers):
+            result.update(repr(name).encode() + b"\n")
+        for part_name, part in self.parts.items():
+            for array_name, array in (("points", part.points), ("labels", part.labels), ("clients", part.clients)):
+                if array is not None:
+                    result.update(f"{part_name}.{array_name} {array.dtype.str} {array.shape}\n".encode())
+                    _update(result, array)
+        return result.hexdigest()
+
+
+def _update(result: "hashlib._Hash", array: NDArray[Any]) -> None:
+    if array.dtype == object:
+        for text in array:
+            encoded = str(text).encode()
+            result.update(len(encoded).to_bytes(8, "little") + encoded)
+    else:
+        result.update(np.ascontiguousarray(array).data)
