@@ -218,7 +218,8 @@ def came(outcome: str, **changes: object) -> Result:
     digests = ("trace_hash", "shape_hash", "hamming_digest", "labels_digest")
     numbers = ("seed", "messages", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope")
     rest: dict[str, object] = {
-        "unmet": [], "accuracy": None, "baselines": {}, "equals_plaintext": None, "lost": [], "faults": [], "rounds": [], "endings": {},
+        "unmet": [], "accuracy": None, "baselines": {}, "equals_plaintext": None, "lost": [], "endings": {},
+        "faults": [], "rounds": [],
         "virtual_seconds": 0.0, "wall_seconds": 0.0, "warnings": [], "environment": {}, "outcome": outcome,
     }  # fmt: skip
     defaults = {**dict.fromkeys(texts + digests, ""), **dict.fromkeys(numbers, 0), **rest}

@@ -1,0 +1,223 @@
+"""[[fault]] tables: which keys go together, and the faults of the simulator that they stand for."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scenarios import Expect, Fault, ScenarioError, load
+from scenarios.checks_faults import messages_of, steps_of
+from scenarios.faults import KINDS, faults_of
+from scenarios.schema import Protocol
+from sim import faults as sim
+
+HEAD = "[data]\nclients = 4\nlimit = 60\n[protocol]\nhamming = 'plaintext'\nk = 3\n"
+
+
+def refusal(path: Path, fault: str, head: str = HEAD) -> str:
+    """The line that a scenario with this [[fault]] is refused with."""
+    path.write_text(f"{head}[[fault]]\n{fault}\n")
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("kind='crahs'\nparty='server'", r'fault\[0\]\.kind: "crahs" is not one of .*; did you mean crash\?'),
+        (
+            "party='server'\nat='rowsums.sum'\nfactor=2",
+            r'fault\[0\]\.factor: does not go with kind = "crash", but with slow; allowed: party, at, .*back_after',
+        ),
+        (
+            "kind='lose'\nat='lsh.hash'",
+            r'fault\[0\]\.at: does not go with kind = "lose", but with crash, leave, pause, .*',
+        ),
+        ("kind='availability'\nfile='a.csv'\nparty='client/1'", r'fault\[0\]\.party: does not .*"availability".*'),
+        ("kind='crash'\nat='lsh.hash'", r'fault\[0\]\.party: is needed with kind = "crash" and not given'),
+        ("kind='pause'\nparty='client/1'\ntime=1", r'fault\[0\]\.lasts: is needed with kind = "pause" and not given'),
+        ("kind='slow'\nparty='client/1'\ntime=1", r"fault\[0\]\.factor: is needed .*"),
+        ("kind='hold'\nparty='client/1'\ntime=1", r"fault\[0\]\.lasts: is needed .*"),
+        ("kind='delay'", r"fault\[0\]\.by: is needed .*"),
+        ("kind='availability'", r"fault\[0\]\.file: is needed .*"),
+        ("kind='leave'\nparty='client/1'", r"fault\[0\]: exactly one of at, before, .*message says when; given: none"),
+        ("party='client/1'\nat='lsh.hash'\nmessage='Join'", r"fault\[0\]: exactly one of .*given: at and message"),
+        (
+            "party='client/1'\nat='lsh.hash'\noccurrence=2\nprobability=0.5",
+            r"fault\[0\]: occurrence and probability are both given; .*",
+        ),
+        (
+            "party='client/1'\ntime=3\nprobability=0.5",
+            r"fault\[0\]\.probability: does not go with time, which comes once; .*: with at, .*, message",
+        ),
+        ("party='client/1'\nat='lsh.hash'\nprobability=0", r"fault\[0\]\.probability: 0 is too small; .*"),
+        ("kind='slow'\nparty='client/1'\ntime=1\nfactor=0.5", r"fault\[0\]\.factor: 0\.5 is too small; .*: 1 or more"),
+        ("kind='pause'\nparty='client/1'\ntime=1\nlasts='long'", r'fault\[0\]\.lasts: "long" is not a duration; .*'),
+        ("kind='pause'\nparty='client/1'\ntime=1\nlasts=0", r"fault\[0\]: .*lasts.*must be > 0.*"),
+        ("party='client/1'\ntime=1\nback_after=true", r"fault\[0\]\.back_after: true is of the wrong kind; .*"),
+        ("kind='delay'\nby=[1]", r'fault\[0\]\.by: \[1\] is of the wrong kind; allowed: text such as "40ms".*'),
+        ("party='client/9'\nat='lsh.hash'", r'fault\[0\]\.party: "client/9" is not a party; .*client/0 to client/3.*'),
+        ("party='clint/*'\nat='lsh.hash'", r'fault\[0\]\.party: "clint/\*" matches no party; .*mean client/\d\?'),
+        (
+            "kind='partition'\nparty='client/1'\npeer='sever'\ntime=1",
+            r'fault\[0\]\.peer: "sever" is not a party; .*did you mean server\?',
+        ),
+        ("party='client/*'\nat='lsh.hsh'", r'fault\[0\]\.at: "lsh\.hsh" is not a step of a client in xclp; did you .*'),
+        ("party='*'\nat='lsh.hsh'", r'fault\[0\]\.at: "lsh\.hsh" is not a step of a server or client in xclp.*'),
+        (
+            "party='client/1'\nat='rowsums.deal'",
+            r'fault\[0\]\.at: "rowsums\.deal" is not a step with recovery = "restart"; allowed: setup\.keys, .*',
+        ),
+        (
+            "party='client/1'\nafter='rowsums.reveal'",
+            r'fault\[0\]\.after: "rowsums\.reveal" is not a step with recovery = "restart"; .*',
+        ),
+        (
+            "kind='lose'\nmessage='MaskedRow'",
+            r'fault\[0\]\.message: "MaskedRow" is not a message of xclp with hamming = "plaintext", recovery = "re'
+            r'start"; did you mean MaskedRows\?; allowed: .*',
+        ),
+        ("party='client/1'\nmessage='EncryptedBits'", r'fault\[0\]\.message: "EncryptedBits" is not a message of .*'),
+        ("party='client/1'\nmessage='DealtShares'", r'fault\[0\]\.message: "DealtShares" is not a message of .*'),
+        ("party='*'\nat='setup.keys'\nback_after=1", r"fault\[0\]\.back_after: the server cannot come back.*"),
+        ("kind='availability'\nfile='no.csv'", r"fault\[0\]\.file: .*no\.csv: No such file.*"),
+        ("party=''\nat='lsh.hash'", r"fault\[0\]\.party: is needed .*"),
+        ("party='client/1'\nat=''", r'fault\[0\]\.at: "" is not a step of .*'),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_one_line(tmp_path: Path, fault: str, message: str) -> None:
+    found = refusal(tmp_path / "s.toml", fault)
+    assert re.match(message, found), found
+
+
+def test_a_trace_of_availability_is_read_beside_the_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, path = tmp_path / "up.csv", tmp_path / "s.toml"
+    trace.write_text("party,up,down\nclient/1,0,2min\nclient/1,130,\nclient/2,5,\n")
+    path.write_text(f"{HEAD}[[fault]]\nkind = 'availability'\nfile = 'up.csv'\n")
+    monkeypatch.chdir("/")
+    (fault,) = load(path).fault
+    assert fault.file == str(trace)
+    made = faults_of(fault, 4)
+    assert {(crash.party, crash.time, crash.back_after) for crash in made} == {
+        ("client/1", 120.0, 10.0), ("client/2", 0.0, 5.0)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("client/1,5", r"fault\[0\]\.file: .*up\.csv: line 2: .*"),
+        ("client/1,5,3", r"fault\[0\]\.file: .*up\.csv: line 2: .*client/1.*"),
+        ("client/1,soon,", r"fault\[0\]\.file: .*up\.csv: line 2, column up: .*soon.*"),
+        ("client/9,5,6", r"fault\[0\]\.file: .*client/9.*"),
+        ("server,0,6", r"fault\[0\]\.file: the server cannot come back.*"),
+    ],
+)
+def test_a_wrong_trace_is_one_line(tmp_path: Path, rows: str, message: str) -> None:
+    (tmp_path / "up.csv").write_text(f"party,up,down\n{rows}\n")
+    found = refusal(tmp_path / "s.toml", "kind = 'availability'\nfile = 'up.csv'")
+    assert re.match(message, found), found
+
+
+def test_every_kind_of_the_schema_has_its_row_and_every_key_its_kind() -> None:
+    kinds = Fault.__annotations__["kind"].__origin__.__args__
+    assert set(kinds) == set(KINDS)
+    used = {key for kind in KINDS.values() for key in kind.keys}
+    assert used == {field for field in Fault.__struct_fields__ if field != "kind"}
+    for kind in KINDS.values():
+        assert {*kind.needs, *kind.when} <= set(kind.keys)
+
+
+def test_keys_are_handed_on_under_their_names_with_durations_in_seconds() -> None:
+    fault = Fault(kind="partition", party="client/1", peer="client/*", after="lsh.hash", one_way=True, lasts="2min")
+    assert faults_of(fault, 4) == (
+        sim.Partition("client/1", peer="client/*", after="lsh.hash", one_way=True, lasts=120.0),
+    )
+    fault = Fault(party="client/*", message="Join", probability=0.25, back_after="500ms")
+    assert faults_of(fault, 4) == (sim.Crash("client/*", message="Join", probability=0.25, back_after=0.5),)
+    assert faults_of(Fault(kind="delay", by="40ms", occurrence=3), 4) == (sim.Delay(occurrence=3, by=0.04),)
+
+
+VALUES = {
+    "party": st.sampled_from(["client/1", "client/*", "server"]),
+    "peer": st.sampled_from(["client/2", "server"]),
+    "at": st.just("setup.keys"),
+    "before": st.just("setup.seed"),
+    "after": st.just("setup.keys"),
+    "time": st.sampled_from([0.0, "2s"]),
+    "message": st.sampled_from(["Join", "RoundStart"]),
+    "occurrence": st.integers(1, 3),
+    "probability": st.sampled_from([0.5, 1.0]),
+    "back_after": st.just("1s"),
+    "lasts": st.sampled_from([2.5, "3s"]),
+    "factor": st.sampled_from([1.0, 7.5]),
+    "by": st.just("1s"),
+    "one_way": st.booleans(),
+}
+
+
+@settings(deadline=None)
+@given(st.sampled_from([kind for kind in KINDS if kind != "availability"]), st.fixed_dictionaries({}, optional=VALUES))
+def test_what_is_read_is_what_the_simulator_takes(kind: str, keys: dict[str, object]) -> None:
+    """Any choice of keys is refused in one line, or stands for a fault of that kind."""
+    fault = Fault(kind=kind, **keys)  # type: ignore[arg-type]
+    tables = "{" + ", ".join(f"{key} = {_toml(value)}" for key, value in {"kind": kind, **keys}.items()) + "}"
+    changes = [f"fault=[{tables}]", "data.limit=60", "protocol.k=3"]
+    try:
+        scenario = load("xclp-digits", changes)
+    except ScenarioError as error:
+        assert "\n" not in str(error) and "fault[0]" in str(error)
+    else:
+        assert scenario.fault == (fault,)
+        (made,) = faults_of(fault, 10)
+        assert made.kind == kind
+
+
+def _toml(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def test_steps_and_messages_follow_from_the_choices() -> None:
+    restart, shamir = Protocol(), Protocol(recovery="shamir", hamming="iknp")
+    assert "rowsums.deal" in steps_of(shamir) and "rowsums.deal" not in steps_of(restart)
+    assert set(steps_of(restart)) < set(steps_of(shamir))
+    assert set(steps_of(restart, ["server"])) | set(steps_of(restart, ["client"])) == set(steps_of(restart))
+    assert {"EncryptedBits", "MaskedRows", "Join", "Dismissed"} <= set(messages_of(restart))
+    assert {"Extension", "DealtShares", "Survivors"} <= set(messages_of(shamir))
+    assert "EncryptedBits" not in messages_of(shamir) and "DealtShares" not in messages_of(restart)
+
+
+# --- what is expected
+
+
+@pytest.mark.parametrize(
+    ("expect", "message"),
+    [
+        ("lost_at = {'client/9' = 'lsh.hash'}", r'expect\.lost_at: "client/9" is not a party; .*'),
+        ("lost_at = {'client/*' = 'lsh.hash'}", r'expect\.lost_at: "client/\*" is not a party; .*'),
+        ("lost_at = {'client/1' = 'lsh.hsh'}", r'expect\.lost_at\."client/1": "lsh\.hsh" is not a step of xclp; .*'),
+        ("lost_at = {'client/1' = 3}", r"expect\.lost_at.*of the wrong kind; allowed: a table of texts"),
+        (
+            "lost = ['client/2']\nlost_at = {'client/1' = 'lsh.hash'}",
+            r'expect\.lost_at\."client/1": is not among expect\.lost; .*',
+        ),
+        ("lost = ['client/*']", r'expect\.lost: "client/\*" is not a party; .*'),
+    ],
+)  # fmt: skip
+def test_a_wrong_expectation_is_one_line(tmp_path: Path, expect: str, message: str) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f"{HEAD}[expect]\n{expect}\n")
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    found = str(caught.value).removeprefix(f"{path}: ")
+    assert re.match(message, found), found
+
+
+def test_what_is_expected_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f"{HEAD}[expect]\nreason = 'too few'\nlost = ['client/1']\nlost_at = {{'client/1' = 'lsh.hash'}}\n")
+    assert load(path).expect == Expect(reason="too few", lost=("client/1",), lost_at={"client/1": "lsh.hash"})
