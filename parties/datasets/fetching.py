@@ -24,8 +24,7 @@ def fetch(name: str, report: Report = quiet, source: Path | None = None) -> str:
     time; whatever stops it, the set is there whole or not at all. Raises DataError in one line.
     """
     entry = CATALOGUE[name]
-    report("waiting for another fetch", 0, 0)
-    with store.locked():
+    with store.locked(lambda: report("waiting for another fetch to end", 0, 0)):
         if (here := store.stored(name)) is not None:
             report("checking", 0, 0)
             if here.content.digest() not in (entry.sha256 or here.sha256,):

@@ -14,7 +14,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,15 +26,18 @@ from numpy.typing import NDArray
 from parties.datasets.content import Content, Part, Points
 from parties.datasets.error import DataError
 
-__all__ = ["Stored", "folder", "keep", "locked", "root", "stored", "workplace"]
+__all__ = ["Stored", "folder", "keep", "locked", "present", "root", "stored", "workplace"]
 
 _FORMAT = 1
 _ABOUT = "about.json"
 _TEMPORARY = ".unfinished-"
 
 
-class _About(msgspec.Struct, frozen=True):
+class _Version(msgspec.Struct, frozen=True):
     format: int
+
+
+class _About(_Version, frozen=True):
     sha256: str
     origin: str
     classes: tuple[str, ...]
@@ -66,22 +69,21 @@ def folder(name: str) -> Path:
     return root() / name
 
 
+def present(name: str) -> bool:
+    """Whether data set `name` is here, in the format of this version."""
+    return _about(name) is not None
+
+
 def stored(name: str) -> Stored | None:
     """Data set `name` with its arrays mapped into memory, or None if it is not here.
 
     Raises DataError if the files are damaged.
     """
-    home = folder(name)
-    if not (home / _ABOUT).is_file():
+    about, home = _about(name), folder(name)
+    if about is None:
         return None
-    try:
-        about = msgspec.json.decode((home / _ABOUT).read_bytes(), type=_About)
-        if about.format != _FORMAT:
-            return None
+    with _damage(name):
         parts = {part: _read_part(home, part) for part in about.parts}
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        problem = " ".join(str(error).split())
-        raise DataError(f"{home}: is damaged ({problem}); delete the folder, then: tacit data fetch {name}") from error
     content = Content(
         parts["train"], parts.get("test"), about.classes, about.client_names, about.columns, about.numbers
     )
@@ -112,11 +114,18 @@ def keep(name: str, content: Content, origin: str, work: Path) -> None:
 
 
 @contextmanager
-def locked() -> Iterator[None]:
-    """Hold the store for this process alone; waits while another one holds it. The lock ends with the process."""
+def locked(waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the store for this process alone; calls `waiting` and waits while another one holds it.
+
+    The lock ends with the process.
+    """
     root().mkdir(parents=True, exist_ok=True)
     with (root() / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -130,6 +139,27 @@ def workplace() -> Iterator[Path]:
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _about(name: str) -> _About | None:
+    path = folder(name) / _ABOUT
+    if not path.is_file():
+        return None
+    with _damage(name):
+        written = path.read_bytes()
+        if msgspec.json.decode(written, type=_Version).format != _FORMAT:
+            return None
+        return msgspec.json.decode(written, type=_About)
+
+
+@contextmanager
+def _damage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, EOFError) as error:
+        problem = " ".join(str(error).split())
+        again = f"delete the folder, then: tacit data fetch {name}"
+        raise DataError(f"{folder(name)}: is damaged ({problem}); {again}") from error
 
 
 def _write_part(home: Path, name: str, part: Part) -> None:

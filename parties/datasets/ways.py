@@ -33,6 +33,10 @@ class Way(Protocol):
     """One way to get a data set's files."""
 
     @property
+    def kind(self) -> str:
+        """The way in a word."""
+
+    @property
     def name(self) -> str:
         """The way in a few words, as messages call it."""
 
@@ -49,6 +53,10 @@ class Upstream:
 
     places: tuple[str, ...]
     files: tuple[tuple[str, str], ...]
+
+    @property
+    def kind(self) -> str:
+        return "upstream"
 
     @property
     def name(self) -> str:
@@ -99,6 +107,8 @@ class _Package:
 class Npm(_Package):
     """A package of npm's; `package` is ``name@version``."""
 
+    kind = "npm"
+
     @property
     def name(self) -> str:
         return f"npm pack {self.package}"
@@ -111,6 +121,8 @@ class Npm(_Package):
 
 class Apt(_Package):
     """A package of Debian's and its relatives'; `package` is its name."""
+
+    kind = "apt"
 
     @property
     def name(self) -> str:
@@ -131,6 +143,8 @@ class Pip(_Package):
 
     sha256: str
     options: tuple[str, ...] = ("--only-binary=:all:",)
+
+    kind = "pip"
 
     @property
     def name(self) -> str:
