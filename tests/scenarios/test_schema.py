@@ -134,6 +134,10 @@ def test_a_missing_file_and_an_unknown_name(tmp_path: Path) -> None:
         load(tmp_path / "no.toml")
     with pytest.raises(ScenarioError, match=r"did you mean xclp-digits\?"):
         load("xclp-digit")
+    with pytest.raises(
+        ScenarioError, match=r": holds no scenario\.toml; allowed: a scenario file, or the folder of a run"
+    ):
+        load(tmp_path)
 
 
 # --- changes from the command line
@@ -153,6 +157,18 @@ def test_a_missing_file_and_an_unknown_name(tmp_path: Path) -> None:
         ("protocol.k=0", r"protocol\.k: 0 is too small; .*"),
         ("protocol.k=many", r'protocol\.k: "many" is of the wrong kind; .*'),
         ("protocol.k=3\nseed=4", r"protocol\.k: .* is of the wrong kind; .*"),
+        (
+            "network.bandwidth=0",
+            r'network\.bandwidth: 0 is of the wrong kind; allowed: text such as "20Mbit/s", above 0, or "unlimited"',
+        ),
+        ("network.latency=5", r'network\.latency: 5 is of the wrong kind; allowed: text such as "40ms" or .*'),
+        (
+            "network.jitter=[]",
+            r'network\.jitter: \[\] is of the wrong kind; allowed: text such as "40ms", or a number.*',
+        ),
+        ("network.retransmission_timeout=0", r"network\.retransmission_timeout: 0 s sends again .*"),
+        ("network.transport=udp", r'network\.transport: "udp" is not one of the allowed: "datagram", "reliable".*'),
+        ("name=../elsewhere", r'name: "\.\./elsewhere" names no folder; allowed: letters, digits, - _ \.'),
     ],
 )
 def test_a_wrong_change_is_one_line(tmp_path: Path, change: str, message: str) -> None:
