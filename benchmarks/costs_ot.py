@@ -65,7 +65,7 @@ def measure_extension(quick: bool = False) -> dict[str, float]:
     solved: dict[str, float] = {}
     sizes = [_jobs(n_j, n_k, repeats) for n_j, n_k in ((1, 1), (8, 256), (504, 46))]
     for name, lines in (("extend", sizes[:2]), ("correct", sizes[1:]), ("finish", sizes[1:])):
-        work = [getattr(ot_hamming, f"{name}_work")(pair, chunk) for pair, chunk, _ in lines]
+        work = [getattr(ot_hamming, f"{name}_work")(pair, part) for pair, part, _ in lines]
         unknown = [op for op in work[0] if op not in solved and not op.startswith("fields")]
         rest = [
             times[name] - sum(solved.get(op, 0.0) * count for op, count in counts.items())
@@ -81,23 +81,23 @@ def measure_extension(quick: bool = False) -> dict[str, float]:
 
 
 def _jobs(n_j: int, n_k: int, repeats: int) -> tuple[Pair, range, dict[str, float]]:
-    """A pair's first chunk and the least seconds of each of its three jobs."""
+    """A pair, `n_k` vectors of k, and the least seconds of each of the three jobs with these."""
     exponents, entropy, random = find_group("p256"), Entropy.seeded(1, "costs"), generator(1, "costs")
     b, x = (random.integers(0, 2, (n, 1024), dtype=np.uint8) for n in (n_j, n_k))
     pair = Pair(n_j, n_k, 1024, b"costs")
     key, setup = IknpReceiver.setup(pair, exponents, entropy)
-    sender, request = IknpSender.start(pair, exponents, b, setup, entropy)
+    sender, request = IknpSender.start(pair, exponents, np.asfortranarray(b), setup, entropy)
     receiver = IknpReceiver.start(pair, key, x, request)
-    chunk = pair.iknp_chunks()[0]
-    extension = receiver.extend(chunk)
-    corrections, _ = sender.correct(chunk, extension)
+    part = range(n_k)
+    (u, t), q = receiver.expand(part), sender.expand(part)
+    corrections, _ = sender.correct(part, u.tobytes(), q)
     jobs: dict[str, tuple[object, Callable[..., object]]] = {
-        "extend": (receiver, lambda state: state.extend(chunk)),
-        "correct": (sender, lambda state: state.correct(chunk, extension)),
-        "finish": (receiver, lambda state: state.finish(chunk, corrections)),
+        "extend": (receiver, lambda state: state.expand(part)),
+        "correct": (sender, lambda state: state.correct(part, u.tobytes(), q)),
+        "finish": (receiver, lambda state: state.finish(part, corrections, t)),
     }
     times = {}
     for name, (state, action) in jobs.items():
         fresh = [pickle.loads(pickle.dumps(state)) for _ in range(repeats)]
         times[name] = min(timed(lambda copy=copy, action=action: action(copy)) for copy in fresh)  # type: ignore[misc]
-    return pair, chunk, times
+    return pair, part, times

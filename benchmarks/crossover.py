@@ -12,6 +12,7 @@ after a variant's first finds nearly all its jobs done; one that it did not know
 """
 
 import hashlib
+import io
 import math
 import pickle
 from collections.abc import Callable, Sequence
@@ -128,13 +129,22 @@ class Remembering:
         return len(self._results)
 
     def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]:
-        key = hashlib.sha256(pickle.dumps((function, arguments), protocol=5)).digest()
+        key = hashlib.sha256(_plain_pickle((function, arguments))).digest()
         if key not in self._results:
             self._results[key] = function(*arguments)
         return _Done(self._results[key])
 
     def close(self) -> None:
         self._results.clear()
+
+
+def _plain_pickle(value: Any) -> bytes:
+    """The same bytes for equal values, whether or not parts of them are one object."""
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, protocol=5)
+    pickler.fast = True
+    pickler.dump(value)
+    return buffer.getvalue()
 
 
 class _PairClient(Client):

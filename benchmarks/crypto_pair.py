@@ -122,20 +122,26 @@ def iknp_pair(pair: PairSize, index: int) -> dict[str, float]:
 
     def base() -> tuple[IknpSender, IknpReceiver]:
         key, setup = IknpReceiver.setup(agreed, group, entropy)
-        sender, request = IknpSender.start(agreed, group, b, setup, entropy)
+        sender, request = IknpSender.start(agreed, group, np.asfortranarray(b), setup, entropy)
         return sender, IknpReceiver.start(agreed, key, x, request)
 
     step("base", base)
     sender, receiver = found[0]
     parts_r, parts_t = [], []
-    for chunk in agreed.iknp_chunks():
-        step("extend", lambda chunk=chunk: receiver.extend(chunk))  # type: ignore[misc]
-        extension = found[0]
-        step("correct", lambda chunk=chunk, extension=extension: sender.correct(chunk, extension))  # type: ignore[misc]
-        corrections, part = found[0]
-        parts_r.append(part)
-        step("finish", lambda chunk=chunk, data=corrections: receiver.finish(chunk, data))  # type: ignore[misc]
-        parts_t.append(found[0])
+    for block in agreed.iknp_blocks():
+        step("extend", lambda block=block: receiver.expand(block))  # type: ignore[misc]
+        u, t = found[0]
+        step("correct", lambda block=block: sender.expand(block))  # type: ignore[misc]
+        q = found[0]
+        for chunk in agreed.chunks_of(block):
+            own = slice(chunk.start - block.start, chunk.stop - block.start)
+            asked = chunk, u[own].tobytes(), q[own]
+            step("correct", lambda asked=asked: sender.correct(*asked))  # type: ignore[misc]
+            corrections, part = found[0]
+            parts_r.append(part)
+            answered = chunk, corrections, t[own]
+            step("finish", lambda answered=answered: receiver.finish(*answered))  # type: ignore[misc]
+            parts_t.append(found[0])
 
     def unmask() -> np.ndarray:
         t, r = ot_hamming.sums(agreed, parts_t), ot_hamming.sums(agreed, parts_r)

@@ -142,7 +142,7 @@ class SecureHamming(Protocol):
 def pair_of_vectors(me: Party, group: Group, j: str, k: str, bits: int) -> VectorPair:
     """What j and k know of their pair beforehand, with a context that no other pair, attempt, round or run shares."""
     context = derive(me.world.run_id, "pair", me.round, me.attempt, j, k)
-    return VectorPair(group.points[j], group.points[k], bits, context)
+    return VectorPair(group.points[j], group.points[k], bits, context, len(group.names))
 
 
 def total_work(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -11,13 +11,14 @@
 
 e bytes an element of the base transfers' group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and
 the sources stand in `crypto.ot_hamming`. Paper: XCLP, Section 3.2 (SHADE), with one transfer a column (GSHADE).
-Chunks of k's vectors bound the memory.
+Chunks of k's vectors bound the memory, see `hamming_chunks`; k asks for a few chunks ahead.
 
 Security: semi-honest; the base transfers' assumption (`crypto.naor_pinkas`) and a hash that is correlation robust
 (`crypto.iknp`). j learns nothing about k's bits; k sees t, uniform without r; the server sees T and R, hence h. Pads
 are bound to run, round, attempt, pair and position, and none is used twice.
 """
 
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,21 +27,13 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.server import Server
 from protocols.crypto import iknp, ot_hamming
+from protocols.crypto.columns import Words
+from protocols.crypto.fields import Lanes
 from protocols.crypto.groups import Group as ExponentGroup
-from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums, sums_work, unmask, unmask_work
-from protocols.hamming import (
-    Bits,
-    Keys,
-    MaskedDistances,
-    Masks,
-    Members,
-    Pair,
-    for_each,
-    pair_of_vectors,
-    pairs_after,
-    pairs_before,
-    total_work,
-)
+from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums_work
+from protocols.crypto.ot_pair import Pair as VectorPair
+from protocols.hamming import Bits, Keys, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
 from protocols.setup import Group
 from sim.wire import Message
 
@@ -55,11 +48,11 @@ class BaseRequest(Message):
     elements: bytes
 
 
-class Extension(Message):
+class Extension(ChunkMessage):
     rows: bytes
 
 
-class Corrections(Message):
+class Corrections(ChunkMessage):
     values: bytes
 
 
@@ -80,11 +73,12 @@ class IknpHamming:
         for j in pairs_before(me.name, group):
             pair = pair_of_vectors(me, group, j, me.name, self.bits)
             parts += [iknp.base_setup_work(self.exponents), iknp.base_seeds_work(self.exponents), sums_work(pair)]
-            for chunk in pair.iknp_chunks():
-                parts += [ot_hamming.extend_work(pair, chunk), ot_hamming.finish_work(pair, chunk)]
+            parts += [ot_hamming.extend_work(pair, block) for block in pair.iknp_blocks()]
+            parts += [ot_hamming.finish_work(pair, chunk) for chunk in pair.iknp_chunks()]
         for k in pairs_after(me.name, group):
             pair = pair_of_vectors(me, group, me.name, k, self.bits)
             parts += [iknp.base_request_work(self.exponents), sums_work(pair)]
+            parts += [ot_hamming.expand_work(pair, block) for block in pair.iknp_blocks()]
             parts += [ot_hamming.correct_work(pair, chunk) for chunk in pair.iknp_chunks()]
         return total_work(parts)
 
@@ -101,43 +95,87 @@ class IknpHamming:
         async def receive(j: str, message: BaseRequest) -> None:
             pair = pair_of_vectors(me, group, j, me.name, self.bits)
             work = iknp.base_seeds_work(self.exponents)
-            receiver = await me.compute(work, IknpReceiver.start, pair, keys.private[j], bits, message.elements)
-            parts = []
-            with me.incoming((Corrections,), (j,), deadline=deadline, until=(Members,)) as arrivals:
-                for chunk in pair.iknp_chunks():
-                    work = ot_hamming.extend_work(pair, chunk)
-                    me.send(j, Extension(await me.compute(work, IknpReceiver.extend, receiver, chunk)))
-                    corrected = await arrivals.next()
-                    if corrected is None:
-                        return
-                    work = ot_hamming.finish_work(pair, chunk)
-                    parts.append(await me.compute(work, IknpReceiver.finish, receiver, chunk, corrected[1].values))
-            me.send(me.server, MaskedDistances(j, await me.compute(sums_work(pair), sums, pair, parts)))
+            base = await me.compute(work, iknp.base_seeds, keys.private[j], pair.context, message.elements)
+            await _ReceiverPair(me, j, IknpReceiver(pair, base, bits)).play(deadline)
 
         await for_each(me, BaseRequest, pairs_before(me.name, group), deadline, receive)
 
     async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        by_column = np.asfortranarray(bits)  # one copy for all pairs
+
         async def send(k: str, message: BaseSetup) -> None:
             pair = pair_of_vectors(me, group, me.name, k, self.bits)
             work = iknp.base_request_work(self.exponents)
-            sender, request = await me.compute(
-                work, IknpSender.start, pair, self.exponents, bits, message.elements, me.entropy("base", k)
+            base, request = await me.compute(
+                work, iknp.base_request, self.exponents, pair.context, message.elements, me.entropy("base", k)
             )
-            parts = []
-            with me.incoming((Extension,), (k,), deadline=deadline, until=(Members,)) as arrivals:
-                me.send(k, BaseRequest(request))
-                for chunk in pair.iknp_chunks():
-                    extended = await arrivals.next()
-                    if extended is None:
-                        return
-                    work = ot_hamming.correct_work(pair, chunk)
-                    corrections, part = await me.compute(work, IknpSender.correct, sender, chunk, extended[1].rows)
-                    me.send(k, Corrections(corrections))
-                    parts.append(part)
-            me.send(me.server, Masks(k, await me.compute(sums_work(pair), sums, pair, parts)))
+            await _SenderPair(me, k, IknpSender(pair, base, by_column)).play(BaseRequest(request), deadline)
 
         await for_each(me, BaseSetup, pairs_after(me.name, group), deadline, send)
 
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-        vectors = pair_of_vectors(me, group, *pair, self.bits)
-        return await me.compute(unmask_work(vectors), unmask, masked, masks, vectors.n_j, vectors.n_k, self.bits)
+        return await combine(me, group, pair, self.bits, masked, masks)
+
+
+class _ReceiverPair:
+    """k's end of a pair, from the extension on."""
+
+    def __init__(self, me: Client, j: str, receiver: IknpReceiver) -> None:
+        self._me, self._j, self._receiver, self._pair = me, j, receiver, receiver.pair
+        self._chunks, self._blocks = receiver.pair.iknp_chunks(), deque(receiver.pair.iknp_blocks())
+        # Of each chunk that is expanded u, until it is sent, and t, until it is finished.
+        self._extensions: deque[Words] = deque()
+        self._rows: deque[Words] = deque()
+
+    async def play(self, deadline: float) -> None:
+        pair, count = self._pair, len(self._chunks)
+        await ask_for_chunks(
+            self._me, pair, self._j, Corrections, count, pair.iknp_window, deadline, self._extend, self._finish
+        )
+
+    async def _extend(self, number: int) -> Extension:
+        if not self._extensions:
+            block = self._blocks.popleft()
+            work = ot_hamming.extend_work(self._pair, block)
+            u, t = await self._me.compute(work, IknpReceiver.expand, self._receiver, block)
+            self._extensions += _by_chunk(self._pair, block, u)
+            self._rows += _by_chunk(self._pair, block, t)
+        return Extension(number, self._extensions.popleft().tobytes())
+
+    async def _finish(self, number: int, answer: Corrections) -> Lanes:
+        chunk = self._chunks[number]
+        work = ot_hamming.finish_work(self._pair, chunk)
+        rows = self._rows.popleft()
+        return await self._me.compute(work, IknpReceiver.finish, self._receiver, chunk, answer.values, rows)
+
+
+class _SenderPair:
+    """j's end of a pair, from the base request on."""
+
+    def __init__(self, me: Client, k: str, sender: IknpSender) -> None:
+        self._me, self._k, self._sender, self._pair = me, k, sender, sender.pair
+        self._chunks, self._blocks = sender.pair.iknp_chunks(), deque(sender.pair.iknp_blocks())
+        self._rows: deque[Words] = deque()  # of each chunk that is expanded and not yet answered
+
+    async def play(self, request: BaseRequest, deadline: float) -> None:
+        pair, count = self._pair, len(self._chunks)
+        await answer_chunks(
+            self._me, pair, self._k, Extension, count, pair.iknp_window, deadline, self._correct, request
+        )
+
+    async def _correct(self, number: int, request: Extension) -> tuple[Corrections, Lanes]:
+        if not self._rows:
+            block = self._blocks.popleft()
+            rows = await self._me.compute(
+                ot_hamming.expand_work(self._pair, block), IknpSender.expand, self._sender, block
+            )
+            self._rows += _by_chunk(self._pair, block, rows)
+        chunk, rows = self._chunks[number], self._rows.popleft()
+        work = ot_hamming.correct_work(self._pair, chunk)
+        corrections, part = await self._me.compute(work, IknpSender.correct, self._sender, chunk, request.rows, rows)
+        return Corrections(number, corrections), part
+
+
+def _by_chunk(pair: VectorPair, block: range, rows: Words) -> list[Words]:
+    """The `rows` of a block as those of its chunks."""
+    return [rows[chunk.start - block.start : chunk.stop - block.start] for chunk in pair.chunks_of(block)]

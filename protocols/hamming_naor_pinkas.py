@@ -10,7 +10,7 @@
 
 e bytes an element of the group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and the sources stand
 in `crypto.ot_hamming` and `crypto.naor_pinkas`. Paper: XCLP, Section 3.2. For small n and L only: 10 x 10 vectors of
-128 bits are 12,800 transfers. Chunks of k's vectors bound the memory.
+128 bits are 12,800 transfers. Chunks of k's vectors bound the memory, see `hamming_chunks`; k asks for one ahead.
 
 Security: semi-honest, computational Diffie-Hellman in the group with a random oracle. j learns nothing about k's
 bits; k sees t, uniform without r; the server sees T and R, hence h. No r and no pad serves two transfers.
@@ -24,36 +24,28 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.server import Server
 from protocols.crypto import naor_pinkas, ot_hamming
+from protocols.crypto.fields import Lanes
 from protocols.crypto.groups import Group as ExponentGroup
-from protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums, sums_work, unmask, unmask_work
-from protocols.hamming import (
-    Bits,
-    Keys,
-    MaskedDistances,
-    Masks,
-    Members,
-    Pair,
-    for_each,
-    pair_of_vectors,
-    pairs_after,
-    pairs_before,
-    total_work,
-)
+from protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums_work
+from protocols.hamming import Bits, Keys, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
 from protocols.setup import Group
 from sim.wire import Message
 
 __all__ = ["NaorPinkasHamming"]
+
+_WINDOW = 2  # a chunk is seconds of computing: the next request is there before
 
 
 class TransferSetup(Message):
     elements: bytes
 
 
-class TransferRequest(Message):
+class TransferRequest(ChunkMessage):
     elements: bytes
 
 
-class TransferReply(Message):
+class TransferReply(ChunkMessage):
     values: bytes
 
 
@@ -96,39 +88,36 @@ class NaorPinkasHamming:
         async def receive(j: str, message: TransferSetup) -> None:
             pair = pair_of_vectors(me, group, j, me.name, self.bits)
             receiver = NaorPinkasReceiver.start(pair, self.exponents, bits, message.elements, me.entropy("transfer", j))
-            parts = []
-            with me.incoming((TransferReply,), (j,), deadline=deadline, until=(Members,)) as arrivals:
-                for chunk in pair.naor_pinkas_chunks():
-                    work = ot_hamming.request_work(pair, self.exponents, chunk)
-                    me.send(j, TransferRequest(await me.compute(work, NaorPinkasReceiver.request, receiver, chunk)))
-                    replied = await arrivals.next()
-                    if replied is None:
-                        return
-                    work = ot_hamming.receive_work(pair, self.exponents, chunk)
-                    parts.append(await me.compute(work, NaorPinkasReceiver.finish, receiver, chunk, replied[1].values))
-            me.send(me.server, MaskedDistances(j, await me.compute(sums_work(pair), sums, pair, parts)))
+            chunks = pair.naor_pinkas_chunks()
+
+            async def ask(number: int) -> TransferRequest:
+                work = ot_hamming.request_work(pair, self.exponents, chunks[number])
+                elements = await me.compute(work, NaorPinkasReceiver.request, receiver, chunks[number])
+                return TransferRequest(number, elements)
+
+            async def finish(number: int, answer: TransferReply) -> Lanes:
+                work = ot_hamming.receive_work(pair, self.exponents, chunks[number])
+                return await me.compute(work, NaorPinkasReceiver.finish, receiver, chunks[number], answer.values)
+
+            await ask_for_chunks(me, pair, j, TransferReply, len(chunks), _WINDOW, deadline, ask, finish)
 
         await for_each(me, TransferSetup, pairs_before(me.name, group), deadline, receive)
 
     async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
         async def send(k: str) -> None:
             pair = pair_of_vectors(me, group, me.name, k, self.bits)
-            parts = []
-            with me.incoming((TransferRequest,), (k,), deadline=deadline, until=(Members,)) as arrivals:
-                for chunk in pair.naor_pinkas_chunks():
-                    requested = await arrivals.next()
-                    if requested is None:
-                        return
-                    work = ot_hamming.reply_work(pair, self.exponents, chunk)
-                    reply, part = await me.compute(
-                        work, NaorPinkasSender.reply, keys.private[k], chunk, requested[1].elements
-                    )
-                    me.send(k, TransferReply(reply))
-                    parts.append(part)
-            me.send(me.server, Masks(k, await me.compute(sums_work(pair), sums, pair, parts)))
+            chunks = pair.naor_pinkas_chunks()
+
+            async def answer(number: int, request: TransferRequest) -> tuple[TransferReply, Lanes]:
+                work = ot_hamming.reply_work(pair, self.exponents, chunks[number])
+                reply, part = await me.compute(
+                    work, NaorPinkasSender.reply, keys.private[k], chunks[number], request.elements
+                )
+                return TransferReply(number, reply), part
+
+            await answer_chunks(me, pair, k, TransferRequest, len(chunks), _WINDOW, deadline, answer)
 
         await me.together(*(send(k) for k in pairs_after(me.name, group)))
 
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-        vectors = pair_of_vectors(me, group, *pair, self.bits)
-        return await me.compute(unmask_work(vectors), unmask, masked, masks, vectors.n_j, vectors.n_k, self.bits)
+        return await combine(me, group, pair, self.bits, masked, masks)

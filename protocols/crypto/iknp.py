@@ -207,18 +207,24 @@ class Sender:
     def _columns(self) -> Columns:
         return Columns(self.context, _cut(self._seeds))
 
-    def accept(self, first: int, message: bytes) -> "SenderBatch":
+    def rows(self, first: int, count: int) -> Words:
+        """Rows o = `first` and on of G(k_s), (count, 2): what `accept` needs and does not hang on the message."""
+        rows = Rows(first, count)
+        for piece, size in rows.pieces:
+            rows.put(piece, self._columns.words(piece, size))
+        return rows.array
+
+    def accept(self, first: int, message: bytes, rows: Words | None = None) -> "SenderBatch":
         """The batch that the receiver asked for by the message u, from o = `first` on.
 
-        Raises ValueError for a broken row.
+        `rows`: those of these transfers, if they are there already. Raises ValueError for a broken row.
         """
         count, rest = divmod(len(message), ROW_BYTES)
         if rest:
             raise ValueError(f"an extension is made of rows of {ROW_BYTES} bytes, not {len(message)}")
-        rows = Rows(first, count)
-        for piece, size in rows.pieces:
-            rows.put(piece, self._columns.words(piece, size))
-        q = rows.array
+        if rows is not None and len(rows) != count:
+            raise ValueError(f"an extension of {count} rows does not fit {len(rows)} transfers")
+        q = self.rows(first, count) if rows is None else rows.copy()
         u = np.frombuffer(message, "<u8").reshape(count, 2)
         s = np.frombuffer(self._choices, "<u8")
         for word in range(2):

@@ -12,7 +12,9 @@ the one of its bit x_l, which is t = r + (b_{i,l} xor x_l). Then
   of j's vectors, as a correlated transfer: pads K0, K1 of n_j lanes each; r_{o,i} = K0 - b_{i,l}; only the corrections
   D = K0 - K1 + 1 - 2 b_{i,l} mod M travel; k takes t = K0 where x_l = 0 and K1 + D = r + 1 - b_{i,l} where x_l = 1.
 
-Work goes in chunks of k's vectors, which both sides cut alike (`chunks`), so that memory is bounded by the chunk:
+Work goes in chunks of k's vectors, which both sides cut alike (`Pair.iknp_chunks`, `Pair.naor_pinkas_chunks`), so that
+memory is bounded by the chunk. What iknp needs whatever travels, the rows of the base transfers' columns, is made for
+a block of many chunks in one go (`expand`), for AES must be called in long stretches:
 
 | variant | message | from -> to | bytes |
 | --- | --- | --- | --- |
@@ -39,12 +41,13 @@ server sees R and T, hence h. A client that saw both would learn h too, so they 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from protocols.crypto import iknp, naor_pinkas
-from protocols.crypto.columns import pieces
+from protocols.crypto.columns import Words, pieces
 from protocols.crypto.fields import (
     Lanes,
     field_bytes,
@@ -64,6 +67,7 @@ __all__ = [
     "NaorPinkasSender",
     "Pair",
     "correct_work",
+    "expand_work",
     "extend_work",
     "finish_work",
     "receive_work",
@@ -155,7 +159,7 @@ def _replayable(entropy: Entropy) -> Entropy:
 
 @dataclass(frozen=True)
 class IknpSender:
-    """j in the iknp variant."""
+    """j in the iknp variant. `bits` (n_j, L) are read column by column: in Fortran's order that is fast."""
 
     pair: Pair
     base: iknp.Sender
@@ -169,28 +173,35 @@ class IknpSender:
         base, message = iknp.base_request(group, pair.context, setup, entropy)
         return cls(pair, base, pair.bits_of(bits, pair.n_j)), message
 
-    def correct(self, chunk: range, extension: bytes) -> tuple[bytes, Lanes]:
-        """The corrections D for `chunk`, and the chunk's part of R. Raises ValueError for a broken extension."""
+    def expand(self, block: range) -> Words:
+        """The rows of the vectors `block`, (vectors, L, 2), of which `correct` needs those of its chunk."""
+        self.pair.check(block)
+        rows = _afresh(self.base).rows(block.start * self.pair.length, len(block) * self.pair.length)
+        return rows.reshape(len(block), self.pair.length, 2)
+
+    def correct(self, chunk: range, extension: bytes, rows: Words | None = None) -> tuple[bytes, Lanes]:
+        """The corrections D for `chunk`, and the chunk's part of R. Raises ValueError for a broken extension.
+
+        `rows`: those of the chunk; made here if they are not given.
+        """
         pair, lane = self.pair, self.pair.lane
         pair.check(chunk)
-        batch = self.base.accept(chunk.start * pair.length, extension)
-        if len(batch.rows) != len(chunk) * pair.length:
-            raise ValueError(f"{len(chunk)} vectors take {len(chunk) * pair.length} rows, not {len(batch.rows)}")
-        b = np.ascontiguousarray(self.bits.T).astype(lane)
-        delta = 1 - 2 * b
+        flat = (self.expand(chunk) if rows is None else rows).reshape(-1, 2)
+        batch = self.base.accept(chunk.start * pair.length, extension, flat)
         r = np.zeros((len(chunk), pair.n_j), lane)
         corrections = _Corrections(pair, len(chunk))
         pads = _Pads(pair, batch.hash, chunk), _Pads(pair, batch.hash, chunk)
         for vectors, bits in _slices(pair, len(chunk)):
             # r = K0 - b, D = K0 - K1 + 1 - 2 b
-            rows = batch.rows.reshape(len(chunk), pair.length, 2)[vectors, bits]
-            zero = pads[0].lanes(rows, vectors, bits)
-            one = pads[1].lanes(rows ^ batch.choices, vectors, bits)
-            r[vectors] += zero.sum(axis=1, dtype=lane)
+            q = batch.rows.reshape(len(chunk), pair.length, 2)[vectors, bits]
+            zero = pads[0].lanes(q, vectors, bits)
+            one = pads[1].lanes(q ^ batch.choices, vectors, bits)
+            b = self.bits.T[bits].astype(lane)
+            r[vectors] += zero.sum(axis=1, dtype=lane) - b.sum(axis=0, dtype=lane)
             np.subtract(zero, one, out=one)
-            one += delta[bits]
+            one += 1 - 2 * b
             corrections.put(vectors, bits, one)
-        return corrections.to_bytes(), (r - b.sum(axis=0, dtype=lane)) & lane.type(pair.modulus - 1)
+        return corrections.to_bytes(), r & lane.type(pair.modulus - 1)
 
 
 @dataclass(frozen=True)
@@ -211,26 +222,34 @@ class IknpReceiver:
         """With k's `bits` (n_k, L), from j's base request. Raises ValueError for a bad one."""
         return cls(pair, iknp.base_seeds(key, pair.context, request), pair.bits_of(bits, pair.n_k))
 
-    def extend(self, chunk: range) -> bytes:
-        """The extension u for `chunk`."""
-        self.pair.check(chunk)
-        return self.base.extend(chunk.start * self.pair.length, self._choices(chunk).reshape(-1))[0]
+    def expand(self, block: range) -> tuple[Words, Words]:
+        """The extensions u and the rows t of the vectors `block`, (vectors, L, 2) each."""
+        self.pair.check(block)
+        u, batch = _afresh(self.base).extend(block.start * self.pair.length, self._choices(block).reshape(-1))
+        shape = len(block), self.pair.length, 2
+        return np.frombuffer(u, "<u8").reshape(shape), batch.rows.reshape(shape)
 
-    def finish(self, chunk: range, corrections: bytes) -> Lanes:
-        """The chunk's part of T. Raises ValueError when the length is wrong."""
+    def extend(self, chunk: range) -> bytes:
+        """The extension u for `chunk` alone."""
+        return self.expand(chunk)[0].tobytes()
+
+    def finish(self, chunk: range, corrections: bytes, rows: Words | None = None) -> Lanes:
+        """The chunk's part of T. Raises ValueError when the length is wrong.
+
+        `rows`: t of the chunk; made here if they are not given.
+        """
         pair, lane = self.pair, self.pair.lane
         pair.check(chunk)
         received = _Corrections.from_bytes(pair, len(chunk), corrections)
         choices = self._choices(chunk)
-        batch = self.base.batch(chunk.start * pair.length, choices.reshape(-1))
+        rows = self.expand(chunk)[1] if rows is None else rows
         t = np.zeros((len(chunk), pair.n_j), lane)
         # All ones where x_l = 1, so that D counts there alone.
         chosen = (-choices.astype(lane))[:, :, None]
-        pads = _Pads(pair, batch.hash, chunk)
+        pads = _Pads(pair, iknp.PadHash(self.base.context), chunk)
         for vectors, bits in _slices(pair, len(chunk)):
             # t = K0 where x_l = 0, else K1 + D
-            rows = batch.rows.reshape(len(chunk), pair.length, 2)[vectors, bits]
-            t[vectors] += pads.lanes(rows, vectors, bits).sum(axis=1, dtype=lane)
+            t[vectors] += pads.lanes(rows[vectors, bits], vectors, bits).sum(axis=1, dtype=lane)
             d = received.get(vectors, bits)
             d &= chosen[vectors, bits]
             t[vectors] += d.sum(axis=1, dtype=lane)
@@ -238,6 +257,14 @@ class IknpReceiver:
 
     def _choices(self, chunk: range) -> Bits:
         return self.bits[chunk.start : chunk.stop]
+
+
+B = TypeVar("B", iknp.Sender, iknp.Receiver)
+
+
+def _afresh(base: B) -> B:
+    """`base` without the ciphers of its columns, which take more memory than a block and are quickly made."""
+    return base.under(base.context)
 
 
 def _slices(pair: Pair, count: int) -> Iterator[tuple[slice, slice]]:
@@ -258,7 +285,7 @@ class _Pads:
         self._pair, self._hash, self._first = pair, pad_hash, chunk.start * pair.length
         self._memory = np.empty(0, "<u8")
 
-    def lanes(self, rows: NDArray[np.uint64], vectors: slice, bits: slice) -> Lanes:
+    def lanes(self, rows: Words, vectors: slice, bits: slice) -> Lanes:
         """(vectors, bits, n_j) of the `rows` (vectors, bits, 2); they last until the next call."""
         pair, size = self._pair, rows.size * self._pair.blocks
         if self._memory.size < size:
@@ -334,16 +361,21 @@ def receive_work(pair: Pair, group: Group, chunk: range) -> dict[str, int]:
     return naor_pinkas.receiver_pads_work(group, _transfers(pair, chunk) * pair.n_j, pair.message_bytes)
 
 
-def extend_work(pair: Pair, chunk: range) -> dict[str, int]:
-    """Operations of `IknpReceiver.extend`. (Of the base transfers: `iknp.base_setup_work` and so on.)
+def extend_work(pair: Pair, block: range) -> dict[str, float]:
+    """Operations of `IknpReceiver.expand`. (Of the base transfers: `iknp.base_setup_work` and so on.)
 
-    columns: keys and calls for 128 columns. extend-row: a transfer.
+    columns: keys and calls for 128 columns. extend-row: a transfer in both sets of columns.
     """
-    return {"iknp.columns": 2 * _pieces(pair, chunk), "iknp.extend-row": _transfers(pair, chunk)}
+    return {"iknp.columns": 2 * _pieces(pair, block), "iknp.extend-row": _transfers(pair, block)}
+
+
+def expand_work(pair: Pair, block: range) -> dict[str, float]:
+    """Operations of `IknpSender.expand`, which has one set of columns: half of `extend_work`."""
+    return {name: count / 2 for name, count in extend_work(pair, block).items()}
 
 
 def correct_work(pair: Pair, chunk: range) -> dict[str, int]:
-    """Operations of `IknpSender.correct`.
+    """Operations of `IknpSender.correct` with the rows given.
 
     correct-row: a transfer. correct-byte: a byte of the pads of one branch. fields.pack: a field packed by
     `pack_fields`.
@@ -352,14 +384,13 @@ def correct_work(pair: Pair, chunk: range) -> dict[str, int]:
 
 
 def finish_work(pair: Pair, chunk: range) -> dict[str, int]:
-    """Operations of `IknpReceiver.finish`, named as those of `correct_work`."""
+    """Operations of `IknpReceiver.finish` with the rows given, named as those of `correct_work`."""
     return _work(pair, chunk, "finish") | {"fields.unpack": _left(pair, chunk)}
 
 
 def _work(pair: Pair, chunk: range, name: str) -> dict[str, int]:
     rows = _transfers(pair, chunk)
     return {
-        "iknp.columns": _pieces(pair, chunk),
         f"iknp.{name}-row": rows,
         f"iknp.{name}-byte": rows * pair.blocks * iknp.BLOCK_BYTES,
     }

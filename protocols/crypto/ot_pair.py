@@ -13,23 +13,31 @@ __all__ = ["Pair", "sums", "sums_work", "unmask", "unmask_work"]
 Bits = NDArray[np.bool_]
 
 _REQUESTS = 1 << 12  # Naor-Pinkas transfers a chunk
-_TRANSFERS = 1 << 18  # extended transfers a chunk
-_CORRECTIONS = 1 << 22  # bytes of corrections a chunk; every pair of a simulation may have one under way
+_TRANSFERS = 1 << 14  # extended transfers a block: 256 KiB of rows, and AES called often enough for long stretches
+_CHUNK = 1 << 16, 1 << 20  # bytes that travel back a chunk, least and most
+_UNDER_WAY = 96 << 20  # bytes that travel back and are under way, of all pairs together
+_AHEAD = 2, 8  # chunks asked for ahead: for which a chunk's size leaves room, and the most
 _BLOCK_BYTES = 16  # of AES
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What both clients know: n_j and n_k vectors of `length` bits, and the context that binds all pads."""
+    """What both clients know: n_j and n_k vectors of `length` bits, and the context that binds all pads.
+
+    All pairs of `clients` are under way at the same time, so the more there are, the smaller is a chunk.
+    """
 
     n_j: int
     n_k: int
     length: int
     context: bytes
+    clients: int = 2
 
     def __post_init__(self) -> None:
         if min(self.n_j, self.n_k, self.length) < 1:
             raise ValueError(f"n_j(={self.n_j}), n_k(={self.n_k}) and length(={self.length}) must be >= 1")
+        if self.clients < 2:
+            raise ValueError(f"clients(={self.clients}) must be >= 2 to make a pair")
 
     @property
     def width(self) -> int:
@@ -58,20 +66,44 @@ class Pair:
 
     def naor_pinkas_chunks(self) -> list[range]:
         """The chunks of k's vectors for `naor-pinkas`: about 4,096 transfers each, at least one vector."""
-        return self._cut(_REQUESTS // (self.n_j * self.length))
+        return _cut(range(self.n_k), _REQUESTS // (self.n_j * self.length))
 
     def iknp_chunks(self) -> list[range]:
-        """The chunks for `iknp`: at most 2^18 transfers and 4 MiB of corrections each, but at least one vector."""
-        per_vector = field_bytes(self.n_j * self.length, self.width)
-        return self._cut(min(_TRANSFERS // self.length, _CORRECTIONS // per_vector))
+        """The chunks for `iknp`: 64 KiB to 1 MiB of corrections each, but at least one vector."""
+        return [chunk for block in self.iknp_blocks() for chunk in _cut(block, self._vectors)]
+
+    def iknp_blocks(self) -> list[range]:
+        """The blocks of whole chunks whose rows are made in one go: at most 2^14 transfers, but at least one chunk."""
+        chunks = _TRANSFERS // (self._vectors * self.length)
+        return _cut(range(self.n_k), max(1, chunks) * self._vectors)
+
+    def chunks_of(self, block: range) -> list[range]:
+        """The chunks that a block for `iknp` is made of."""
+        return _cut(block, self._vectors)
+
+    @property
+    def iknp_window(self) -> int:
+        """How many chunks k may have asked for without an answer: 2 to 8, as this pair's share allows.
+
+        1 where two single vectors are more than that share.
+        """
+        return max(1, min(_AHEAD[1], self._share // self.correction_bytes(range(self._vectors))))
+
+    @property
+    def _share(self) -> int:
+        """Bytes that this one of all pairs may have under way."""
+        return _UNDER_WAY // (self.clients * (self.clients - 1) // 2)
+
+    @property
+    def _vectors(self) -> int:
+        """k's vectors in a chunk for `iknp`."""
+        least, most = _CHUNK
+        size = max(least, min(most, self._share // _AHEAD[0]))
+        return max(1, size // self.correction_bytes(range(1)))
 
     def correction_bytes(self, chunk: range) -> int:
         """Bytes of the corrections of `chunk`."""
         return field_bytes(len(chunk) * self.length * self.n_j, self.width)
-
-    def _cut(self, size: int) -> list[range]:
-        step = max(1, size)
-        return [range(start, min(start + step, self.n_k)) for start in range(0, self.n_k, step)]
 
     def bits_of(self, bits: ArrayLike, count: int) -> Bits:
         """`bits` as bool (count, length). Raises ValueError for another shape or other values than 0 and 1."""
@@ -80,12 +112,18 @@ class Pair:
             raise ValueError(f"bits of shape {(count, self.length)} are needed, not {matrix.shape}")
         if matrix.dtype != np.bool_ and not (np.issubdtype(matrix.dtype, np.integer) and np.isin(matrix, (0, 1)).all()):
             raise ValueError(f"bits must be 0 or 1 (bool or integer), got {matrix.dtype}")
-        return matrix.astype(np.bool_)
+        return matrix.astype(np.bool_, copy=False)
 
     def check(self, chunk: range) -> None:
         """Raises ValueError unless `chunk` is a range of k's vectors."""
         if not (chunk.step == 1 and 0 <= chunk.start < chunk.stop <= self.n_k):
             raise ValueError(f"{chunk} is no range of vectors 0 to {self.n_k - 1}")
+
+
+def _cut(vectors: range, size: int) -> list[range]:
+    """`vectors` in parts of `size`, at least 1, the last one shorter."""
+    step = max(1, size)
+    return [vectors[start : start + step] for start in range(0, len(vectors), step)]
 
 
 def sums(pair: Pair, parts: Sequence[Lanes]) -> bytes:

@@ -24,7 +24,8 @@ def naor_pinkas(transfers: int, element_bytes: int, message_bits: int) -> dict[s
 
 
 def _pairs(points: Sequence[int], bits: int) -> list[Pair]:
-    return [Pair(n_j, n_k, bits, b"") for i, n_j in enumerate(points) for n_k in points[i + 1 :]]
+    clients = len(points)
+    return [Pair(n_j, n_k, bits, b"", clients) for i, n_j in enumerate(points) for n_k in points[i + 1 :]]
 
 
 def _sums(pairs: Sequence[Pair]) -> dict[str, int]:

@@ -210,28 +210,62 @@ def test_chunks_change_no_value(monkeypatch):
     b, x = random_bits(1, 3, 24), random_bits(2, 7, 24)  # 24 bits are whole groups: corrections join without a seam
     whole = by_iknp(b, x)[1]
     for size in (1, 2, 3):
-        monkeypatch.setattr(ot_pair, "_TRANSFERS", 24 * size)
-        assert len(pair_of(b, x).iknp_chunks()) == -(-7 // size)
-        assert by_iknp(b, x)[1] == whole
+        monkeypatch.setattr(ot_pair, "_CHUNK", (0, 24 * 3 * 5 // 8 * size))
+        for block in (1, 24 * 2, 24 * 6):
+            monkeypatch.setattr(ot_pair, "_TRANSFERS", block)
+            assert len(pair_of(b, x).iknp_chunks()) == -(-7 // size)
+            assert by_iknp(b, x)[1] == whole
     monkeypatch.undo()
     whole_sums = by_naor_pinkas(b[:1], x[:4])[1]
     for chunks in ([range(4)], [range(1), range(1, 4)], [range(i, i + 1) for i in range(4)]):
         assert by_naor_pinkas(b[:1], x[:4], chunks=chunks)[1] == whole_sums
 
 
-def test_chunks_bound_the_memory():
-    for pair in (
-        Pair(500, 500, 1024, b""),
-        Pair(2000, 3, 4096, b""),
-        Pair(1, 10**6, 8, b""),
-        Pair(20, 1000, 1024, b""),
-    ):
-        for chunks in (pair.iknp_chunks(), pair.naor_pinkas_chunks()):
-            assert [x for chunk in chunks for x in chunk] == list(range(pair.n_k))
-        for chunk in pair.iknp_chunks():
-            assert len(chunk) == 1 or pair.correction_bytes(chunk) <= 1 << 25
-            assert len(chunk) * pair.length <= 1 << 18
-        assert all(len(c) == 1 or len(c) * pair.length * pair.n_j <= 4096 for c in pair.naor_pinkas_chunks())
+@settings(deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 200), st.integers(1, 5000), st.integers(2, 60))
+def test_chunks_bound_what_is_under_way(n_j, n_k, length, clients):
+    pair = Pair(n_j, n_k, length, b"", clients)
+    chunks, blocks, others = pair.iknp_chunks(), pair.iknp_blocks(), pair.naor_pinkas_chunks()
+    for parts in (chunks, blocks, others):
+        assert [x for part in parts for x in part] == list(range(n_k))
+    assert [chunk for block in blocks for chunk in pair.chunks_of(block)] == chunks
+    longest = max(map(len, chunks))
+    assert all(len(block) <= longest or len(block) * length <= 1 << 14 for block in blocks)
+    assert all(len(chunk) == 1 or len(chunk) * length * n_j <= 4096 for chunk in others)
+    size, window = pair.correction_bytes(range(longest)), pair.iknp_window
+    assert 1 <= window <= 8 and (longest == 1 or size <= 1 << 20)
+    under_way = clients * (clients - 1) // 2 * window * size
+    assert under_way <= 96 << 20 or (window == 1 and (longest == 1 or size <= 1 << 16))
+
+
+def test_more_clients_make_smaller_chunks():
+    few, many = (Pair(100, 1000, 1024, b"", clients) for clients in (2, 30))
+    assert few.iknp_window == 8 and many.iknp_window == 1 < len(few.iknp_chunks()) < len(many.iknp_chunks())
+    with pytest.raises(ValueError, match=r"clients\(=1\)"):
+        Pair(1, 1, 8, b"", 1)
+
+
+@pytest.mark.parametrize("clients", [2, 20])
+def test_rows_made_for_a_block_are_those_made_for_a_chunk(clients):
+    b, x = random_bits(1, 100, 600), random_bits(2, 80, 600)
+    _, j, k = dealt(b, x)
+    pair = Pair(100, 80, 600, b"context", clients)
+    j, k = IknpSender(pair, j.base, np.asfortranarray(j.bits)), IknpReceiver(pair, k.base, k.bits)
+    blocks = pair.iknp_blocks()
+    assert len(blocks) > 1 and len(pair.iknp_chunks()) > len(blocks) / 2
+    for block in blocks:
+        (u, t), q = k.expand(block), j.expand(block)
+        for chunk in pair.chunks_of(block):
+            own = slice(chunk.start - block.start, chunk.stop - block.start)
+            assert u[own].tobytes() == k.extend(chunk)
+            corrections, r = j.correct(chunk, u[own].tobytes(), q[own])
+            again, r_again = j.correct(chunk, k.extend(chunk))
+            assert corrections == again and (r == r_again).all()
+            part = k.finish(chunk, corrections, t[own])
+            assert (part == k.finish(chunk, corrections)).all()
+            assert ((part - r) % pair.modulus == exact(b, x[chunk.start : chunk.stop])).all()
+    with pytest.raises(ValueError, match="an extension of 600 rows does not fit 1200 transfers"):
+        j.correct(range(1), k.extend(range(1)), j.expand(range(2)))
 
 
 def test_doing_a_chunk_again_gives_the_same_bytes():
@@ -302,7 +336,7 @@ def test_bad_input_is_refused():
         for action in (k.extend, lambda c: j.correct(c, b""), lambda c: k.finish(c, b"")):
             with pytest.raises(ValueError, match="is no range of vectors 0 to 2"):
                 action(chunk)
-    with pytest.raises(ValueError, match="2 vectors take 16 rows, not 15"):
+    with pytest.raises(ValueError, match="an extension of 15 rows does not fit 16 transfers"):
         j.correct(range(2), bytes(16 * 15))
     with pytest.raises(ValueError, match="corrections of 2 vectors take 16 bytes, not 15"):
         k.finish(range(2), bytes(15))
@@ -343,7 +377,9 @@ def test_work_is_counted(n_j, n_k, length):
         counted = [work(pair, chunk) for chunk in chunks]
         assert sum(each[f"iknp.{name}-row"] for each in counted) == n_k * length
         assert sum(each[f"iknp.{name}-byte"] for each in counted) == n_k * length * pair.blocks * 16
-    assert sum(ot_hamming.extend_work(pair, chunk)["iknp.extend-row"] for chunk in chunks) == n_k * length
+    for work, sets in ((ot_hamming.extend_work, 1), (ot_hamming.expand_work, 0.5)):
+        counted = [work(pair, block) for block in pair.iknp_blocks()]
+        assert sum(each["iknp.extend-row"] for each in counted) == sets * n_k * length
     assert ot_hamming.correct_work(pair, chunks[0])["fields.pack"] == len(chunks[0]) * (length % 8) * n_j
     chunk = range(1)
     for work, operation in (
