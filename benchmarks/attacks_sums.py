@@ -27,7 +27,7 @@ from protocols.graph import Influence, neighbour_graph
 from protocols.lsh import distances, hash_bits, planes
 from protocols.masking import Ring, joined, masks, read
 from protocols.outcome import Abort
-from protocols.rowsums import MaskedRows, Restart, Rows, Secrets, SummedRows, Summing, blocks_of
+from protocols.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing
 from sim.compute import Free
 from sim.faults import Crash
 from sim.streams import derive
@@ -44,27 +44,29 @@ Values = NDArray[np.float64]
 
 
 class _Summer(Client):
-    """Contributes `zbar` to a sum of rows."""
+    """Contributes `scores` to a sum of rows."""
 
-    def __init__(self, world: World, name: str, how: Restart, zbar: Values, rows: Rows, secrets: Secrets) -> None:
+    def __init__(self, world: World, name: str, how: Restart, scores: Scores) -> None:
         super().__init__(world, name, _NOTHING)
-        self.how, self.zbar, self.rows, self.secrets = how, zbar, rows, secrets
+        self.how, self.scores = how, scores
 
     async def main(self) -> None:
         with suppress(DismissedError, NoAnswer):
-            await self.how.client(self, self.zbar, self.rows, self.secrets, _FRACTION_BITS, _DEADLINE)
+            await self.how.client(self, self.scores, _DEADLINE)
 
 
 class _Curious(Server):
     """Sums rows as it should."""
 
-    def __init__(self, world: World, how: Restart, rows: Rows, classes: int, asked: Sequence[str] = ()) -> None:
+    def __init__(
+        self, world: World, how: Restart, rows: Mapping[str, NDArray[np.int64]], classes: int, asked: Sequence[str] = ()
+    ) -> None:
         super().__init__(world, tuple(rows))
-        self.how, self.rows, self.classes, self.asked = how, rows, classes, tuple(asked or rows)
+        sizes = {name: len(own) for name, own in rows.items()}
+        self.how, self.candidates = how, Candidates(dict.fromkeys(asked or rows, 1), sizes, classes, 2)
 
     async def main(self) -> None:
-        sizes = {name: len(own) for name, own in self.rows.items()}
-        await self.how.server(self, dict.fromkeys(self.asked, 1), sizes, self.classes, 2, _DEADLINE)
+        await self.how.server(self, self.candidates, _DEADLINE)
 
 
 class _OldMasks(SharedSecret):
@@ -121,7 +123,10 @@ def old_masks_again(quick: bool = False) -> Finding:
     def read_mask(kind: type[SharedSecret]) -> float:
         world = World(1, cost=Free(), faults=[Crash("client/2", before="rowsums.mask")])
         packets, secrets, how = _record(world), _secrets(names, world, kind), Restart()
-        clients = [_Summer(world, name, how, z, rows, secrets[name]) for name, z in zip(names, zbar, strict=True)]
+        clients = [
+            _Summer(world, name, how, Scores(z, rows, secrets[name], _FRACTION_BITS))
+            for name, z in zip(names, zbar, strict=True)
+        ]
         _play(_Curious(world, how, rows, classes), clients)
         first, again = (_sent(packets, attempt)["client/0"] for attempt in (0, 1))
         size = each * classes
@@ -142,45 +147,29 @@ def old_masks_again(quick: bool = False) -> Finding:
 class _AllRows(Restart):
     """As the paper has it: the blocks of all points of the graph are masked and sent, the lost clients' too."""
 
-    async def client(
-        self,
-        me: Client,
-        zbar: Values,
-        rows: Rows,
-        secrets: Secrets,
-        fraction_bits: int,
-        deadline: float,
-    ) -> Ring:
+    async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
         summing = await me.recv(Summing, me.server, deadline)
-        everyone, names = list(rows), summing.names
-        blocks = blocks_of(everyone, {name: rows[name].size for name in everyone}, zbar.shape[1])
+        rows, names = scores.rows, summing.names
+        everyone = list(rows)
         keys = [
-            (secrets[name].key("rowsum-own", me.attempt), names.index(me.name) < names.index(name))
+            (scores.secrets[name].key("rowsum-own", me.attempt), names.index(me.name) < names.index(name))
             for name in names
             if name != me.name
         ]
-        shared = encode(zbar, fraction_bits, len(names))
-        masked = zip(everyone, masks(keys, blocks), strict=True)
+        shared = scores.shared(names)
+        masked = zip(everyone, masks(keys, scores.blocks(everyone)), strict=True)
         values = [shared[rows[name]].reshape(-1) + mask for name, mask in masked if name != me.name]
         me.send(me.server, MaskedRows(joined(values)))
         await me.recv(SummedRows, me.server, deadline)
         return shared[rows[me.name]]
 
-    async def server(
-        self,
-        me: Server,
-        labeled: Mapping[str, int],
-        rows: Mapping[str, int],
-        classes: int,
-        min_clients: int,
-        deadline: float,
-    ) -> tuple[str, ...]:
+    async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
+        names = tuple(candidates.labeled)
         me.advance(1, 1)
-        me.broadcast(list(labeled), Summing(list(labeled)))
-        await me.collect(MaskedRows, list(labeled), deadline=deadline)
-        for name in labeled:
-            me.send(name, SummedRows(b""))
-        return tuple(labeled)
+        me.broadcast(names, Summing(list(names)))
+        await me.collect(MaskedRows, names, deadline=deadline)
+        me.broadcast(names, SummedRows(b""))
+        return names
 
 
 def rows_of_a_lost_client(quick: bool = False) -> Finding:
@@ -196,10 +185,13 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
     y = random.integers(classes, size=(len(living), labels))
     zbar = [columns @ np.eye(classes)[own] for columns, own in zip(influence, y, strict=True)]
 
-    def solve(how: Restart, kept: Rows) -> float:
+    def solve(how: Restart, kept: Mapping[str, NDArray[np.int64]]) -> float:
         world = World(1, cost=Free())
         packets, secrets = _record(world), _secrets(names, world, SharedSecret)
-        clients = [_Summer(world, name, how, z, kept, secrets[name]) for name, z in zip(living, zbar, strict=True)]
+        clients = [
+            _Summer(world, name, how, Scores(z, kept, secrets[name], _FRACTION_BITS))
+            for name, z in zip(living, zbar, strict=True)
+        ]
         _play(_Curious(world, how, kept, classes, living), clients)
         # On the last block that is sent: of the lost client, or where there is none, of the last of the living.
         owner = list(kept)[-1]
@@ -247,7 +239,9 @@ class _Generous(Dealt):
 class _Contributor(Client):
     """Contributes `vector` to a secure sum."""
 
-    def __init__(self, world: World, name: str, vector: Values, secrets: Secrets, its: secure_sum.Settings) -> None:
+    def __init__(
+        self, world: World, name: str, vector: Values, secrets: Mapping[str, SharedSecret], its: secure_sum.Settings
+    ) -> None:
         super().__init__(world, name, _NOTHING)
         self.vector, self.secrets, self.its = vector, secrets, its
         for other, secret in secrets.items():
@@ -297,7 +291,7 @@ class _Asking(Server):
         table = np.frombuffer(b"".join(held[x] for x in places), np.uint8).reshape(t, 1, -1)
         return shamir.combine(places, table, t, KEY_BYTES)[0]
 
-    def read(self, victim: str, size: int, secrets: Secrets) -> Ring:
+    def read(self, victim: str, size: int, secrets: Mapping[str, SharedSecret]) -> Ring:
         """The victim's values without all masks that the server can work out."""
         (found,) = read(self.values[victim], [size])
         found = found.copy()

@@ -25,6 +25,7 @@ both secrets of one. The server learns the seeds of U3 and the second keys of A 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +35,8 @@ from parties.server import Server
 from protocols.crypto import shamir
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
 from protocols.masking import SignedKey
+from protocols.outcome import Abort
+from protocols.values import BadValues, values_of, with_usable_keys
 from sim.wire import Message
 
 __all__ = ["Announced", "Dealt", "Uncovered", "announce", "deal", "drop", "gather", "threshold_of", "uncover"]
@@ -121,12 +124,25 @@ async def deal(me: Client, secrets: Mapping[str, SharedSecret], chosen: int | No
     pair = await me.compute({"x25519.keygen": 1}, KeyPair, private)
     me.send(me.server, DealtKey(pair.public))
     keys = await me.recv(DealtKeys, me.server, 2 * deadline)
+    with values_of(me, me.server, "DealtKeys"):
+        return await _deal_among(me, keys, pair, [private, seed], secrets, chosen)
+
+
+async def _deal_among(
+    me: Client,
+    keys: DealtKeys,
+    pair: KeyPair,
+    own_secrets: list[bytes],
+    secrets: Mapping[str, SharedSecret],
+    chosen: int | None,
+) -> Dealt:
+    """Deal `own_secrets`, the private half of `pair` and the seed, among those who announced `keys`."""
     names, own = tuple(keys.names), keys.names.index(me.name)
     threshold = threshold_of(chosen, len(names))
     work = {"x25519.agree": len(names) - 1} | shamir.split_work(KEY_BYTES, 2, threshold, len(names))
     theirs = [key for i, key in enumerate(keys.public_keys) if i != own]
     raw, shares = await me.compute(
-        work, _agree_and_split, pair, theirs, [private, seed], threshold, len(names), me.entropy("shares")
+        work, _agree_and_split, pair, theirs, own_secrets, threshold, len(names), me.entropy("shares")
     )
     others = [name for name in names if name != me.name]
     pairs = {
@@ -137,7 +153,7 @@ async def deal(me: Client, secrets: Mapping[str, SharedSecret], chosen: int | No
         if name != me.name:
             me.send(name, DealtShares(share))
     title = f"{me.name}#{me.incarnation}"
-    personal = personal_key(seed, me.world.run_id, me.round, me.attempt, title)
+    personal = personal_key(own_secrets[1], me.world.run_id, me.round, me.attempt, title)
     return Dealt(names, threshold, pairs, personal, {me.name: shares[own]})
 
 
@@ -181,10 +197,11 @@ class Uncovered:
 async def gather(me: Server, candidates: Sequence[str], chosen: int | None, deadline: float) -> Announced:
     """Collect the second public keys of an attempt that was just begun; those that do not come are lost."""
     keys = await me.collect(DealtKey, candidates, deadline=deadline)
-    me.lose(keys.missing, "its key to be dealt never came: it takes no part in the sum")
-    me.dismiss(keys.missing, f"your key to be dealt did not come within {deadline:g} s")
-    titles = {name: f"{name}#{me.incarnations[name]}" for name in keys.answers}
-    public_keys = {name: answer.public_key for name, answer in keys.answers.items()}
+    public_keys = {name: answer.public_key for name, answer in (await with_usable_keys(me, keys.answers)).items()}
+    missing = [name for name in candidates if name not in public_keys]
+    me.lose(missing, "its key to be dealt never came: it takes no part in the sum")
+    me.dismiss(missing, f"your key to be dealt did not come within {deadline:g} s")
+    titles = {name: f"{name}#{me.incarnations[name]}" for name in public_keys}
     return Announced(public_keys, titles, threshold_of(chosen, len(public_keys)))
 
 
@@ -209,10 +226,11 @@ async def uncover(
     with me.incoming((Revealed,), survivors, deadline=deadline) as arrivals:
         async for source, message in arrivals:
             arrivals.leave_out(source)
-            answered.add(source)
-            for name, share in zip(names, message.shares, strict=True):
-                if len(share) == SHARE:
-                    held[name][names.index(source) + 1] = share
+            with suppress(BadValues), values_of(me, source, "Revealed"):
+                for name, share in zip(names, _shares(message, len(names)), strict=True):
+                    if share:
+                        held[name][names.index(source) + 1] = share
+                answered.add(source)
             if len(answered) == len(survivors) or all(len(shares) >= t for shares in held.values()):
                 break
     silent = {name: "it revealed no shares: summing starts again" for name in survivors if name not in answered}
@@ -225,7 +243,11 @@ async def uncover(
     gone = [name for name in names if name not in survivors]
     work = {"x25519.keygen": len(gone), "x25519.agree": len(gone) * len(survivors)}
     work |= shamir.combine_work(KEY_BYTES, len(names), t)
-    secrets = await me.compute(work, _combine, attempt, survivors, held)
+    try:
+        with values_of(me, "those who answered", "Revealed"):
+            secrets = await me.compute(work, _combine, attempt, survivors, held)
+    except BadValues as problem:  # shares that fit one by one and not together: nobody can say whose are wrong
+        raise Abort(f"the sum cannot be unmasked: {problem}") from None
     keys: dict[str, list[SignedKey]] = {}
     for j in survivors:
         personal = personal_key(secrets[j, j], me.world.run_id, me.round, me.attempt, attempt.titles[j])
@@ -236,6 +258,12 @@ async def uncover(
             shared = SharedSecret(secrets[k, j], me.world.run_id, me.round, both)
             keys[j].append((shared.key(purpose, me.attempt), lower))
     return Uncovered(keys, {})
+
+
+def _shares(message: Revealed, count: int) -> list[bytes]:
+    if len(message.shares) != count or any(len(share) not in (0, SHARE) for share in message.shares):
+        raise ValueError(f"{count} shares of {SHARE} bytes, or none, were due")
+    return message.shares
 
 
 def drop(me: Server, survivors: tuple[str, ...], failed: Uncovered) -> tuple[str, ...]:

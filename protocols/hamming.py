@@ -23,7 +23,7 @@ Lost clients: the server waits until every block is there or the deadline has pa
 block; who does not answer within a quarter of the deadline is lost and left out. Among those who answer it leaves out
 each without an own block; then, while a pair lacks its block (they cannot reach each other), the client with most
 such pairs (ties: the later), and tells it. The blocks of the rest stand. A client whose blocks are all there stays
-in, lost or not.
+in, lost or not. A block with distances that cannot be is none.
 
 Security: semi-honest, no collusion between server and clients. The server learns every distance in H, and with the
 vectors of one colluding client could reconstruct others' well; distances already sent by a client that is left out
@@ -33,7 +33,9 @@ nothing).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -48,6 +50,7 @@ from protocols.lsh import distances
 from protocols.outcome import require
 from protocols.setup import Group
 from protocols.steps import Step
+from protocols.values import BadValues, understood, values_of
 from sim.streams import derive
 from sim.wire import Message
 
@@ -211,13 +214,15 @@ async def for_each(
 ) -> None:
     """Await one `kind` message from each of `peers` and `handle` each as it comes, all at the same time.
 
-    A peer that is silent is given up at the deadline, or when the server announces the members.
+    A peer that is silent is given up at the deadline, or when the server announces the members; one whose message
+    cannot be, at once.
     """
 
     async def one(peer: str) -> None:
         received = await me.collect(kind, [peer], deadline=deadline, until=(Members,))
         for message in received.answers.values():
-            await handle(peer, message)
+            with suppress(BadValues), values_of(me, peer, kind.__name__):
+                await handle(peer, message)
 
     await me.together(*(one(peer) for peer in peers))
 
@@ -227,11 +232,15 @@ async def server(
 ) -> tuple[Group, NDArray[np.int32]]:
     """Gather all blocks. Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
     with me.step("hamming.collect"):
-        own, masks, masked = await _gather(me, group, deadline)
-        complete = {pair for pair in masks if pair in masked}
-        silent = await _silent(me, group.names, set(own), complete, deadline)
+        blocks = await _gather(me, group, deadline)
+        own = understood(me, blocks.own, lambda name, block: _own_distances(block.distances, group.points[name], bits))
+        came = {pair for pair in blocks.masks if pair in blocks.masked}
+        silent = await _silent(me, group.names, set(own), came, deadline)
+        pairs = [(j, k) for j, k in combinations(group.names, 2) if (j, k) in came and not {j, k} & set(silent)]
+        found = await me.together(*(_combined(me, group, variant, bits, blocks, pair) for pair in pairs))
+        between = {pair: block for pair, block in zip(pairs, found, strict=True) if block is not None}
         there = tuple(name for name in group.names if name not in silent)
-        members, cut_off = choose_members(there, set(own), complete)
+        members, cut_off = choose_members(there, set(own), set(between))
         lost = silent + cut_off
         me.lose(lost, "left out of the graph: not all of its blocks came in time")
         me.dismiss(lost, f"left out: not all of your Hamming blocks came within {deadline:g} s")
@@ -239,35 +248,56 @@ async def server(
         require(len(members), "clients with complete Hamming blocks", min_clients)
         me.advance(me.round, me.attempt + 1)
         me.broadcast(members, Members(list(members)))
-        pairs = [(j, k) for j in members for k in pairs_after(j, kept)]
-        blocks = await me.together(*(variant.combine(me, kept, pair, masked[pair], masks[pair]) for pair in pairs))
-    return kept, _assemble(kept, bits, own, dict(zip(pairs, blocks, strict=True)))
+    return kept, _assemble(kept, own, between)
 
 
-async def _gather(
-    me: Server, group: Group, deadline: float
-) -> tuple[dict[str, bytes], dict[Pair, bytes], dict[Pair, bytes]]:
-    own: dict[str, bytes] = {}
-    masks: dict[Pair, bytes] = {}
-    masked: dict[Pair, bytes] = {}
-    expected = len(group.names) * (len(group.names) - 1) // 2
+@dataclass(frozen=True)
+class _Blocks:
+    """What has come of the blocks: of each client its own, of each pair (j, k) both parts."""
+
+    own: dict[str, OwnBlock] = field(default_factory=dict)
+    masks: dict[Pair, bytes] = field(default_factory=dict)
+    masked: dict[Pair, bytes] = field(default_factory=dict)
+
+
+async def _gather(me: Server, group: Group, deadline: float) -> _Blocks:
+    blocks, expected = _Blocks(), len(group.names) * (len(group.names) - 1) // 2
     kinds = (OwnBlock, Masks, MaskedDistances)
     with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
         async for source, message in arrivals:
-            match message:
-                case OwnBlock():
-                    own[source] = message.distances
-                case Masks():
-                    masks[_pair(group, source, message.peer)] = message.values
-                case MaskedDistances():
-                    masked[_pair(group, source, message.peer)] = message.values
-            if len(own) == len(group.names) and len(masks) == len(masked) == expected:
+            with suppress(BadValues), values_of(me, source, type(message).__name__):
+                match message:
+                    case OwnBlock():
+                        blocks.own.setdefault(source, message)
+                    case Masks():
+                        blocks.masks.setdefault(_pair(group, source, message.peer), message.values)
+                    case MaskedDistances():
+                        blocks.masked.setdefault(_pair(group, source, message.peer), message.values)
+            if len(blocks.own) == len(group.names) and len(blocks.masks) == len(blocks.masked) == expected:
                 break
-    return own, masks, masked
+    return blocks
+
+
+async def _combined(
+    me: Server, group: Group, variant: SecureHamming, bits: int, blocks: _Blocks, pair: Pair
+) -> NDArray[np.int64] | None:
+    """The distances of `pair`, or None where its parts give none."""
+    with suppress(BadValues), values_of(me, " and ".join(pair), "the block"):
+        return _possible(await variant.combine(me, group, pair, blocks.masked[pair], blocks.masks[pair]), bits)
+    return None
+
+
+def _possible(found: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """`found`, if all of it can be distances of `bits` bits; else ValueError."""
+    if found.size and not 0 <= found.min() <= found.max() <= bits:
+        raise ValueError(f"distances of {found.min()} to {found.max()}, and {bits} bits allow 0 to {bits}")
+    return found
 
 
 def _pair(group: Group, one: str, other: str) -> Pair:
-    """The two in the order of their numbers."""
+    """The two in the order of their numbers. Raises ValueError for what is no pair of the group."""
+    if other not in group.names or one == other:
+        raise ValueError(f"{one} and {other} are no pair of this round")
     return (one, other) if group.names.index(one) < group.names.index(other) else (other, one)
 
 
@@ -327,8 +357,13 @@ def own_bytes(points: int, bits: int) -> int:
     return field_bytes(points * (points - 1) // 2, bits.bit_length())
 
 
+def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.int64]:
+    """What `own_block` made of so many points."""
+    return _possible(unpack_fields(block, bits.bit_length(), points * (points - 1) // 2), bits)
+
+
 def _assemble(
-    group: Group, bits: int, own: dict[str, bytes], blocks: dict[Pair, NDArray[np.int64]]
+    group: Group, own: dict[str, NDArray[np.int64]], blocks: dict[Pair, NDArray[np.int64]]
 ) -> NDArray[np.int32]:
     ends = np.cumsum([group.points[name] for name in group.names])
     place = {name: slice(end - group.points[name], end) for name, end in zip(group.names, ends.tolist(), strict=True)}
@@ -336,9 +371,11 @@ def _assemble(
     for name in group.names:
         count = group.points[name]
         block = np.zeros((count, count), dtype=np.int32)
-        block[np.triu_indices(count, 1)] = unpack_fields(own[name], bits.bit_length(), count * (count - 1) // 2)
+        block[np.triu_indices(count, 1)] = own[name]
         h[place[name], place[name]] = block + block.T
     for (j, k), rectangle in blocks.items():
+        if j not in place or k not in place:
+            continue
         h[place[k], place[j]] = rectangle
         h[place[j], place[k]] = rectangle.T
     return h

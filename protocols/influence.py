@@ -29,6 +29,7 @@ from protocols.graph import Influence, neighbour_graph
 from protocols.outcome import require
 from protocols.setup import Group
 from protocols.steps import Step
+from protocols.values import understood, values_of
 from sim.wire import Message
 
 __all__ = ["STEPS", "ClientInfluence", "client", "server"]
@@ -67,10 +68,11 @@ async def client(me: Client, group: Group, rows: str, deadline: float) -> Client
         me.send(me.server, LabeledPoints(np.packbits(labeled).tobytes()))
         wanted = await me.recv(Rows, me.server, 2 * deadline)
         columns = await me.recv(Columns, me.server, 2 * deadline)
-    points = sum(group.points[name] for name in group.names)
-    values = np.frombuffer(columns.values, dtype="<f8").reshape(points, int(labeled.sum()))
-    flags = {name: _flags(data, group.points[name]) for name, data in zip(wanted.names, wanted.flags, strict=True)}
-    return ClientInfluence(values, _row_indices(group, flags, rows))
+    with values_of(me, me.server, "Rows and Columns"):
+        points = sum(group.points[name] for name in group.names)
+        values = np.frombuffer(columns.values, dtype="<f8").reshape(points, int(labeled.sum()))
+        flags = {name: _flags(data, group.points[name]) for name, data in zip(wanted.names, wanted.flags, strict=True)}
+        return ClientInfluence(values, _row_indices(group, flags, rows))
 
 
 async def server(
@@ -79,9 +81,10 @@ async def server(
     """Answer the members Q with their columns. Returns l_j of each that asked. Raises Abort."""
     with me.step("influence.solve"):
         asked = await me.collect(LabeledPoints, group.names, deadline=deadline)
-        me.lose(asked.missing, "its points stay in the graph, its labels do not count")
-        me.dismiss(asked.missing, f"your request for influence columns did not come within {deadline:g} s")
-        flags = {name: _flags(answer.flags, group.points[name]) for name, answer in asked.answers.items()}
+        flags = understood(me, asked.answers, lambda name, answer: _flags(answer.flags, group.points[name]))
+        missing = [name for name in group.names if name not in flags]
+        me.lose(missing, "its points stay in the graph, its labels do not count")
+        me.dismiss(missing, f"your request for influence columns did not come within {deadline:g} s")
         labeled = {name: int(flag.sum()) for name, flag in flags.items()}
         require(sum(count > 0 for count in labeled.values()), "clients with labels", min_clients)
         indices = [_indices(group, name, flag) for name, flag in flags.items()]

@@ -25,8 +25,9 @@ Security: semi-honest, no collusion between server and clients. The server sees 
 that it lacks, and the number of attempts. Client j learns its rows of Z.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -39,18 +40,26 @@ from protocols.crypto.fixed_point import encode
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import require
 from protocols.steps import Step
+from protocols.values import understood, values_of
 from sim.wire import Message
 
-__all__ = ["STEPS", "MaskedRows", "Restart", "SecureRowSums", "SummedRows", "Summing", "blocks_of"]
+__all__ = [
+    "STEPS",
+    "Candidates",
+    "MaskedRows",
+    "Restart",
+    "Scores",
+    "SecureRowSums",
+    "SummedRows",
+    "Summing",
+    "blocks_of",
+]
 
 STEPS = (
     Step("client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt"),
     Step("client", "rowsums.unmask", "take its own masks out of the sum and add its own scores"),
     Step("server", "rowsums.sum", "add the masked values of all; begin again when one is lost; return the rows"),
 )
-
-Rows = Mapping[str, NDArray[np.int64]]
-Secrets = Mapping[str, SharedSecret]
 
 
 class Summing(Message):
@@ -66,39 +75,58 @@ class SummedRows(Message):
     values: bytes
 
 
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a client brings to the sum: its scores `zbar` (n, C), R_i of each possible member, its pair secrets."""
+
+    zbar: NDArray[np.float64]
+    rows: Mapping[str, NDArray[np.int64]]
+    secrets: Mapping[str, SharedSecret] = field(repr=False)
+    fraction_bits: int
+
+    def shared(self, names: Sequence[str]) -> Ring:
+        """`zbar` in the ring, for a sum among `names`."""
+        return encode(self.zbar, self.fraction_bits, len(names))
+
+    def blocks(self, names: Sequence[str]) -> list[Block]:
+        """The blocks of a sum among `names`."""
+        return blocks_of(names, {name: self.rows[name].size for name in names}, self.zbar.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Who may take part in the sum: l_j and |R_j| of each. At least `min_clients` with labels must be left."""
+
+    labeled: Mapping[str, int]
+    rows: Mapping[str, int]
+    classes: int
+    min_clients: int
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise Abort when too few of `names` have labels."""
+        require(sum(self.labeled[name] > 0 for name in names), "clients with labels", self.min_clients)
+
+    def read(self, names: Sequence[str], sender: str, answer: MaskedRows) -> dict[str, Ring]:
+        """The masked values of `sender` on the block of each other of `names`. Raises ValueError."""
+        sizes = {name: size for name, (_, size) in zip(names, self.blocks(names), strict=True) if name != sender}
+        return dict(zip(sizes, read(answer.values, list(sizes.values())), strict=True))
+
+    def blocks(self, names: Sequence[str]) -> list[Block]:
+        """The blocks of a sum among `names`."""
+        return blocks_of(names, self.rows, self.classes)
+
+
 class SecureRowSums(Protocol):
     """One way to sum and to recover from losses. `waits`: how many deadlines of the server an attempt may take."""
 
     name: ClassVar[str]
     waits: ClassVar[int]
 
-    async def client(
-        self,
-        me: Client,
-        zbar: NDArray[np.float64],
-        rows: Rows,
-        secrets: Secrets,
-        fraction_bits: int,
-        deadline: float,
-    ) -> Ring:
-        """Contribute `zbar` (n, C).
+    async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
+        """Contribute `scores`. Returns Z on one's own rows, (|R_j|, C), in the ring."""
 
-        `rows`: R_i of each possible member. Returns Z on one's own rows, (|R_j|, C), in the ring.
-        """
-
-    async def server(
-        self,
-        me: Server,
-        labeled: Mapping[str, int],
-        rows: Mapping[str, int],
-        classes: int,
-        min_clients: int,
-        deadline: float,
-    ) -> tuple[str, ...]:
-        """Sum among the clients of `labeled` (l_j of each).
-
-        `rows`: |R_i|. Returns those whose labels count. Raises Abort.
-        """
+    async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
+        """Sum among the `candidates`. Returns those whose labels count. Raises Abort."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +136,7 @@ class Restart:
     name: ClassVar[str] = "restart"
     waits: ClassVar[int] = 1
 
-    async def client(
-        self,
-        me: Client,
-        zbar: NDArray[np.float64],
-        rows: Rows,
-        secrets: Secrets,
-        fraction_bits: int,
-        deadline: float,
-    ) -> Ring:
+    async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
         own, own_masks = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
         masked_at = (0, 0)
         while True:
@@ -129,51 +149,47 @@ class Restart:
                 continue
             masked_at = (me.round, me.attempt)
             with me.step("rowsums.mask"):
-                shared = encode(zbar, fraction_bits, len(answer.names))
-                own = shared[rows[me.name]]
                 names, mine = answer.names, answer.names.index(me.name)
-                blocks = blocks_of(names, {name: rows[name].size for name in names}, zbar.shape[1])
+                shared = scores.shared(names)
+                own, blocks = shared[scores.rows[me.name]], scores.blocks(names)
                 keys = [
-                    (secrets[name].key("rowsum-own", me.attempt), mine < i) for i, name in enumerate(names) if i != mine
+                    (scores.secrets[name].key("rowsum-own", me.attempt), mine < i)
+                    for i, name in enumerate(names)
+                    if i != mine
                 ]
                 masked = await me.compute(masks_work(len(keys), blocks), masks, keys, blocks)
                 own_masks = masked.pop(mine)
-                others = [name for name in names if name != me.name]
-                values = [shared[rows[name]].reshape(-1) + mask for name, mask in zip(others, masked, strict=True)]
+                others = [scores.rows[name] for name in names if name != me.name]
+                values = [shared[rows].reshape(-1) + mask for rows, mask in zip(others, masked, strict=True)]
                 me.send(me.server, MaskedRows(joined(values)))
-        with me.step("rowsums.unmask"):
+        with me.step("rowsums.unmask"), values_of(me, me.server, "SummedRows"):
             # Z[R_j] = sum + Zbar_j[R_j] + masks_j[R_j]
             (summed,) = read(answer.values, [own.size])
             return summed.reshape(own.shape) + own + own_masks.reshape(own.shape)
 
-    async def server(
-        self,
-        me: Server,
-        labeled: Mapping[str, int],
-        rows: Mapping[str, int],
-        classes: int,
-        min_clients: int,
-        deadline: float,
-    ) -> tuple[str, ...]:
-        names = tuple(labeled)
+    async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
+        names = tuple(candidates.labeled)
         with me.step("rowsums.sum"):
             while True:
-                require(sum(labeled[name] > 0 for name in names), "clients with labels", min_clients)
+                candidates.require(names)
                 me.advance(me.round, me.attempt + 1)
                 me.broadcast(names, Summing(list(names)))
                 sent = await me.collect(MaskedRows, names, deadline=deadline)
-                if not sent.missing:
+                values = understood(me, sent.answers, partial(candidates.read, names))
+                if len(values) == len(names):
                     break
-                me.lose(sent.missing, "its masked values never came: its labels do not count, summing starts again")
-                me.dismiss(sent.missing, f"your masked values did not come within {deadline:g} s")
-                names = tuple(sent.answers)
-            sums = [np.zeros(size, np.uint64) for _, size in blocks_of(names, rows, classes)]
-            for sender, answer in sent.answers.items():
-                blocks = [i for i, name in enumerate(names) if name != sender]
-                for i, block in zip(blocks, read(answer.values, [sums[i].size for i in blocks]), strict=True):
-                    sums[i] += block
-            for name, block in zip(names, sums, strict=True):
-                me.send(name, SummedRows(joined([block])))
+                missing = [name for name in names if name not in values]
+                me.lose(missing, "its masked values never came: its labels do not count, summing starts again")
+                me.dismiss(missing, f"your masked values did not come within {deadline:g} s")
+                names = tuple(values)
+            sums = {
+                name: np.zeros(size, np.uint64) for name, (_, size) in zip(names, candidates.blocks(names), strict=True)
+            }
+            for blocks in values.values():
+                for name, block in blocks.items():
+                    sums[name] += block
+            for name, total in sums.items():
+                me.send(name, SummedRows(joined([total])))
         return names
 
 

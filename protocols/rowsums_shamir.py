@@ -32,23 +32,22 @@ Security: semi-honest, no collusion between server and clients; `dealing` says w
 each block values under masks that it cannot all take out, sets and numbers of attempts. Client j learns its rows of Z.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parties.client import Client
 from parties.server import Server
 from protocols import dealing
-from protocols.crypto.fixed_point import encode
 from protocols.crypto.prg import Streams, words
 from protocols.masking import Block, Ring, joined, masks, masks_work, parted, read
 from protocols.outcome import require
-from protocols.rowsums import MaskedRows, Rows, Secrets, SummedRows, Summing, blocks_of
+from protocols.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing
 from protocols.steps import Step
+from protocols.values import understood, values_of
 
 __all__ = ["STEPS", "Shamir"]
 
@@ -75,17 +74,9 @@ class Shamir:
     name: ClassVar[str] = "shamir"
     waits: ClassVar[int] = 3
 
-    async def client(
-        self,
-        me: Client,
-        zbar: NDArray[np.float64],
-        rows: Rows,
-        secrets: Secrets,
-        fraction_bits: int,
-        deadline: float,
-    ) -> Ring:
-        classes, own_rows = zbar.shape[1], rows[me.name]
-        own = np.zeros((len(own_rows), classes), np.uint64)
+    async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
+        secrets = scores.secrets
+        own = np.zeros(0, np.uint64)
         dealt: dealing.Dealt | None = None
         while True:
             answer = await me.recv((Summing, dealing.Survivors, SummedRows), me.server, 2 * deadline)
@@ -100,9 +91,8 @@ class Shamir:
                 dealt = await dealing.deal(me, secrets, self.threshold, deadline)
             with me.step("rowsums.mask"):
                 names, mine = dealt.names, dealt.names.index(me.name)
-                shared = encode(zbar, fraction_bits, len(names))
-                own = shared[own_rows]
-                blocks = blocks_of(names, {name: len(rows[name]) for name in names}, classes)
+                shared, blocks = scores.shared(names), scores.blocks(names)
+                own = shared[scores.rows[me.name]]
                 del blocks[mine]
                 pairs = [
                     (pair.key(DEALT, me.attempt), secrets[name].key("rowsum-own", me.attempt), mine < names.index(name))
@@ -110,10 +100,12 @@ class Shamir:
                 ]
                 work = masks_work(len(pairs) + 2, blocks)
                 masked = await me.compute(work, _masks, pairs, dealt.personal, blocks)
-                values = [shared[rows[name]].reshape(-1) + mask for name, mask in zip(dealt.pairs, masked, strict=True)]
+                others = [scores.rows[name] for name in dealt.pairs]
+                values = [shared[rows].reshape(-1) + mask for rows, mask in zip(others, masked, strict=True)]
                 me.send(me.server, MaskedRows(joined(values)))
-        with me.step("rowsums.unmask"):
-            assert dealt is not None
+        with me.step("rowsums.unmask"), values_of(me, me.server, "SummedRows"):
+            if dealt is None:
+                raise ValueError("there was no attempt")
             # Z[R_j] = sum + Zbar_j[R_j] + the pair masks of j with U3 on block j, under set-up keys
             mine = dealt.names.index(me.name)
             keys = [
@@ -126,50 +118,42 @@ class Shamir:
             (summed,) = read(answer.values, [own.size])
             return (summed + own_masks).reshape(own.shape) + own
 
-    async def server(
-        self,
-        me: Server,
-        labeled: Mapping[str, int],
-        rows: Mapping[str, int],
-        classes: int,
-        min_clients: int,
-        deadline: float,
-    ) -> tuple[str, ...]:
+    async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
         def require_enough(members: tuple[str, ...]) -> None:
-            require(sum(labeled[name] > 0 for name in members), "clients with labels", min_clients)
+            candidates.require(members)
             t = dealing.threshold_of(self.threshold, len(members))
             require(len(members), "clients", t, "protocol.threshold")
 
-        candidates = tuple(labeled)
+        left = tuple(candidates.labeled)
         with me.step("rowsums.sum"):
             while True:
-                require_enough(candidates)
+                require_enough(left)
                 me.advance(me.round, me.attempt + 1)
-                me.broadcast(candidates, Summing(list(candidates)))
-                attempt = await dealing.gather(me, candidates, self.threshold, deadline)
+                me.broadcast(left, Summing(list(left)))
+                attempt = await dealing.gather(me, left, self.threshold, deadline)
                 names = attempt.names
                 require_enough(names)
                 dealing.announce(me, attempt)
                 sent = await me.collect(MaskedRows, names, deadline=deadline)
-                me.lose(sent.missing, "its masked values never came: its labels do not count, its rows are not summed")
-                me.dismiss(sent.missing, f"your masked values did not come within {deadline:g} s")
-                survivors = tuple(sent.answers)
-                require(sum(labeled[name] > 0 for name in survivors), "clients with labels", min_clients)
+                values = understood(me, sent.answers, partial(candidates.read, names))
+                missing = [name for name in names if name not in values]
+                me.lose(missing, "its masked values never came: its labels do not count, its rows are not summed")
+                me.dismiss(missing, f"your masked values did not come within {deadline:g} s")
+                survivors = tuple(values)
+                candidates.require(survivors)
                 found = await dealing.uncover(me, attempt, survivors, DEALT, deadline)
                 if found.signed:
                     break
-                candidates = dealing.drop(me, survivors, found)
-            blocks = dict(zip(names, blocks_of(names, rows, classes), strict=True))
+                left = dealing.drop(me, survivors, found)
+            blocks = dict(zip(names, candidates.blocks(names), strict=True))
             kept = {j: [blocks[i] for i in survivors if i != j] for j in survivors}
-            left = await me.together(*[
+            signed = await me.together(*[
                 me.compute(masks_work(len(keys), kept[j]), masks, keys, kept[j]) for j, keys in found.signed.items()
             ])  # fmt: skip
             sums = {i: np.zeros(blocks[i][1], np.uint64) for i in survivors}
-            for j, masked in zip(survivors, left, strict=True):
-                others = [i for i in names if i != j]
-                values = dict(zip(others, read(sent.answers[j].values, [blocks[i][1] for i in others]), strict=True))
+            for j, masked in zip(survivors, signed, strict=True):
                 for i, mask in zip((i for i in survivors if i != j), masked, strict=True):
-                    sums[i] += values[i] - mask
+                    sums[i] += values[j][i] - mask
             for i, block in sums.items():
                 me.send(i, SummedRows(joined([block])))
         return survivors

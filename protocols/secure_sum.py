@@ -31,6 +31,7 @@ The clients learn who takes part. One who knows all others' vectors knows the la
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,6 +46,7 @@ from protocols.crypto.fixed_point import decode, encode
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import require
 from protocols.steps import Step
+from protocols.values import BadValues, values_of
 from sim.wire import Message
 
 __all__ = ["STEPS", "Settings", "Total", "client", "server"]
@@ -202,13 +204,15 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
     ring, blocks, number = np.zeros(settings.dimension, np.uint64), settings.blocks, 0
     while number < len(blocks):
         me.broadcast(names, ChunkWanted(number))
-        sent: dict[str, bytes] = {}
+        sent: dict[str, Ring] = {}
+        size = blocks[number][1]
         with me.incoming((MaskedChunk,), names, deadline=settings.deadline) as arrivals:
             async for source, message in arrivals:
                 if message.number != number:  # one that came twice
                     continue
-                sent[source] = message.values
                 arrivals.leave_out(source)
+                with suppress(BadValues), values_of(me, source, "MaskedChunk"):
+                    (sent[source],) = read(message.values, [size])
                 if len(sent) == len(names):
                     break
         missing = [name for name in names if name not in sent]
@@ -221,6 +225,6 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
             continue
         part = ring[settings.part(number)]
         for values in sent.values():
-            part += read(values, [part.size])[0]
+            part += values
         number += 1
     return names, ring

@@ -12,7 +12,8 @@
 
 Paper: XCLP, Algorithm 1 line 1. Every round has fresh keys. Pair secrets by X25519, one key a purpose by HKDF; each
 of a pair's two directions has its own AES-GCM key. The seed comes from one leader; a value that differs or is missing
-makes the server name another leader, so P shrinks by the lost and the round goes on.
+makes the server name another leader, so P shrinks by the lost and the round goes on. Keys that are none count as no
+answer.
 
 Security: semi-honest parties, and the server relays public keys unchanged (one that swaps them could read the
 channels). Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes
@@ -29,6 +30,7 @@ from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
 from protocols.crypto.sealing import PairChannel
 from protocols.outcome import require
 from protocols.steps import Step
+from protocols.values import understood, values_of, with_usable_keys
 from sim.wire import Message
 
 __all__ = ["STEPS", "Group", "RoundStart", "client", "server"]
@@ -118,11 +120,14 @@ async def server(me: Server, round_number: int, min_clients: int, deadline: floa
     with me.step("setup.keys"):
         me.broadcast(me.clients, RoundStart())
         joined = await me.collect(Join, me.clients, deadline=deadline)
-        me.lose(joined.missing, "never joined: the round begins without it")
-    names, attempt = tuple(joined.answers), 1
+        published = understood(me, await with_usable_keys(me, joined.answers), _checked)
+        missing = [name for name in me.clients if name not in published]
+        me.lose(missing, "never joined: the round begins without it")
+        me.dismiss(missing, f"the round goes on without you: your keys did not come within {deadline:g} s")
+    names, attempt = tuple(published), 1
     with me.step("setup.seed"):
         require(len(names), "clients", min_clients)
-        joins = joined.answers.values()
+        joins = published.values()
         me.advance(round_number, attempt)
         roster = Roster(
             list(names), [me.incarnations[name] for name in names], [join.points for join in joins],
@@ -145,7 +150,6 @@ async def server(me: Server, round_number: int, min_clients: int, deadline: floa
                 break
             me.broadcast(names, NewLeader(list(names), names[0]))
         me.broadcast(names, SeedAgreed(list(names)))
-    published = joined.answers
     return Group(
         names,
         {name: published[name].points for name in names},
@@ -165,7 +169,8 @@ async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], de
         # Public keys are handed out only when all have answered or the server's deadline has passed.
         roster = await me.recv(Roster, me.server, 2 * deadline)
     with me.step("setup.seed"):
-        secrets = await _agree(me, pair, roster)
+        with values_of(me, me.server, "Roster"):
+            secrets = await _agree(me, pair, roster)
         leader, names = roster.leader, roster.names
         while True:
             if leader == me.name:
@@ -175,7 +180,10 @@ async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], de
                         me.send(name, Seed(seed))
             else:
                 received = await me.collect(Seed, [leader], deadline=deadline, until=(NewLeader, SeedAgreed))
-                seed = received.answers[leader].seed if received.answers else b""
+                seeds = understood(me, received.answers, lambda name, message: _seed(message))
+                seed = seeds.get(leader, b"")
+                if received.answers and not seed:
+                    me.send(me.server, SeedCheck(b""))  # unlike any other: not the leader that is to stay
             if seed:
                 check = derive_key(seed, me.world.run_id, "check", me.round, me.attempt, (), CHECK_BYTES)
                 me.send(me.server, SeedCheck(check))
@@ -187,6 +195,18 @@ async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], de
     points = dict(zip(roster.names, roster.points, strict=True))
     moduli = dict(zip(roster.names, roster.moduli, strict=True))
     return Group(tuple(names), points, moduli, seed, secrets), keys
+
+
+def _checked(name: str, join: Join) -> Join:
+    if join.points < 1:
+        raise ValueError(f"{join.points} points are none")
+    return join
+
+
+def _seed(message: Seed) -> bytes:
+    if len(message.seed) != SEED_BYTES:
+        raise ValueError(f"a group seed is {SEED_BYTES} bytes, not {len(message.seed)}")
+    return message.seed
 
 
 async def _agree(me: Client, pair: KeyPair, roster: Roster) -> dict[str, SharedSecret]:

@@ -38,9 +38,10 @@ from protocols.graph import contribution
 from protocols.hamming import SecureHamming
 from protocols.label_propagation import label_rows
 from protocols.lsh import hash_bits, planes
-from protocols.outcome import Abort, BadValues
-from protocols.rowsums import Restart, SecureRowSums, Summing
+from protocols.outcome import Abort
+from protocols.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
 from protocols.steps import Step
+from protocols.values import BadValues
 from sim.wire import Message
 from sim.world import World
 
@@ -162,7 +163,8 @@ class XclpClient(Client):
         own = self.shard.labels[self.shard.labeled]
         work = {"ring.add": view.columns.size}
         zbar = await self.compute(work, contribution, view.columns, own, its.classes)
-        z = await its.recovery.client(self, zbar, view.rows, group.secrets, its.fraction_bits, its.deadline)
+        scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits)
+        z = await its.recovery.client(self, scores, its.deadline)
         with self.step("xclp.label"):
             labels, confidence = await self.compute({"ring.add": z.size}, label_rows, decode(z, its.fraction_bits))
         start = sum(group.points[name] for name in names[: names.index(self.name)])
@@ -225,7 +227,8 @@ class XclpServer(Server):
         labeled = await influence.server(self, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline)
         hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
         rows = {name: members.points[name] - hidden[name] for name in labeled}
-        contributors = await its.recovery.server(self, labeled, rows, its.classes, its.min_clients, its.deadline)
+        candidates = Candidates(labeled, rows, its.classes, its.min_clients)
+        contributors = await its.recovery.server(self, candidates, its.deadline)
         self._note(contributors=contributors, finished=True)
 
     def _note(self, **found: Any) -> None:

@@ -1,0 +1,73 @@
+"""Values that a message may carry and that cannot be: lengths that do not fit, keys that are none.
+
+Whoever sends such values is treated as if it had sent nothing, and the trace names it. A run never fails for them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Protocol, TypeVar
+
+from parties.party import Party
+from protocols.crypto.agreement import KEY_BYTES, KeyPair
+
+__all__ = ["BadValues", "understood", "values_of", "with_usable_keys"]
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+
+class _HasPublicKey(Protocol):
+    @property
+    def public_key(self) -> bytes: ...
+
+
+K = TypeVar("K", bound=_HasPublicKey)
+
+
+class BadValues(Exception):
+    """What a party sent decodes, and cannot be. The text names the sender, the message and what is wrong."""
+
+
+@contextmanager
+def values_of(me: Party, sender: str, what: str) -> Iterator[None]:
+    """While `me` works with what `sender` sent: a ValueError is traced, and becomes BadValues."""
+    try:
+        yield
+    except ValueError as error:
+        problem = BadValues(f"{what} from {sender}: {error}")
+        me.world.note("drop", me.name, step=me.step_name, note=str(problem))
+        raise problem from None
+
+
+def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R]) -> dict[str, R]:
+    """What `read` makes of each sender's answer; those with values that cannot be are left out."""
+    found: dict[str, R] = {}
+    for name, answer in answers.items():
+        with suppress(BadValues), values_of(me, name, type(answer).__name__):
+            found[name] = read(name, answer)
+    return found
+
+
+async def with_usable_keys(me: Party, answers: Mapping[str, K]) -> dict[str, K]:
+    """The answers whose `public_key` is an X25519 key of full order; tried by agreeing with each, at its price."""
+    keys = [answer.public_key for answer in answers.values()]
+    problems = dict(zip(answers, await me.compute({"x25519.agree": len(keys)}, _problems, keys), strict=True))
+
+    def usable(name: str, answer: K) -> K:
+        if problems[name]:
+            raise ValueError(problems[name])
+        return answer
+
+    return understood(me, answers, usable)
+
+
+def _problems(keys: list[bytes]) -> list[str]:
+    """What is wrong with each key, "" where nothing is."""
+    probe, found = KeyPair(bytes(KEY_BYTES)), []
+    for key in keys:
+        try:
+            probe.agree(key)
+            found.append("")
+        except ValueError as error:
+            found.append(str(error))
+    return found
