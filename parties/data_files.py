@@ -16,9 +16,10 @@ from array import array
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
+from numpy.lib import format
 from numpy.typing import NDArray
 
 from parties.dataset import Dataset
@@ -33,6 +34,8 @@ _LARGEST = 1e150
 """Beyond it, squares and their sums leave float64."""
 
 _SINGLE_ARRAY = b"\x93NUMPY"
+_HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}
+_DEFLATED = 1100  # bytes that one byte of a compressed archive may stand for; deflate reaches 1032
 
 
 def load_file(
@@ -167,8 +170,27 @@ def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
 
 
 def _npz_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in ("features", "labels", "clients") if name in archive.files}
+    most = _DEFLATED * path.stat().st_size
+    with ZipFile(path) as archive:
+        members = {name: f"{name}.npy" for name in ("features", "labels", "clients")}
+        there = set(archive.namelist())
+        return {name: _array(archive, member, most) for name, member in members.items() if member in there}
+
+
+def _array(archive: ZipFile, member: str, most: int) -> NDArray[np.generic]:
+    """The array in `member`. Its header must agree with its size, for numpy reserves whatever the header says."""
+    size = archive.getinfo(member).file_size
+    with archive.open(member) as file:
+        version = format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"{member} has format version {version}")
+        shape, _, kind = _HEADERS[version](file)
+        due, there = math.prod(shape) * kind.itemsize, size - file.tell()
+    if not kind.hasobject and (due != there or size > most):
+        raise ValueError(f"{member} holds an array of {due} bytes by its header, and {min(there, most)} bytes at most")
+    with archive.open(member) as file:
+        found: NDArray[np.generic] = format.read_array(file, allow_pickle=False)
+    return found
 
 
 def _npz_features(path: Path, features: NDArray[np.generic]) -> NDArray[np.float64]:
