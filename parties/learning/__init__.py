@@ -1,0 +1,61 @@
+"""Networks that clients train, and the local half of every training method. Importing it needs no torch."""
+
+from parties.learning.additions import Addition
+from parties.learning.extras import MissingExtra, require
+from parties.learning.fedmatch import FedMatch
+from parties.learning.fedprox import FedProx
+from parties.learning.fedsiam import FedSiam
+from parties.learning.jobs import (
+    accuracy,
+    embed_all,
+    embed_work,
+    initial,
+    predict,
+    probabilities,
+    pseudo_labels,
+    require_torch,
+    size,
+    train,
+    train_work,
+    trained_size,
+)
+from parties.learning.learner import Learner, NetworkLearner
+from parties.learning.mean_teacher import MeanTeacher
+from parties.learning.pretrained import pretrained_features
+from parties.learning.scaffold import Scaffold
+from parties.learning.settings import LocalData, LocalUpdate, Trained, class_weights
+from parties.learning.spec import MODELS, ModelSpec
+from parties.learning.vectors import average
+
+__all__ = [
+    "MODELS",
+    "Addition",
+    "FedMatch",
+    "FedProx",
+    "FedSiam",
+    "Learner",
+    "LocalData",
+    "LocalUpdate",
+    "MeanTeacher",
+    "MissingExtra",
+    "ModelSpec",
+    "NetworkLearner",
+    "Scaffold",
+    "Trained",
+    "accuracy",
+    "average",
+    "class_weights",
+    "embed_all",
+    "embed_work",
+    "initial",
+    "predict",
+    "pretrained_features",
+    "probabilities",
+    "pseudo_labels",
+    "require",
+    "require_torch",
+    "size",
+    "train",
+    "train_work",
+    "trained_size",
+]

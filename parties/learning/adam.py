@@ -1,0 +1,81 @@
+"""Training by Adam whose state is bytes: so many steps now, and later on from there.
+
+Kingma and Ba, Adam: A method for stochastic optimization, ICLR 2015, algorithm 1, with their beta 0.9 and 0.999 and
+epsilon 1e-8. The state is the number of steps as 8 bytes, little-endian, the network's vector, and the first and second
+moments of the trained parameters, each little-endian float32.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
+from parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
+from parties.learning.parameters import initial as initial_parameters
+from parties.learning.settings import LocalData
+from parties.learning.sgd import on_device, scaled
+from parties.learning.spec import ModelSpec
+
+__all__ = ["fit", "initial", "parameters"]
+
+_COUNTER = 8  # bytes
+
+
+def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
+    """The state of a fresh network: no step taken, both moments 0."""
+    return bytes(_COUNTER) + initial_parameters(spec, seed) + bytes(8 * trained_size(spec))
+
+
+def parameters(spec: ModelSpec, state: bytes) -> bytes:
+    """The network's vector in `state`. Raises ValueError if the state's length is not the network's."""
+    expected = _COUNTER + 4 * size(spec) + 8 * trained_size(spec)
+    if len(state) != expected:
+        raise ValueError(f"state of {spec.name}: {len(state)} bytes, not {expected}")
+    return state[_COUNTER : _COUNTER + 4 * size(spec)]
+
+
+def fit(
+    spec: ModelSpec,
+    state: bytes,
+    points: NDArray[np.generic],
+    labels: NDArray[np.int64],
+    seed: int | bytes,
+    learning_rate: float,
+    batch: int,
+    steps: int,
+    device_name: str,
+) -> bytes:
+    """The state after `steps` steps on cross-entropy, shuffles and dropout from streams of (seed, steps so far).
+
+    Batches come from shuffled passes over the data, `batch` points each or all there are; a batch may reach from one
+    pass into the next. Raises ValueError.
+    """
+    vector = parameters(spec, state)
+    if not len(labels):
+        return state
+    device = choose_device(device_name)
+    network = cached(spec, device)
+    load(network, vector)
+    trained = entries(network)[0]
+    done = int.from_bytes(state[:_COUNTER], "little")
+    optimiser = torch.optim.Adam(trained, lr=learning_rate)
+    moments = state[_COUNTER + len(vector) :]
+    half = len(moments) // 2
+    first, second = split(moments[:half], trained, "first moment"), split(moments[half:], trained, "second moment")
+    for parameter, mean, square in zip(trained, first, second, strict=True):
+        optimiser.state[parameter] = {"step": torch.tensor(float(done)), "exp_avg": mean, "exp_avg_sq": square}
+    images, targets, _ = on_device(spec, LocalData.supervised(points, labels), device)
+    random = generator(seed, "batches", done)
+    ahead = torch.empty(0, dtype=torch.int64)
+    count = min(batch, len(labels))
+    network.train()
+    with seeded(device, seed, "fit", done):
+        for _ in range(steps):
+            if len(ahead) < count:
+                ahead = torch.cat([ahead, torch.randperm(len(labels), generator=random)])
+            rows, ahead = ahead[:count].to(device), ahead[count:]
+            loss: Tensor = nn.functional.cross_entropy(network(scaled(images[rows])), targets[rows])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    optimiser.zero_grad()
+    return (done + steps).to_bytes(_COUNTER, "little") + flatten(network) + join(first) + join(second)

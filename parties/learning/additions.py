@@ -1,0 +1,91 @@
+"""What a method adds to plain local training: a base class whose hooks do nothing.
+
+An `Addition` is a small record of settings, sent to workers with the rest of the update; `begin` makes the object that
+takes part in one update. The hooks come in this order, for each batch: `loss` (a term for the gradient), `gradients`
+(the gradients are there and may be changed), `after_step`; and once at the end, `finish`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from parties.learning.backend import Tensor, torch
+    from parties.learning.networks import Network
+    from parties.learning.settings import LocalUpdate
+    from parties.learning.spec import ModelSpec
+
+__all__ = ["Active", "Addition", "Batch", "Run"]
+
+
+@dataclass
+class Batch:
+    """One batch: the augmented images, the first `labeled` of which have labels, and their logits (with gradient).
+
+    `view(augmentation)` gives the same images augmented anew, by the update's augmentation or by the one named.
+    """
+
+    images: "Tensor"
+    labels: "Tensor"
+    labeled: int
+    logits: "Tensor"
+    view: "Callable[..., Tensor]"
+
+
+@dataclass
+class Run:
+    """One local update as an addition sees it: `parameters` are the trained ones, `rate` the round's learning rate."""
+
+    spec: "ModelSpec"
+    update: "LocalUpdate"
+    device: "torch.device"
+    network: "Network"
+    parameters: "list[Tensor]"
+    rate: float
+    round_number: int
+    steps: int
+
+
+class Active:
+    """An addition at work in one update."""
+
+    def loss(self, batch: Batch) -> "Tensor | None":
+        """A term to add to the batch's loss."""
+        return None
+
+    def gradients(self, batch: Batch) -> None:
+        """Change the gradients before the step."""
+
+    def after_step(self) -> None:
+        """Follow a step."""
+
+    def finish(self) -> tuple[bytes, bytes]:
+        """What goes to the server beside the parameters, and what the client keeps."""
+        return b"", b""
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Settings of what a method adds to training."""
+
+    unlabeled: ClassVar[bool] = False
+    """Whether points without any label take part."""
+
+    passes: ClassVar[float] = 0.0
+    """How much a batch costs besides, in passes there and back."""
+
+    forwards: ClassVar[float] = 0.0
+    """The same in passes without gradients."""
+
+    vectors: ClassVar[float] = 0.0
+    """The same for work on every parameter, in updates of the parameters."""
+
+    def check(self, update: "LocalUpdate") -> None:
+        """Raise ValueError if this addition cannot work in `update`."""
+
+    def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
+        """Take part in `run`, with what the server sent for this addition and what the client has kept.
+
+        Raises ValueError for bytes that do not fit the network.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how to begin")

@@ -1,0 +1,58 @@
+"""Torch as every training module uses it: one thread, deterministic, on the processor or a GPU.
+
+Torch comes with the extra `train`. What draws from torch's global generator (initialisation, dropout) runs inside
+`seeded`, which sets that generator and puts it back afterwards; everything else draws from a generator of its own. One
+thread: small batches gain nothing from more, parties compute at the same time, and sums over several threads would
+depend on their number.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from parties.learning.extras import require
+from sim.streams import derive
+
+try:
+    import torch
+    from torch import nn
+except ModuleNotFoundError:
+    require("torch", "train", "training")
+    raise
+
+__all__ = ["Tensor", "choose_device", "generator", "nn", "seeded", "torch"]
+
+Tensor = torch.Tensor
+
+torch.set_num_threads(1)
+torch.backends.cudnn.deterministic = True
+torch.backends.cudnn.benchmark = False
+
+
+def choose_device(name: str) -> torch.device:
+    """The device written as ``cpu``, ``cuda``, or ``auto``: the GPU where there is one. Raises ValueError."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device(={name!r}) must be auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device = 'cuda', but torch finds no GPU here; device = 'auto' takes the processor then")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def generator(seed: int | bytes, *names: str | int) -> torch.Generator:
+    """A generator on the processor for the stream (seed, names)."""
+    return torch.Generator().manual_seed(_number(seed, *names))
+
+
+@contextmanager
+def seeded(device: torch.device, seed: int | bytes, *names: str | int) -> Iterator[None]:
+    """Torch's global generators set to the stream (seed, names) inside, and as they were afterwards."""
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
+        number = _number(seed, *names)
+        torch.default_generator.manual_seed(number)
+        if on_gpu:
+            torch.cuda.manual_seed(number)
+        yield
+
+
+def _number(seed: int | bytes, *names: str | int) -> int:
+    return int.from_bytes(derive(seed, "torch", *names)[:8], "big")

@@ -1,0 +1,51 @@
+"""What a network says of points: features, probabilities, labels."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning.backend import Tensor, choose_device, torch
+from parties.learning.networks import Network
+from parties.learning.parameters import cached, load
+from parties.learning.sgd import as_images, scaled
+from parties.learning.spec import ModelSpec
+
+__all__ = ["embed_all", "probabilities"]
+
+BATCH = 250
+
+
+def embed_all(
+    spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
+) -> NDArray[np.float32]:
+    """See `parties.learning.jobs.embed_all`."""
+    return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
+
+
+def probabilities(
+    spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
+) -> NDArray[np.float32]:
+    """See `parties.learning.jobs.probabilities`."""
+    return _run(spec, parameters, images, device, lambda network, batch: network(batch).softmax(1))
+
+
+def _run(
+    spec: ModelSpec,
+    parameters: bytes,
+    images: NDArray[np.generic],
+    device: str,
+    function: Callable[[Network, Tensor], Tensor],
+) -> NDArray[np.float32]:
+    where = choose_device(device)
+    network = cached(spec, where)
+    load(network, parameters)
+    network.eval()
+    points = as_images(spec, images)
+    with torch.inference_mode():
+        # A batch is a copy and so begins where torch aligns it: sums do not hang on where the whole array lies.
+        parts = [
+            function(network, scaled(points[at : at + BATCH].to(where, copy=True))).cpu()
+            for at in range(0, max(1, len(points)), BATCH)
+        ]
+    return torch.cat(parts).numpy()

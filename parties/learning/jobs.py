@@ -1,0 +1,141 @@
+"""What a party computes with a network: plain functions to hand to `Party.compute`, wherever it runs them.
+
+They take and give only what can be pickled, keep nothing but a cache of built networks, and on the processor give the
+same bytes for the same arguments, in this process or another. (Processors of another kind may round differently.) Torch
+is imported when the first of them is called.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning.extras import require
+from parties.learning.settings import LocalData, LocalUpdate, Trained
+from parties.learning.spec import ModelSpec
+from sim.compute import Work
+
+__all__ = [
+    "accuracy",
+    "embed_all",
+    "embed_work",
+    "initial",
+    "predict",
+    "probabilities",
+    "pseudo_labels",
+    "require_torch",
+    "size",
+    "train",
+    "train_work",
+    "trained_size",
+]
+
+Images = NDArray[np.generic]
+"""Points, as `LocalData.images` has them."""
+
+
+def require_torch() -> None:
+    """Raise MissingExtra, which says what to install, if torch is not there."""
+    require("torch", "train", "training")
+
+
+def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
+    """The parameters of a fresh network, drawn from the stream (seed, "initial")."""
+    from parties.learning import parameters
+
+    return parameters.initial(spec, seed)
+
+
+def size(spec: ModelSpec) -> int:
+    """Numbers in the network's vector of parameters; it has four bytes for each."""
+    from parties.learning import parameters
+
+    return parameters.size(spec)
+
+
+def trained_size(spec: ModelSpec) -> int:
+    """Numbers in the vector that are trained, which come first; the rest are running statistics."""
+    from parties.learning import parameters
+
+    return parameters.trained_size(spec)
+
+
+def train(
+    spec: ModelSpec,
+    parameters: bytes,
+    data: LocalData,
+    update: LocalUpdate,
+    round_number: int,
+    seed: int | bytes,
+    received: Sequence[bytes] = (),
+    kept: Sequence[bytes] = (),
+) -> Trained:
+    """Train from `parameters` on a client's data, in round `round_number`, counted from 0.
+
+    Shuffles, augmentation and dropout come from streams of (seed, ..., round_number): give each client a seed of its
+    own. For each of the update's additions, `received` holds what the server sent for it and `kept` what the client
+    kept of its last update; b"" or left out where there is nothing yet. Without a usable point the parameters come back
+    as they are. Raises ValueError for vectors of the wrong length, labels out of range and points that do not fit.
+    """
+    from parties.learning import sgd
+
+    return sgd.train(spec, parameters, data, update, round_number, seed, received, kept)
+
+
+def embed_all(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
+    """The network's features of every point, float32 (n, d). Raises ValueError as `train` does."""
+    from parties.learning import inference
+
+    return inference.embed_all(spec, parameters, images, device)
+
+
+def probabilities(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
+    """The probability of each class for every point, float32 (n, classes)."""
+    from parties.learning import inference
+
+    return inference.probabilities(spec, parameters, images, device)
+
+
+def predict(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.int64]:
+    """The likeliest class of every point, int64 (n,); ties go to the lower class."""
+    return probabilities(spec, parameters, images, device).argmax(1)
+
+
+def accuracy(
+    spec: ModelSpec, parameters: bytes, images: Images, labels: NDArray[np.int64], device: str = "auto"
+) -> float:
+    """The share of the points with a label (>= 0) that `predict` gets right. Raises ValueError if there is none."""
+    known = labels >= 0
+    if not known.any():
+        raise ValueError(f"accuracy needs a point with a label; there are {len(labels)} points, none with one")
+    return float((predict(spec, parameters, images[known], device) == labels[known]).mean())
+
+
+def pseudo_labels(
+    spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto"
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The network's labels, int64 (n,), and its confidence in each, float32 (n,) in [0, 1].
+
+    The confidence is 1 - H(p) / ln(classes), with H the entropy of the probabilities, as for label propagation.
+    """
+    found = probabilities(spec, parameters, images, device).astype(np.float64)
+    entropy = -(found * np.log(np.maximum(found, 1e-300))).sum(1)
+    confidence = np.clip(1.0 - entropy / np.log(spec.classes), 0.0, 1.0)
+    return found.argmax(1), confidence.astype(np.float32)
+
+
+def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
+    """What `train` costs with so many labeled points and others that take part, for `Party.compute`.
+
+    It depends on nothing else, so it is the same wherever and however the update is run.
+    """
+    from parties.learning import work
+
+    return work.train_work(spec, update, labeled, others)
+
+
+def embed_work(spec: ModelSpec, points: int) -> Work:
+    """What `embed_all`, `probabilities`, `predict` and `pseudo_labels` cost for so many points."""
+    from parties.learning import work
+
+    return work.embed_work(spec, points)

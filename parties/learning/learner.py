@@ -1,0 +1,107 @@
+"""Anything that learns labels from points and predicts them, whatever its kind: networks here, others beside it.
+
+A learner is a small record of settings, so that it can be sent to where the work is done; all that it has learnt is in
+a state, which is bytes. Co-training asks for no more: fit, predict, and a state to keep.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning.spec import ModelSpec
+from sim.compute import Work
+
+__all__ = ["Learner", "NetworkLearner"]
+
+Points = NDArray[np.generic]
+Labels = NDArray[np.int64]
+
+
+class Learner(Protocol):
+    """The settings of a learner; picklable, and the same arguments give the same bytes."""
+
+    def initial(self, seed: int | bytes) -> bytes:
+        """The state of a learner that has seen nothing."""
+        ...
+
+    def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
+        """The state after learning from points (n, ...) with labels int64 (n,), which are all known.
+
+        A warm learner goes on from `state`; one that knows no other way begins anew.
+        """
+        ...
+
+    def predict(self, state: bytes, points: Points) -> Labels:
+        """The label of every point, int64 (n,)."""
+        ...
+
+    def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
+        """The probability of each class for every point, float32 (n, classes)."""
+        ...
+
+    def fit_work(self, points: int) -> Work:
+        """What `fit` costs with so many points."""
+        ...
+
+    def predict_work(self, points: int) -> Work:
+        """What `predict` and `probabilities` cost for so many points."""
+        ...
+
+
+@dataclass(frozen=True)
+class NetworkLearner:
+    """A network trained by Adam (Kingma and Ba 2015), as in federated co-training's experiments.
+
+    `fit` takes `steps` batches of `batch` points from shuffled passes over the data. The state is the number of steps
+    taken so far, the network's vector, and Adam's two moments, so that training goes on as if it had not been
+    interrupted. A learner that is not `warm` draws a new network for each `fit`. Raises ValueError.
+    """
+
+    spec: ModelSpec
+    learning_rate: float = 0.001
+    batch: int = 64
+    steps: int = 10
+    warm: bool = True
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate > 0 or self.batch < 1 or self.steps < 0:
+            given = f"learning_rate(={self.learning_rate}), batch(={self.batch}) and steps(={self.steps})"
+            raise ValueError(f"{given} must be > 0, >= 1 and >= 0")
+
+    def initial(self, seed: int | bytes) -> bytes:
+        """As `Learner.initial`."""
+        from parties.learning import adam
+
+        return adam.initial(self.spec, seed)
+
+    def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
+        """As `Learner.fit`. Raises ValueError for a state of another length and for labels out of range."""
+        from parties.learning import adam
+
+        begin = state if self.warm else adam.initial(self.spec, seed)
+        return adam.fit(self.spec, begin, points, labels, seed, self.learning_rate, self.batch, self.steps, self.device)
+
+    def predict(self, state: bytes, points: Points) -> Labels:
+        """As `Learner.predict`; ties go to the lower class."""
+        return self.probabilities(state, points).argmax(1)
+
+    def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
+        """As `Learner.probabilities`."""
+        from parties.learning import adam, inference
+
+        return inference.probabilities(self.spec, adam.parameters(self.spec, state), points, self.device)
+
+    def fit_work(self, points: int) -> Work:
+        """As `Learner.fit_work`."""
+        from parties.learning import work
+
+        return work.steps_work(self.spec, self.steps, min(self.batch, points), vectors=3.0)
+
+    def predict_work(self, points: int) -> Work:
+        """As `Learner.predict_work`."""
+        from parties.learning import work
+
+        return work.embed_work(self.spec, points)

@@ -1,0 +1,171 @@
+"""The networks: each a body, whose outputs are the features, and a last linear layer.
+
+- Tarvainen and Valpola, Mean teachers are better role models, NeurIPS 2017, table 5: the 13-layer network, with weight
+  normalisation and batch normalisation as in its PyTorch version, which the XCLP paper's experiments use.
+- He et al., Deep residual learning for image recognition, CVPR 2016: ResNet-18, torchvision's.
+- Abourayya et al., Little is enough: federated co-training, tables 12-16. Tables 14-16 contradict themselves: the
+  number of parameters they give for the second convolution is that of 32 biases for 64 channels, and those of the last
+  layers of tables 14 and 15 fit no size of image. Here the layers are followed, and the rest computed. Rates of dropout
+  are not in the paper; they are those of the code its authors published.
+
+Two linear layers without an activation are those of XCLP, appendix B.1.
+"""
+
+from collections.abc import Callable
+
+from parties.learning.backend import Tensor, nn, torch
+from parties.learning.spec import ModelSpec
+
+__all__ = ["BUILDERS", "Network", "build"]
+
+
+class Network(nn.Module):
+    """`embed` gives the features (n, d), `forward` the logits (n, classes) of a batch (n, *shape)."""
+
+    mean: Tensor | None
+    std: Tensor | None
+
+    def __init__(self, spec: ModelSpec, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.spec, self.body, self.head = spec, body, head
+        for name, values in (("mean", spec.mean), ("std", spec.std)):
+            tensor = torch.tensor(values).reshape(-1, *[1] * (len(spec.shape) - 1)) if values else None
+            self.register_buffer(name, tensor, persistent=False)
+
+    def embed(self, x: Tensor) -> Tensor:
+        if self.mean is not None and self.std is not None:
+            x = (x - self.mean) / self.std
+        features: Tensor = self.body(x).flatten(1)
+        return nn.functional.normalize(features) if self.spec.unit_features else features
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.embed(x))
+        return logits
+
+
+def build(spec: ModelSpec) -> Network:
+    """A network with fresh weights, drawn from torch's global generator: call it inside `backend.seeded`."""
+    body, head = BUILDERS[spec.name](spec)
+    return Network(spec, body, head)
+
+
+Parts = tuple[nn.Module, nn.Module]
+
+
+def _inputs(spec: ModelSpec) -> int:
+    return torch.Size(spec.shape).numel()
+
+
+def _linear(spec: ModelSpec) -> Parts:
+    return nn.Flatten(), nn.Linear(_inputs(spec), spec.classes)
+
+
+def _linear_embedding(spec: ModelSpec) -> Parts:
+    embedding = nn.Sequential(nn.Flatten(), nn.Linear(_inputs(spec), spec.embedding))
+    return embedding, nn.Linear(spec.embedding, spec.classes)
+
+
+def _features(body: nn.Module, spec: ModelSpec) -> int:
+    """How many outputs `body` has for one input; leaves no trace in its running statistics."""
+    was = body.training
+    with torch.no_grad():
+        size = body.eval()(torch.zeros(1, *spec.shape)).numel()
+    body.train(was)
+    return int(size)
+
+
+def _small_cnn(spec: ModelSpec) -> Parts:
+    convolutions = nn.Sequential(
+        nn.Conv2d(spec.shape[0], 16, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+    )  # fmt: skip
+    hidden = nn.Linear(_features(convolutions, spec), 128)
+    return nn.Sequential(*convolutions, hidden, nn.ReLU()), nn.Linear(128, spec.classes)
+
+
+def _cnn13(spec: ModelSpec) -> Parts:
+    normed = nn.utils.parametrizations.weight_norm
+    layers: list[nn.Module] = []
+    channels = spec.shape[0]
+
+    def convolution(outputs: int, kernel: int = 3, padding: int = 1) -> None:
+        nonlocal channels
+        layers.append(normed(nn.Conv2d(channels, outputs, kernel, padding=padding)))
+        layers.extend((nn.BatchNorm2d(outputs), nn.LeakyReLU(0.1)))
+        channels = outputs
+
+    narrow, middle, wide = (max(1, round(count * spec.width)) for count in (128, 256, 512))
+    for outputs in (narrow, middle):
+        for _ in range(3):
+            convolution(outputs)
+        layers.extend((nn.MaxPool2d(2), nn.Dropout(0.5)))
+    convolution(wide, padding=0)
+    convolution(middle, 1, 0)
+    convolution(128, 1, 0)
+    layers.append(nn.AdaptiveAvgPool2d(1))
+    return nn.Sequential(*layers), normed(nn.Linear(128, spec.classes))
+
+
+def _resnet18(spec: ModelSpec) -> Parts:
+    from parties.vision import torchvision
+
+    network = torchvision().models.resnet18(num_classes=spec.classes)
+    head, network.fc = network.fc, nn.Identity()
+    return network, head
+
+
+def _fedct_cifar10(spec: ModelSpec) -> Parts:
+    layers: list[nn.Module] = []
+    channels = spec.shape[0]
+    for outputs, dropout in ((32, 0.5), (64, 0.6), (128, 0.7)):
+        for inputs in (channels, outputs):
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(outputs)]
+        layers += [nn.MaxPool2d(2), nn.Dropout2d(dropout)]
+        channels = outputs
+    convolutions = nn.Sequential(*layers, nn.Flatten())
+    hidden = nn.Linear(_features(convolutions, spec), 128)
+    body = nn.Sequential(*convolutions, hidden, nn.ReLU(), nn.BatchNorm1d(128), nn.Dropout(0.8))
+    return body, nn.Linear(128, spec.classes)
+
+
+def _fedct_fashionmnist(spec: ModelSpec) -> Parts:
+    hidden = nn.Linear(_inputs(spec), 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU()
+    return nn.Sequential(nn.Flatten(), *hidden), nn.Linear(512, spec.classes)
+
+
+def _fedct_medical(spec: ModelSpec) -> Parts:
+    layers: list[nn.Module] = []
+    channels = spec.shape[0]
+    for outputs, pool in ((32, False), (64, True), (64, True)):
+        layers += [nn.Conv2d(channels, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)] if pool else []
+        channels = outputs
+    body = nn.Sequential(*layers, nn.Flatten())
+    return body, nn.Linear(_features(body, spec), spec.classes)
+
+
+def _fedct_svhn(spec: ModelSpec) -> Parts:
+    layers: list[nn.Module] = []
+    channels = spec.shape[0]
+    for outputs in (32, 64, 128):
+        layers += [nn.Conv2d(channels, outputs, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(outputs)]
+        layers += [nn.Conv2d(outputs, outputs, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(0.3)]
+        channels = outputs
+    convolutions = nn.Sequential(*layers, nn.Flatten())
+    hidden = nn.Linear(_features(convolutions, spec), 128)
+    return nn.Sequential(*convolutions, hidden, nn.ReLU(), nn.Dropout(0.4)), nn.Linear(128, spec.classes)
+
+
+BUILDERS: dict[str, Callable[[ModelSpec], Parts]] = {
+    "linear": _linear,
+    "linear_embedding": _linear_embedding,
+    "small_cnn": _small_cnn,
+    "cnn13": _cnn13,
+    "resnet18": _resnet18,
+    "fedct_cifar10": _fedct_cifar10,
+    "fedct_fashionmnist": _fedct_fashionmnist,
+    "fedct_pneumonia": _fedct_medical,
+    "fedct_mri": _fedct_medical,
+    "fedct_svhn": _fedct_svhn,
+}
+"""What makes each network of `parties.learning.spec.MODELS`: its body and its last layer."""

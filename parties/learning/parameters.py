@@ -1,0 +1,99 @@
+"""A network's parameters as one vector: what is sent, averaged and kept.
+
+The vector is little-endian float32. First come the trained parameters in the network's own order, then the running
+statistics of batch normalisation (mean and variance of each such layer), which are averaged like the rest. Batch
+normalisation's counter of batches is left out: with a fixed momentum nothing depends on it.
+"""
+
+from collections import OrderedDict
+
+import numpy as np
+
+from parties.learning.backend import Tensor, choose_device, seeded, torch
+from parties.learning.networks import Network, build
+from parties.learning.spec import ModelSpec
+
+__all__ = ["cached", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
+
+_KEPT = 8  # networks a process keeps; each is as large as its parameters
+
+_networks: "OrderedDict[tuple[ModelSpec, str, str], Network]" = OrderedDict()
+
+
+def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Network:
+    """This process's network for `spec` on `device`: built once, with whatever weights the last user left.
+
+    Networks of different `role` are different ones.
+    """
+    key = (spec, str(device), role)
+    network = _networks.get(key)
+    if network is None:
+        with seeded(torch.device("cpu"), 0):
+            network = build(spec).to(device)
+        _networks[key] = network
+        if len(_networks) > _KEPT:
+            _networks.popitem(last=False)
+    _networks.move_to_end(key)
+    return network
+
+
+def entries(network: Network) -> tuple[list[Tensor], list[Tensor]]:
+    """The trained parameters and the running statistics, in the vector's order."""
+    trained: list[Tensor] = list(network.parameters())
+    running = [
+        buffer
+        for name, buffer in network.named_buffers()
+        if name.endswith(("running_mean", "running_var"))  # not the counters, nor the spec's mean and std
+    ]
+    return trained, running
+
+
+def join(tensors: list[Tensor]) -> bytes:
+    """`tensors` one after the other as little-endian float32."""
+    return b"".join([np.ascontiguousarray(tensor.detach().cpu().numpy(), "<f4").data for tensor in tensors])
+
+
+def split(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
+    """The tensors that `join` made `data` of, shaped as those of `like` and on their device.
+
+    Raises ValueError, naming `what`, if the number of bytes is not theirs.
+    """
+    count = sum(tensor.numel() for tensor in like)
+    if len(data) != 4 * count:
+        raise ValueError(f"{what}: {len(data)} bytes, not the {4 * count} of {count} numbers of 4 bytes")
+    flat = torch.from_numpy(np.frombuffer(data, "<f4").astype(np.float32)).to(like[0].device)
+    parts = flat.split([tensor.numel() for tensor in like])
+    return [part.reshape(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
+
+
+def flatten(network: Network) -> bytes:
+    """The network's vector."""
+    trained, running = entries(network)
+    return join(trained + running)
+
+
+def load(network: Network, data: bytes) -> None:
+    """Put the vector `data` into `network`, without gradients. Raises ValueError if its length is not the network's."""
+    trained, running = entries(network)
+    tensors = trained + running
+    values = split(data, tensors, f"parameters of {network.spec.name}")
+    with torch.no_grad():
+        for tensor, value in zip(tensors, values, strict=True):
+            tensor.copy_(value)
+            tensor.grad = None  # an update that failed may have left one
+
+
+def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
+    """The vector of a fresh network, drawn from the stream (seed, "initial")."""
+    with seeded(torch.device("cpu"), seed, "initial"):
+        return flatten(build(spec))
+
+
+def size(spec: ModelSpec) -> int:
+    """Numbers in the vector."""
+    return sum(tensor.numel() for part in entries(cached(spec, choose_device("cpu"))) for tensor in part)
+
+
+def trained_size(spec: ModelSpec) -> int:
+    """Numbers in the vector that are trained; they come first."""
+    return sum(tensor.numel() for tensor in entries(cached(spec, choose_device("cpu")))[0])

@@ -1,0 +1,166 @@
+"""The local update itself: epochs of stochastic gradient descent, with what a method adds to it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning.additions import Active, Batch, Run
+from parties.learning.augmentation import augment
+from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
+from parties.learning.parameters import cached, entries, flatten, load
+from parties.learning.settings import Batches, LocalData, LocalUpdate, Trained
+from parties.learning.spec import ModelSpec
+
+__all__ = ["as_images", "on_device", "scaled", "train"]
+
+
+def train(
+    spec: ModelSpec,
+    parameters: bytes,
+    data: LocalData,
+    update: LocalUpdate,
+    round_number: int,
+    seed: int | bytes,
+    received: Sequence[bytes] = (),
+    kept: Sequence[bytes] = (),
+) -> Trained:
+    """See `parties.learning.jobs.train`."""
+    device = choose_device(update.device)
+    labeled, others = update.usable(data)
+    plan = update.batches(len(labeled), len(others))
+    rate = update.rate(len(labeled), round_number)
+    random = generator(seed, "batches", round_number)
+    network = cached(spec, device)
+    load(network, parameters)
+    trained = entries(network)[0]
+    run = Run(spec, update, device, network, trained, rate, round_number, plan.steps * update.epochs)
+    active = _begin(run, received, kept)
+    images, labels, weights = on_device(spec, data, device)
+    descent = _Descent(trained, rate, update)
+    total = torch.zeros((), device=device)
+    network.train()
+    with seeded(device, seed, "update", round_number):
+        for rows, known in _batches(plan, labeled, others, update.epochs, random):
+            chosen = rows.to(device)
+            raw = scaled(images[chosen])
+
+            def view(augmentation: str = update.augmentation, raw: Tensor = raw) -> Tensor:
+                return augment(augmentation, raw, random)
+
+            seen, targets = view(), labels[chosen]
+            logits = network(seen)
+            losses = nn.functional.cross_entropy(logits, targets, ignore_index=-1, reduction="none")
+            loss = torch.dot(losses, weights[chosen] / len(rows))
+            batch = Batch(seen, targets, known, logits, view)
+            objective = loss
+            for addition in active:
+                term = addition.loss(batch)
+                objective = objective if term is None else objective + term
+            objective.backward()
+            with torch.no_grad():
+                for addition in active:
+                    addition.gradients(batch)
+                descent.step()
+                for addition in active:
+                    addition.after_step()
+                total += objective.detach()
+    steps = run.steps
+    ends = [addition.finish() for addition in active]
+    sent, keeps = tuple(end[0] for end in ends), tuple(end[1] for end in ends)
+    return Trained(flatten(network), sent, keeps, steps, float(total) / steps if steps else math.nan)
+
+
+class _Descent:
+    """A step v <- momentum v + g + decay w, w <- w - rate v, after which the gradients g are gone."""
+
+    def __init__(self, parameters: list[Tensor], rate: float, update: LocalUpdate) -> None:
+        self._parameters, self._rate = parameters, rate
+        self._momentum, self._decay = update.momentum, update.weight_decay
+        self._velocity: list[Tensor] = []
+
+    def step(self) -> None:
+        # The calls that torch's own optimisers are made of: on a small network, those cost as much as a layer.
+        moves = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        if self._decay:
+            torch._foreach_add_(moves, self._parameters, alpha=self._decay)
+        if self._momentum and self._velocity:
+            torch._foreach_add_(moves, self._velocity, alpha=self._momentum)
+        if self._momentum:
+            self._velocity = moves
+        torch._foreach_add_(self._parameters, moves, alpha=-self._rate)
+        for parameter in self._parameters:
+            parameter.grad = None
+
+
+def _begin(run: Run, received: Sequence[bytes], kept: Sequence[bytes]) -> list[Active]:
+    additions = run.update.additions
+    if max(len(received), len(kept)) > len(additions):
+        raise ValueError(f"state for {max(len(received), len(kept))} additions, but the update has {len(additions)}")
+    states = list(zip_longest(received, kept, fillvalue=b""))
+    states += [(b"", b"")] * (len(additions) - len(states))
+    return [addition.begin(run, *state) for addition, state in zip(additions, states, strict=True)]
+
+
+def as_images(spec: ModelSpec, images: NDArray[np.generic]) -> Tensor:
+    """`images` (n, ...) as a tensor (n, *spec.shape) of uint8 or float32. Raises ValueError if they do not fit."""
+    shape = images.shape[1:]
+    if len(spec.shape) == 3 and (images.ndim == 2 or images.dtype == np.uint8):  # as data sets have them: channels last
+        channels, height, width = spec.shape
+        fits = shape in ((height, width, channels), (height * width * channels,))
+        kept = images.reshape(-1, height, width, channels).transpose(0, 3, 1, 2) if fits else images
+    else:
+        fits, kept = shape == spec.shape or len(spec.shape) == 1 and math.prod(shape) == spec.shape[0], images
+    if not fits:
+        raise ValueError(f"model {spec.name!r} takes points of shape {spec.shape}, not {shape}")
+    kept = np.ascontiguousarray(kept, np.uint8 if images.dtype == np.uint8 else np.float32)
+    if not kept.flags.writeable:
+        kept = kept.copy()
+    return torch.from_numpy(kept).reshape(-1, *spec.shape)
+
+
+def scaled(images: Tensor) -> Tensor:
+    """Images as float32; uint8 stands for value / 255."""
+    return images.float() / 255 if images.dtype == torch.uint8 else images
+
+
+def on_device(spec: ModelSpec, data: LocalData, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Images, labels and weights as tensors there. Raises ValueError for labels out of range."""
+    _check_labels(spec, data.labels)
+    labels = torch.from_numpy(data.labels.astype(np.int64))
+    weights = torch.from_numpy(data.weights.astype(np.float32))
+    return as_images(spec, data.images).to(device), labels.to(device), weights.to(device)
+
+
+def _check_labels(spec: ModelSpec, labels: NDArray[np.int64]) -> None:
+    if len(labels) and not -1 <= labels.min() <= labels.max() < spec.classes:
+        raise ValueError(f"labels are in [{labels.min()}, {labels.max()}], not in [-1, {spec.classes - 1}]")
+
+
+def _batches(
+    plan: Batches, labeled: NDArray[np.int64], others: NDArray[np.int64], epochs: int, random: torch.Generator
+) -> Iterator[tuple[Tensor, int]]:
+    """The rows of each batch of all epochs, labeled ones first, and how many those are."""
+    shuffled = partial(_shuffled, random=random)
+    if not plan.others:
+        for _ in range(epochs):
+            order = shuffled(labeled)
+            for step in range(plan.steps):
+                rows = order[step * plan.labeled : (step + 1) * plan.labeled]
+                yield rows, len(rows)
+        return
+    ahead = shuffled(labeled)
+    for _ in range(epochs):
+        order = shuffled(others)
+        for step in range(plan.steps):
+            while len(ahead) < plan.labeled:
+                ahead = torch.cat([ahead, shuffled(labeled)])
+            first, ahead = ahead[: plan.labeled], ahead[plan.labeled :]
+            yield torch.cat([first, order[step * plan.others : (step + 1) * plan.others]]), plan.labeled
+
+
+def _shuffled(rows: NDArray[np.int64], random: torch.Generator) -> Tensor:
+    return torch.from_numpy(rows)[torch.randperm(len(rows), generator=random)]

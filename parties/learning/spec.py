@@ -1,0 +1,85 @@
+"""Which network a run trains, as a small record that every worker builds the same network from."""
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["MODELS", "Kind", "ModelSpec"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a network before it is built.
+
+    `smallest` is the least height and width of an image, 0 if any shape will do; `channels` the only number of them it
+    takes, 0 for any; `scalable` whether `ModelSpec.width` may differ from 1; `normalised` whether its features are
+    scaled to length 1 unless the spec says otherwise.
+    """
+
+    description: str
+    smallest: int = 0
+    channels: int = 0
+    scalable: bool = False
+    normalised: bool = False
+
+
+MODELS: dict[str, Kind] = {
+    "linear": Kind("softmax regression; its features are the inputs themselves"),
+    "linear_embedding": Kind("two linear layers without an activation; the first one's outputs are the features"),
+    "small_cnn": Kind("two convolutions and a hidden layer, 108,618 parameters on 1 x 28 x 28", 10),
+    "cnn13": Kind("13 layers (Tarvainen and Valpola 2017), 128 features of length 1", 12, 0, True, True),
+    "resnet18": Kind("ResNet-18 (He et al. 2016), 512 features of length 1", 32, 3, False, True),
+    "fedct_cifar10": Kind("six convolutions (Abourayya et al. 2024, table 12), 128 features", 8),
+    "fedct_fashionmnist": Kind("multilayer perceptron (Abourayya et al. 2024, table 13), 512 features"),
+    "fedct_pneumonia": Kind("three convolutions (Abourayya et al. 2024, table 14)", 4),
+    "fedct_mri": Kind("three convolutions (Abourayya et al. 2024, table 15)", 4),
+    "fedct_svhn": Kind("six convolutions (Abourayya et al. 2024, table 16), 128 features", 8),
+}
+"""The networks by name; `parties.learning.networks` builds them."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A network, its inputs and its classes.
+
+    `shape` is that of one input, (channels, height, width) or (d,). `width` multiplies the channels of a network that
+    allows it. `embedding` is the number of features of `linear_embedding`. `normalised` says whether features are
+    scaled to length 1 (None: as is usual for the network). `mean` and `std`, one number a channel, standardise images
+    inside the network, so that data and augmentation stay in [0, 1]. Raises ValueError.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    classes: int
+    width: float = 1.0
+    embedding: int = 128
+    normalised: bool | None = None
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.name not in MODELS:
+            raise ValueError(f"there is no model {self.name!r}; known are {', '.join(MODELS)}")
+        kind, where = MODELS[self.name], f"model {self.name!r}"
+        if not self.shape or min(self.shape) < 1:
+            raise ValueError(f"{where}: shape(={self.shape}) must be (channels, height, width) or (features,)")
+        if kind.smallest and (len(self.shape) != 3 or min(self.shape[1:]) < kind.smallest):
+            least = kind.smallest
+            raise ValueError(f"{where} takes images of at least {least} x {least} pixels, not shape(={self.shape})")
+        if kind.channels and self.shape[0] != kind.channels:
+            raise ValueError(f"{where} takes {kind.channels} channels, not {self.shape[0]}")
+        if self.classes < 2:
+            raise ValueError(f"{where}: classes(={self.classes}) must be >= 2")
+        if not 0.0 < self.width < math.inf or (self.width != 1.0 and not kind.scalable):
+            allowed = "> 0" if kind.scalable else "1"
+            raise ValueError(f"{where}: width(={self.width}) must be {allowed}")
+        if self.embedding < 1:
+            raise ValueError(f"{where}: embedding(={self.embedding}) must be >= 1")
+        if len(self.mean) != len(self.std) or len(self.mean) not in (0, self.shape[0]) or 0.0 in self.std:
+            raise ValueError(
+                f"{where}: mean and std must give one number for each of {self.shape[0]} channels, std not 0"
+            )
+
+    @property
+    def unit_features(self) -> bool:
+        """Whether features are scaled to length 1."""
+        return MODELS[self.name].normalised if self.normalised is None else self.normalised

@@ -1,0 +1,38 @@
+"""Arithmetic on parameter vectors (little-endian float32), for whoever averages them; needs no torch."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["average", "decode", "encode"]
+
+
+def decode(vector: bytes) -> NDArray[np.float32]:
+    """The numbers of a vector. Raises ValueError if the bytes do not come in fours."""
+    if len(vector) % 4:
+        raise ValueError(f"a vector of {len(vector)} bytes is not one of numbers of 4 bytes")
+    return np.frombuffer(vector, "<f4").astype(np.float32, copy=False)
+
+
+def encode(numbers: NDArray[np.floating]) -> bytes:
+    """The vector of `numbers`."""
+    return numbers.astype("<f4").tobytes()
+
+
+def average(vectors: Sequence[bytes], weights: Sequence[float] | None = None) -> bytes:
+    """Their mean, or the mean with `weights` >= 0 that are scaled to sum to 1.
+
+    Sums are float64, in the order given. Raises ValueError for none, unequal lengths, or weights that do not fit.
+    """
+    if not vectors:
+        raise ValueError("there is no vector to average")
+    if len({len(vector) for vector in vectors}) > 1:
+        raise ValueError(f"vectors of {sorted({len(vector) for vector in vectors})} bytes cannot be averaged")
+    shares = [1.0] * len(vectors) if weights is None else list(weights)
+    if len(shares) != len(vectors) or min(shares) < 0 or sum(shares) <= 0:
+        raise ValueError(f"{len(vectors)} vectors need as many weights >= 0 with a positive sum, not {shares}")
+    total = np.zeros(len(decode(vectors[0])))
+    for vector, share in zip(vectors, shares, strict=True):
+        total += share * decode(vector)
+    return encode(total / sum(shares))

@@ -1,0 +1,173 @@
+"""How much computing training and inference are, in operations of the cost table.
+
+| operation | is |
+| --- | --- |
+| ``train.multiply-add`` | one of a convolution or linear layer; on the way back there are two for each |
+| ``train.value`` | a number that a layer gives for one point of a batch, with its share of the way back |
+| ``train.parameter`` | a trained parameter in one step |
+| ``train.step`` | a step, whatever the network |
+| ``embed.multiply-add``, ``embed.value`` | the same for inference |
+| ``embed.batch`` | a batch of inference, whatever the network |
+| ``model.load``, ``model.store`` | a number of the vector put into a network, or read out of one |
+
+Operations are counted on one pass of a single point, once for each network. What each takes is found by fitting whole
+updates and embeddings of networks of very different kinds (`measure_costs`), so a prediction has the error of the fit.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+from scipy.optimize import nnls
+
+from parties.learning.backend import Tensor, choose_device, nn, torch
+from parties.learning.inference import BATCH, embed_all
+from parties.learning.parameters import cached, initial, size, trained_size
+from parties.learning.settings import LocalData, LocalUpdate
+from parties.learning.sgd import train
+from parties.learning.spec import ModelSpec
+
+__all__ = ["Operations", "embed_work", "measure_costs", "operations", "predicted", "steps_work", "train_work"]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """One forward pass of one point, and the network's numbers: all of its vector, and those trained."""
+
+    multiply_adds: int
+    values: int
+    numbers: int
+    trained: int
+
+
+@lru_cache(maxsize=64)
+def operations(spec: ModelSpec) -> Operations:
+    """The operations of `spec`, counted while a point passes through."""
+    network = cached(spec, choose_device("cpu")).eval()
+    counts = {"multiply_adds": 0, "values": 0}
+
+    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        counts["values"] += output.numel()
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            counts["multiply_adds"] += output.numel() * module.weight[0].numel()
+
+    hooks = [module.register_forward_hook(count) for module in network.modules() if _is_layer(module)]
+    try:
+        with torch.no_grad():
+            network(torch.zeros(1, *spec.shape))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return Operations(**counts, numbers=size(spec), trained=trained_size(spec))
+
+
+def _is_layer(module: nn.Module) -> bool:
+    """Whether it computes on points; the parts of a weight normalisation do not, flattening costs nothing."""
+    if isinstance(module, nn.Conv2d | nn.Linear):
+        return True
+    normalises_weights = module.__class__.__module__.startswith("torch.nn.utils")
+    return not (list(module.children()) or normalises_weights or isinstance(module, nn.Flatten | nn.Identity))
+
+
+def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> dict[str, float]:
+    """The work of `train` with so many labeled points and others that take part."""
+    one, plan = operations(spec), update.batches(labeled, others)
+    points, steps = update.epochs * plan.points, update.epochs * plan.steps
+    passes = 1.0 + sum(addition.passes for addition in update.additions)
+    forwards = sum(addition.forwards for addition in update.additions)
+    vectors = 1.0 + sum(addition.vectors for addition in update.additions)
+    work = _training(one, steps, points, passes, vectors)
+    if forwards:
+        work |= {
+            "embed.multiply-add": forwards * points * one.multiply_adds,
+            "embed.value": forwards * points * one.values,
+            "embed.batch": forwards * steps,
+        }
+    return work
+
+
+def steps_work(spec: ModelSpec, steps: int, batch: int, vectors: float) -> dict[str, float]:
+    """The work of so many steps on batches of one size, with so many vectors of parameters to keep."""
+    return _training(operations(spec), steps, steps * batch, 1.0, vectors)
+
+
+def _training(one: Operations, steps: int, points: int, passes: float, vectors: float) -> dict[str, float]:
+    return {
+        "train.multiply-add": 3 * passes * points * one.multiply_adds,
+        "train.value": passes * points * one.values,
+        "train.parameter": vectors * steps * one.trained,
+        "train.step": passes * steps,
+        "model.load": vectors * one.numbers,
+        "model.store": vectors * one.numbers,
+    }
+
+
+def embed_work(spec: ModelSpec, points: int) -> dict[str, float]:
+    """The work of `embed_all`, `probabilities` or `predict` for so many points."""
+    one = operations(spec)
+    return {
+        "embed.multiply-add": float(points * one.multiply_adds),
+        "embed.value": float(points * one.values),
+        "embed.batch": float(-(-points // BATCH)),
+        "model.load": float(one.numbers),
+    }
+
+
+def predicted(work: Mapping[str, float], costs: Mapping[str, float]) -> float:
+    """Seconds of `work` by `costs`, seconds of each operation."""
+    return sum(count * costs[name] for name, count in work.items())
+
+
+def measure_costs(repeats: int = 5) -> dict[str, float]:
+    """Seconds of each operation on one core of this machine.
+
+    Updates and embeddings of several networks are timed, in processor time, each as the least of `repeats`; the costs
+    are those, none negative, that make the sum of squared relative errors least.
+    """
+    rows: list[dict[str, float]] = []
+    seconds: list[float] = []
+    for spec, batch, steps in _MEASURED:
+        vector, data = initial(spec, 1), _points(spec, batch * steps)
+        for epochs in (1, 3):
+            update = LocalUpdate(epochs, batch, learning_rate=1e-3, device="cpu")
+            rows.append(train_work(spec, update, len(data.labels), 0))
+            seconds.append(_least(repeats, partial(train, spec, vector, data, update, 0, 1)))
+        rows.append(embed_work(spec, len(data.labels)))
+        seconds.append(_least(repeats, partial(embed_all, spec, vector, data.images, "cpu")))
+    names = sorted(set().union(*rows))
+    relative = np.array([[row.get(name, 0.0) for name in names] for row in rows]) / np.array(seconds)[:, None]
+    scale = relative.max(axis=0)
+    found, _ = nnls(relative / scale, np.ones(len(rows)))
+    return dict(zip(names, (found / scale).tolist(), strict=True))
+
+
+_MEASURED = (
+    (ModelSpec("linear", (784,), 10), 50, 10),
+    (ModelSpec("linear_embedding", (784,), 10), 10, 10),
+    (ModelSpec("small_cnn", (1, 28, 28), 10), 10, 5),
+    (ModelSpec("small_cnn", (1, 28, 28), 10), 50, 2),
+    (ModelSpec("fedct_fashionmnist", (1, 28, 28), 10), 10, 5),
+    (ModelSpec("fedct_fashionmnist", (1, 28, 28), 10), 50, 2),
+    (ModelSpec("fedct_cifar10", (3, 32, 32), 10), 20, 1),
+    (ModelSpec("cnn13", (3, 32, 32), 10, width=0.25), 20, 1),
+    (ModelSpec("cnn13", (3, 32, 32), 10), 4, 1),
+)
+"""Networks, points in a batch, and batches that the costs are fitted to."""
+
+
+def _points(spec: ModelSpec, count: int) -> LocalData:
+    values = np.linspace(0, 1, count * torch.Size(spec.shape).numel(), dtype=np.float32)
+    return LocalData.supervised(values.reshape(count, *spec.shape), np.arange(count) % spec.classes)
+
+
+def _least(repeats: int, job: Callable[[], object]) -> float:
+    job()  # warms up
+    return min(_timed(job) for _ in range(repeats))
+
+
+def _timed(job: Callable[[], object]) -> float:
+    start = time.process_time()
+    job()
+    return time.process_time() - start
