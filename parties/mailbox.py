@@ -6,7 +6,7 @@ A message is taken by type and sender. Messages wait as frames, undecoded, until
 
 import asyncio
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -39,6 +39,13 @@ class Owner(Protocol):
     """Whose mailbox it is."""
 
     interrupts: ClassVar[tuple[type[Message], ...]]
+
+    @property
+    def paused(self) -> bool:
+        """Standing still."""
+
+    def after_pause(self, call: Callable[[], object]) -> None:
+        """Call `call()` when the owner goes on."""
 
     def check_alive(self) -> None:
         """Raise, if nobody is there any more to take messages."""
@@ -127,7 +134,7 @@ class Mailbox:
         self, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: tuple[type[Message], ...]
     ) -> "Arrivals[M]":
         """Messages of `kinds` from `sources` as they come."""
-        return Arrivals(self, kinds, sources, deadline, until, self._owner.interrupts)
+        return Arrivals(self, self._owner, kinds, sources, deadline, until)
 
     async def wait(self, waiter: "Arrivals[Any]", future: "asyncio.Future[None]") -> None:
         """Wait for `future`, which `waiter` sets when it is woken."""
@@ -144,24 +151,32 @@ class Mailbox:
 
 
 class Arrivals(Generic[M]):
-    """Messages as they come; entered as a context, so that its timer does not stay behind."""
+    """Messages as they come; entered as a context, so that its timer does not stay behind.
+
+    A deadline that passes while the owner stands still ends the waiting when the owner goes on, after the messages that
+    have come meanwhile. A wait that begins while it stands still counts from there.
+    """
 
     def __init__(
         self,
         mailbox: Mailbox,
+        owner: Owner,
         kinds: tuple[type[M], ...],
         sources: Iterable[str],
         deadline: float,
         until: tuple[type[Message], ...],
-        interrupts: tuple[type[Message], ...],
     ) -> None:
         self._mailbox, self._kinds, self._sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
+        self._owner, self._deadline = owner, deadline
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | None = None
         self._in_time = True
         self._future: asyncio.Future[None] | None = None
         self._types = _type_names(kinds)
-        self._ends = _type_names(until + interrupts)
+        self._ends = _type_names(until + owner.interrupts)
+        self._is_timed = not owner.paused
+        if owner.paused:
+            owner.after_pause(self._begin_clock)
 
     @property
     def what(self) -> str:
@@ -209,15 +224,22 @@ class Arrivals(Generic[M]):
         mailbox.check_interrupts()
         if not self._in_time or (self._until and mailbox.holds_any(self._until)):
             return False
-        if self._timer is None:
+        if self._timer is None and self._is_timed:
             self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
         self._future = mailbox.loop.create_future()
         await mailbox.wait(self, self._future)
         return True
 
+    def _begin_clock(self) -> None:
+        self._is_timed, self._end = True, self._mailbox.loop.time() + self._deadline
+        self.wake()  # to set the timer, if it still waits
+
     def _pass_deadline(self) -> None:
-        self._in_time = False
-        self.wake()
+        if self._owner.paused:
+            self._owner.after_pause(self._pass_deadline)
+        else:
+            self._in_time = False
+            self.wake()
 
     def concerns(self, frame: Frame) -> bool:
         """Whether the coming of `frame` is a reason to look again."""

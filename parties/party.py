@@ -8,23 +8,24 @@ mailbox until the party gets there.
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
+from parties.life import Life
 from parties.mailbox import Arrivals, Collected, Mailbox, NoAnswer, names_of
-from sim.compute import Machine, Work
-from sim.faults import Crash, Crashed
+from sim.compute import Work
+from sim.faults import PartyFault
 from sim.streams import Entropy
 from sim.wire import (
     Frame,
     Message,
+    Packet,
     WireError,
     announces,
     associated_data,
     decode_body,
-    decode_frame,
     encode_body,
     pack_frame,
+    unpack_frame,
 )
 from sim.world import World
 
@@ -67,7 +68,7 @@ class _Step:
             party.world.note("leave", party.name, step=name)
 
 
-class Party:
+class Party(Life):
     """One party of the protocol, attached to the world's network under its `name`.
 
     `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` its machine. `disk` is what survives a crash.
@@ -79,128 +80,22 @@ class Party:
     interrupts: ClassVar[tuple[type[Message], ...]] = ()
     """Message types that end whatever the party waits for, by way of `interrupted`."""
 
-    def __init__(
-        self, world: World, name: str, *, up: float = 0.0, down: float = 0.0, cores: int = 1, speed: float = 1.0
-    ) -> None:
-        self.world = world
-        self.name = name
+    def __init__(self, world: World, name: str, **access: Any) -> None:
+        super().__init__(world, name, **access)
         self.round = 0
         self.attempt = 0
         self.channels: dict[str, Channel] = {}
         self.incarnations: dict[str, int] = {}  # of each party heard from, the latest
-        self.disk: dict[str, Any] = {}
-        self.idle = False
-        self.finished = False
-        self._step = ""  # the latest step entered; tasks of one party may be in different ones
-        self._own_step: ContextVar[str] = ContextVar(f"step of {name}", default="")
-        self._own_life: ContextVar[int] = ContextVar(f"incarnation of {name}", default=0)  # of the running task
         self._mailbox = Mailbox(self, world.loop)
-        self._task: asyncio.Task[None] | None = None
-        self._changed: Callable[[], None] = lambda: None
-        self._machine = Machine(world.loop.env, cores, speed)
-        self._cores, self._speed = cores, speed
-        self._endpoint = world.network.attach(name, self._receive, up, down)
         world.loop.waits[name] = self._awaited
 
     def __repr__(self) -> str:
         return f"<{self.name}, incarnation {self.incarnation}, {'up' if self.alive else 'down'}>"
 
-    # Life
-
-    @property
-    def alive(self) -> bool:
-        """Not crashed, or back again."""
-        return self._endpoint.alive
-
-    @property
-    def incarnation(self) -> int:
-        """1, and one more each time the party came back."""
-        return self._endpoint.incarnation
-
-    @property
-    def step_name(self) -> str:
-        """The step that the party is in, or was in last."""
-        return self._step
-
-    async def main(self) -> None:
-        """The party's program."""
-        raise NotImplementedError(f"{type(self).__name__} has no program")
-
-    def start(self, changed: Callable[[], None] = lambda: None) -> None:
-        """Begin `main`; `changed` is called whenever the party ends, goes idle, crashes or comes back."""
-        self._changed = changed
-        for fault in self.world.faults.timed(self.name):
-            assert fault.time is not None
-            self.world.loop.call_at(fault.time, self._strike, fault)
-        self._begin()
-
-    def crash(self, why: str = "") -> None:
-        """Fall silent at once: nothing more is sent, received or computed, and memory is lost."""
-        if not self.alive:
-            return
-        self.world.note("fault", self.name, step=self._step, note=why or "crash")
-        self._endpoint.fall()
-        if self._task is not None:
-            self._task.cancel()
-        self._changed()
-
-    def rejoin(self) -> None:
-        """Come back as a new incarnation with nothing but the disk, and begin `main` anew."""
-        if self.alive:
-            return
-        self._endpoint.rejoin()
-        self.round = self.attempt = 0
-        self.channels, self._step = {}, ""
-        self._mailbox = Mailbox(self, self.world.loop)
-        self._machine = Machine(self.world.loop.env, self._cores, self._speed)
-        self.world.note("fault", self.name, note=f"rejoin as incarnation {self.incarnation}")
-        self._begin()
-        self._changed()
-
-    def _begin(self) -> None:
-        self.idle = self.finished = False
-        self._task = self.world.loop.create_task(self._live(), name=self.name)
-
-    async def _live(self) -> None:
-        incarnation = self.incarnation
-        self._own_life.set(incarnation)
-        self._own_step.set("")
-        try:
-            await self.main()
-        except (Exception, Crashed, asyncio.CancelledError, BaseExceptionGroup):
-            if self._lives(incarnation):  # what goes wrong in a party that is gone goes unnoticed
-                raise
-        finally:
-            if self._lives(incarnation):
-                self.finished = True
-                self._changed()
-
-    def _lives(self, incarnation: int) -> bool:
-        return self.alive and self.incarnation == incarnation
-
     def _awaited(self) -> str:
-        """What the party waits for, for a deadlock's report."""
         if not self.alive or self.finished:
             return ""
         return f"{self._mailbox.awaited or 'nothing that it names'} (in {self._step or 'no step'})"
-
-    def failure(self) -> BaseException | None:
-        """What `main` raised, if it ended that way."""
-        task = self._task
-        return task.exception() if task is not None and task.done() and not task.cancelled() else None
-
-    def rest(self, idle: bool) -> None:
-        """Say whether the party only waits for a round to begin; a run does not go on for the sake of those that do."""
-        self.idle = idle
-        self._changed()
-
-    def _strike(self, fault: Crash) -> None:
-        if self.alive and not self.finished:
-            self.world.faults.fired.append(fault)
-            where = f"{'before' if fault.before else 'after'} {fault.before or fault.after}"
-            self.crash("crash " + (where if fault.time is None else f"at {fault.time:g} s"))
-            if fault.back_after is not None:
-                self.world.loop.call_later(fault.back_after, self.rejoin)
 
     # Steps and computing
 
@@ -210,10 +105,12 @@ class Party:
 
     def _reach(self, name: str, when: str) -> None:
         self.check_alive()
-        fault = self.world.faults.at_step(self.name, name, when)
-        if fault is not None:
-            self._strike(fault)
-            raise Crashed(self.name)
+        self._suffer(self.world.faults.at_step(self.name, name, when))
+
+    def _suffer(self, faults: list[PartyFault]) -> None:
+        for fault in faults:
+            self.strike(fault)
+            self.check_alive()
 
     async def compute(self, work: Work, function: Callable[..., R], *arguments: Any) -> R:
         """Run `function(*arguments)` on this party's machine; returns its result after its virtual duration.
@@ -223,7 +120,7 @@ class Party:
         """
         self.check_alive()
         return await self.world.computing.run(
-            self._machine, self.name, self._own_step.get() or self._step, work, function, *arguments
+            self._device.machine, self.name, self._own_step.get() or self._step, work, function, *arguments
         )
 
     def plan(self, work: Work) -> None:
@@ -247,8 +144,11 @@ class Party:
     def send(self, receiver: str, message: Message) -> None:
         """Send `message`; a channel to the receiver seals it. Returns at once; the network takes its time."""
         self.check_alive()
+        kind = type(message).__name__
+        if due := self.world.faults.at_send(self.name, kind):
+            self._suffer(due)
         channel = self.channel_to(receiver)
-        kind, body, sealing = type(message).__name__, encode_body(message), 0
+        body, sealing = encode_body(message), 0
         if channel is not None:
             bound = associated_data(kind, self.name, receiver, self.round, self.attempt)
             body, sealing = channel.seal(body, bound), channel.overhead
@@ -351,11 +251,11 @@ class Party:
         self.advance(frame.round, frame.attempt)
         return message
 
-    def _receive(self, data: bytes) -> None:
+    def _receive(self, packet: Packet) -> None:
         try:
-            frame = decode_frame(data)
+            frame = unpack_frame(packet)
         except WireError as error:
-            self.world.note("drop", self.name, note=str(error))
+            self._drop(packet, str(error))
             return
         if self.authority and announces(frame) and frame.sender != self.authority:
             self._drop(frame, f"only {self.authority} announces")
@@ -364,14 +264,8 @@ class Party:
         else:
             self._mailbox.put(frame)
 
-    def _drop(self, frame: Frame, why: str) -> None:
-        self.world.note("drop", self.name, step=self._step, note=f"{frame.type} from {frame.sender}: {why}")
-
-    def check_alive(self) -> None:
-        """Raises Crashed in a task of a party that is down, and in one that an earlier incarnation left behind."""
-        endpoint = self._endpoint
-        if not endpoint.alive or self._own_life.get() not in (0, endpoint.incarnation):
-            raise Crashed(self.name)
+    def _drop(self, what: Frame | Packet, why: str) -> None:
+        self.world.note("drop", self.name, step=self._step, note=f"{what.type} from {what.sender}: {why}")
 
 
 async def play(parties: Sequence[Party], coordinator: Party) -> None:

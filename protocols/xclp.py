@@ -104,6 +104,7 @@ class XclpClient(Client):
     """
 
     interrupts = (Dismissed, setup.RoundStart)
+    observed = ("bits_of_round", "hashed_in", "results")
 
     def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
         super().__init__(world, name, shard, **access)
@@ -193,6 +194,8 @@ class XclpServer(Server):
 
     `observe` is called with the record of each round that the server lives to end.
     """
+
+    observed = (*Server.observed, "observe")
 
     def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
         super().__init__(world, clients, **access)

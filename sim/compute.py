@@ -6,6 +6,7 @@ recorded run. Where the job runs, in this process or in a pool of workers, never
 up at its virtual due time, and if it is not there yet, the whole world waits.
 """
 
+import asyncio
 import hashlib
 import math
 import os
@@ -26,7 +27,8 @@ from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 from threadpoolctl import threadpool_limits
 
-from sim.loop import SimLoop
+from sim.loop import Environment, SimLoop
+from sim.pace import Span
 from sim.trace import Event, Trace
 
 __all__ = [
@@ -235,13 +237,36 @@ def make_engine(text: str) -> Engine:
 
 
 class Machine:
-    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's."""
+    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
 
-    def __init__(self, env: simpy.Environment, cores: int = 1, speed: float = 1.0) -> None:
+    For the time being all may take `factor` times as long, also what has begun; infinity: they stand still.
+    """
+
+    def __init__(self, env: Environment, cores: int = 1, speed: float = 1.0, factor: float = 1.0) -> None:
         if not speed > 0:
             raise ValueError(f"speed(={speed}) must be > 0.")
         self.cores = simpy.Resource(env, capacity=cores)
         self.speed = speed
+        self._env, self._factor = env, factor
+        self._busy: dict[Span, None] = {}
+
+    async def work(self, seconds: float) -> None:
+        """Wait until a job is done that takes `seconds` at full speed."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        span = Span(self._env, lambda: None if done.done() else done.set_result(None), self._factor)
+        self._busy[span] = None
+        span.begin(seconds)
+        try:
+            await done
+        finally:
+            span.cancel()
+            del self._busy[span]
+
+    def stretch(self, factor: float) -> None:
+        """From now on everything takes `factor` times as long as at full speed."""
+        self._factor = factor
+        for span in self._busy:
+            span.stretch(factor)
 
 
 class Computing:
@@ -277,7 +302,7 @@ class Computing:
             seconds = wall if before is None else before
             # Traced as it begins: then a record of the run knows also the jobs that a crash cuts short.
             self._trace.add(Event(self._loop.time(), "compute", party, step=step, value=seconds, note=str(index)))
-            await self._loop.hold(seconds)
+            await machine.work(seconds)
             result = job.result()
         except BaseException:
             if job is not None:

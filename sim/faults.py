@@ -1,8 +1,8 @@
 """The faults that a scenario may name: what happens to whom, and what triggers it.
 
 Names are those of turmoil and Jepsen. `party` and `peer` are names or patterns as of the shell's file names:
-``client/3``, ``client/*``, ``*``. What carries them out: `sim.triggers` (when), `sim.hazards` (on links) and
-`parties.life` (at parties).
+``client/3``, ``client/*``, ``*``. When they strike: `sim.triggers`. What carries them out: `sim.network` and
+`sim.transport` for links and messages, `parties.life` for parties.
 """
 
 import csv

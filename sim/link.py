@@ -1,9 +1,9 @@
-"""Links: how long a packet takes from one party to another, and whether it comes at all.
+"""Links: how long a packet takes from one party to another.
 
 A packet first holds the sender's uplink for size / rate, then travels for the latency plus the jitter, then holds the
-receiver's downlink for size / rate (store and forward). Up- and downlinks are SimPy resources of one place, shared by
-all of a party's links and served in order of arrival. A link delivers in the order of sending, as a stream transport
-does.
+receiver's downlink for size / rate (store and forward). Up- and downlinks carry one packet at a time, are shared by
+all of a party's links and serve in order of arrival. What a link loses, and what a transport does about it:
+`sim.transport`.
 """
 
 from collections import deque
@@ -13,9 +13,12 @@ from functools import partial
 import numpy as np
 
 from sim.latency import Latency, uniforms
-from sim.loop import Environment, Timer
+from sim.loop import Environment
+from sim.pace import Span
 
-__all__ = ["Link", "Pipe"]
+__all__ = ["SENDER_GONE", "Link", "Pipe"]
+
+SENDER_GONE = "the sender was gone before it was sent"
 
 Then = Callable[[], object]
 
@@ -26,37 +29,39 @@ class Pipe:
     def __init__(self, env: Environment, rate: float) -> None:
         if not rate > 0:
             raise ValueError(f"rate(={rate}) must be > 0 bytes/s.")
-        self._env = env
         self._queue: deque[tuple[int, Then, Then]] = deque()  # the first one is on its way through
-        self._timer: Timer | None = None
+        self._span = Span(env, self._end)
         self.rate = rate
 
     def carry(self, size: int, through: Then, cut: Then) -> None:
         """Call `through` when `size` bytes have gone through, after all before them; `cut` if the pipe is emptied."""
         self._queue.append((size, through, cut))
         if len(self._queue) == 1:
-            self._begin(size)
+            self._span.begin(size / self.rate)
+
+    def stretch(self, factor: float) -> None:
+        """From now on everything takes `factor` times as long as at full rate."""
+        self._span.stretch(factor)
 
     def empty(self) -> None:
         """Drop the packet that is on its way through and those that wait: the party at this end is gone."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._span.cancel()
         dropped, self._queue = self._queue, deque()
         for _, _, cut in dropped:
             cut()
 
-    def _begin(self, size: int) -> None:
-        self._timer = self._env.at(self._env.now + size / self.rate, self._end)
-
     def _end(self) -> None:
         _, through, _ = self._queue.popleft()
         if self._queue:
-            self._begin(self._queue[0][0])
+            self._span.begin(self._queue[0][0] / self.rate)
         through()
 
 
 class Link:
-    """One direction between two parties. Delays and losses are drawn from the link's own `generator`."""
+    """One direction between two parties. Delays and losses are drawn from the link's own `generator`.
+
+    An `ordered` link delivers in the order of sending, as one connection of a stream transport does.
+    """
 
     def __init__(
         self,
@@ -68,6 +73,7 @@ class Link:
         down: Pipe | None = None,
         jitter: float = 0.0,
         loss: float = 0.0,
+        ordered: bool = True,
     ) -> None:
         if not jitter >= 0:
             raise ValueError(f"jitter(={jitter}) must be >= 0 seconds.")
@@ -77,32 +83,57 @@ class Link:
         delays, chances, shakes = generator.spawn(3)
         self._delays = latency.stream(delays)
         self._chances: Iterator[float] | None = uniforms(chances) if loss else None
+        self._answers: Iterator[float] | None = uniforms(*generator.spawn(1)) if loss else None
         self._shakes: Iterator[float] | None = uniforms(shakes) if jitter else None
         self._up, self._down = up, down
-        self._jitter, self._loss = jitter, loss
+        self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
 
-    def send(self, size: int, deliver: Then, lost: Callable[[str], object]) -> None:
-        """Carry `size` bytes; then call `deliver`, or `lost` with the reason.
+    def send(self, size: int, deliver: Then, cut: Callable[[str], object]) -> None:
+        """Carry `size` bytes, losing none; then call `deliver`, or `cut` with the reason if the sender goes before.
 
         A packet that the receiver's downlink is emptied of is delivered then: whoever is there sees that nobody is.
         """
+        down = self._down
+        arrive = deliver if down is None else partial(down.carry, size, deliver, deliver)
         if self._up is None:
-            self._travel(size, deliver, lost)
+            self.travel(arrive)
         else:
-            self._up.carry(
-                size,
-                partial(self._travel, size, deliver, lost),
-                partial(lost, "the sender was gone before it was sent"),
-            )
+            self._up.carry(size, partial(self.travel, arrive), partial(cut, SENDER_GONE))
 
-    def _travel(self, size: int, deliver: Then, lost: Callable[[str], object]) -> None:
-        if self._chances is not None and next(self._chances) < self._loss:
-            lost("lost on the link")
-            return
-        arrival = self._env.now + next(self._delays)
+    def depart(self, size: int, then: Then, cut: Then) -> None:
+        """Take `size` bytes through the sender's uplink; `cut` if the sender goes before they are through."""
+        if self._up is None:
+            then()
+        else:
+            self._up.carry(size, then, cut)
+
+    def travel(self, then: Then, delay: float = 0.0) -> None:
+        """Call `then` after the latency, the jitter and a `delay` in seconds."""
+        arrival = self._env.now + next(self._delays) + delay
         if self._shakes is not None:
             arrival += self._jitter * next(self._shakes)
-        self._last = max(arrival, self._last)  # events at equal times keep their order
-        down = self._down
-        self._env.at(self._last, deliver if down is None else partial(down.carry, size, deliver, deliver))
+        if self._ordered:  # events at equal times keep their order
+            if arrival < self._last:
+                arrival = self._last
+            self._last = arrival
+        self._env.at(arrival, then)
+
+    def come_in(self, size: int, then: Then) -> None:
+        """Take `size` bytes through the receiver's downlink, or as far as they get; then call `then`."""
+        if self._down is None:
+            then()
+        else:
+            self._down.carry(size, then, then)
+
+    def loses(self) -> bool:
+        """Whether the packet that now enters the link is lost there."""
+        return self._chances is not None and next(self._chances) < self._loss
+
+    def loses_answer(self) -> bool:
+        """Whether the acknowledgement of a packet is lost on its way back."""
+        return self._answers is not None and next(self._answers) < self._loss
+
+    def renew(self) -> None:
+        """Let what is sent from now on overtake what is on its way: it belongs to another connection."""
+        self._last = 0.0

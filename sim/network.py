@@ -2,68 +2,65 @@
 
 In a `mesh` every two parties share a link; in a `star` each party shares one with the hub alone, which relays. Both
 hops of a relayed packet are sent, counted and traced. A packet is dropped, and the trace says why, when its receiver
-is down, when its receiver is another incarnation than the one it was sent to, or when its sender has come back as
-another one.
+or the relay is down, when either is another incarnation than the one it was sent to, or when its sender has come back
+as another one.
+
+Each copy of a packet ends as delivered, lost or dropped, or is still in flight: the number of sends in the trace plus
+that of relays with a note (copies made at the relay) is the number of ends plus `in_flight`.
 """
 
+import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
+from sim.barriers import Barrier
+from sim.endpoint import Endpoint
+from sim.faults import Corrupt, Delay, Duplicate, Fired, Lose, MessageFault
 from sim.latency import Latency, parse_latency
-from sim.link import Link, Pipe
+from sim.link import SENDER_GONE, Link, Pipe
 from sim.loop import SimLoop
 from sim.streams import generator
 from sim.trace import Event, Trace
-from sim.wire import Ledger, Packet
+from sim.transport import CUT, Transport
+from sim.triggers import Faults
+from sim.wire import Ledger, Packet, flip_bit
 
 __all__ = ["Conditions", "Endpoint", "Network"]
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all links have in common: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1)."""
+    """What all links have in common: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
+
+    `transport` is "reliable" or "datagram" (see `sim.transport`), `retransmission_timeout` the reliable one's first, in
+    seconds.
+    """
 
     topology: str = "star"
     latency: Latency = field(default_factory=lambda: parse_latency("0ms"))
     jitter: float = 0.0
     loss: float = 0.0
+    transport: str = "reliable"
+    retransmission_timeout: float = 1.0
 
     def __post_init__(self) -> None:
         if self.topology not in ("mesh", "star"):
             raise ValueError(f"topology(={self.topology!r}) must be mesh or star.")
-
-
-class Endpoint:
-    """A party's access to the network; `receive` is handed the bytes that come.
-
-    `incarnation` grows by one each time the party comes back; `alive` is false between a crash and that.
-    """
-
-    def __init__(
-        self, name: str, receive: Callable[[bytes], None], up: Pipe | None = None, down: Pipe | None = None
-    ) -> None:
-        self.name = name
-        self.receive = receive
-        self.up, self.down = up, down
-        self.incarnation = 1
-        self.alive = True
-
-    def fall(self) -> None:
-        """Go down. What is on its way through the party's own access to the network, either way, goes no further."""
-        self.alive = False
-        for pipe in (self.up, self.down):
-            if pipe is not None:
-                pipe.empty()
-
-    def rejoin(self) -> None:
-        """Come back as the next incarnation."""
-        self.incarnation += 1
-        self.alive = True
+        if self.transport not in ("reliable", "datagram"):
+            raise ValueError(f"transport(={self.transport!r}) must be reliable or datagram.")
+        if not 0 < self.retransmission_timeout < math.inf:
+            raise ValueError(f"retransmission_timeout(={self.retransmission_timeout}) must be > 0 seconds, and finite.")
 
 
 class Network:
-    """Carries packets between endpoints; `hub` is the relay of a star."""
+    """Carries packets between endpoints; `hub` is the relay of a star.
+
+    Only a network whose links lose, or have faults, takes the trouble of `sim.transport`.
+    """
 
     def __init__(
         self,
@@ -72,16 +69,22 @@ class Network:
         ledger: Ledger,
         seed: int,
         conditions: Conditions,
+        faults: Faults | None = None,
         hub: str = "server",
     ) -> None:
         self._loop, self._trace, self._ledger, self._seed = loop, trace, ledger, seed
         self._conditions, self._hub = conditions, hub
         self._is_mesh = conditions.topology == "mesh"
+        self._is_reliable = conditions.transport == "reliable"
+        self._faults = faults or Faults()
+        self._is_perfect = not (conditions.loss or self._faults.of_links)
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
+        self._transports: dict[tuple[str, str], Transport[_Journey]] = {}
+        self._barriers: list[Barrier] = []
         self.in_flight = 0
 
-    def attach(self, name: str, receive: Callable[[bytes], None], up: float = 0.0, down: float = 0.0) -> Endpoint:
+    def attach(self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0) -> Endpoint:
         """Add a party with `up` and `down` bytes a second (0: unlimited)."""
         if name in self._endpoints:
             raise ValueError(f"two parties are called {name}")
@@ -93,50 +96,132 @@ class Network:
     def send(self, packet: Packet) -> None:
         """Send `packet` on its way; returns at once."""
         source, target = self._endpoints[packet.sender], self._endpoints[packet.receiver]
+        if source.paused:
+            source.sends.append(partial(self._begin, packet, source, target))
+        else:
+            self._begin(packet, source, target)
+
+    def block(self, barrier: Barrier) -> None:
+        """Put `barrier` up; only in a network that was made with faults of links."""
+        if self._is_perfect:
+            raise RuntimeError("a network that was made without faults of links has no barriers.")
+        self._barriers.append(barrier)
+
+    def unblock(self, barrier: Barrier) -> None:
+        """Take `barrier` away, and let go on, in order, what waits for that."""
+        self._barriers.remove(barrier)
+        for go_on in barrier.take():
+            go_on()
+
+    # For transports
+
+    def barrier(self, sender: str, receiver: str) -> Barrier | None:
+        """What stands between the two, if anything does."""
+        for barrier in self._barriers:
+            if barrier.is_between(sender, receiver):
+                return barrier
+        return None
+
+    def again(self, journey: "_Journey", note: str) -> "_Journey":
+        """One more copy of a packet on the same hop, counted and traced as sent."""
+        copy = self._copy(journey, note)
+        if not copy.is_relayed:
+            for fault in self._due(copy, again=True):
+                _EFFECTS[type(fault)](copy, fault, self._faults)
+        return copy
+
+    def arrive(self, journey: "_Journey") -> None:
+        """Take over a packet that has come to the end of its hop."""
+        far, is_there = journey.far, journey.far is journey.target
+        if far.paused:
+            far.arrivals.append(partial(self.arrive, journey))
+        elif not far.alive:
+            self.end("drop", journey, "the receiver is down" if is_there else f"the relay {far.name} is down")
+        elif far.incarnation != journey.far_incarnation:
+            self.end("drop", journey, f"sent to an earlier incarnation of the {'receiver' if is_there else 'relay'}")
+        elif journey.data is not journey.packet.data and _is_refused(journey):
+            self.end("drop", journey, "a bit was flipped: the TLS record's tag does not fit")
+        elif is_there:
+            self._deliver(journey)
+        else:
+            self._relay(journey)
+
+    def end(self, kind: str, journey: "_Journey", why: str = "") -> None:
+        """Trace how a copy ended."""
+        self.in_flight -= 1
+        self._note(kind, journey, journey.packet.sender, journey.packet.receiver, why)
+
+    # One packet's way
+
+    def _begin(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
+        is_direct = self._is_mesh or self._hub in (packet.sender, packet.receiver)
         journey = _Journey(packet, source, target)
         self.in_flight += 1
-        if self._is_mesh or self._hub in (packet.sender, packet.receiver):
-            self._hop(journey, source, target, False, self._deliver)
+        self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
+
+    def _hop(self, journey: "_Journey", near: Endpoint, far: Endpoint) -> None:
+        journey.enter(near, far)
+        if not self._is_perfect and near.alive:
+            self._transport(near, far).send(*self._struck(journey))
+            return
+        self._count(journey)
+        if near.alive:
+            link = self._link(near, far)
+            link.send(journey.packet.size, partial(self.arrive, journey), partial(self.end, "lose", journey))
         else:
-            self._hop(journey, source, self._endpoints[self._hub], False, self._relay)
+            self.end("lose", journey, SENDER_GONE)
+
+    def _struck(self, journey: "_Journey") -> list["_Journey"]:
+        """The copies in which a packet is sent, after all faults that strike it; they are counted and traced."""
+        faults = [] if journey.is_relayed else self._due(journey, again=False)
+        for fault in faults:
+            _EFFECTS[type(fault)](journey, fault, self._faults)
+        self._count(journey)
+        doubles = sum(isinstance(fault, Duplicate) for fault in faults)
+        return [journey, *(self._copy(journey, "a second copy") for _ in range(doubles))]
+
+    def _due(self, journey: "_Journey", *, again: bool) -> list[MessageFault]:
+        """The faults that strike a packet as its sender sends it, entered and traced."""
+        packet, now = journey.packet, self._loop.time()
+        due = self._faults.of_message(packet.sender, packet.receiver, packet.type, now, again=again)
+        for fault in due:
+            self._faults.fired.append(Fired(fault, now, packet.sender, packet.receiver, packet.step, packet.type))
+            self._note("fault", journey, packet.sender, packet.receiver, f"{fault.kind} {packet.type}")
+        return due
+
+    def _copy(self, journey: "_Journey", note: str) -> "_Journey":
+        copy = journey.copy()
+        self.in_flight += 1
+        self._count(copy, note)
+        return copy
 
     def _relay(self, journey: "_Journey") -> None:
-        hub = self._endpoints[self._hub]
-        if hub.alive:
-            self._hop(journey, hub, journey.target, True, self._deliver)
+        journey.delay, journey.doomed = 0.0, False  # that was on the first hop
+        barrier = self.barrier(journey.source.name, journey.target.name) if self._barriers else None
+        if barrier is None:
+            self._hop(journey, journey.far, journey.target)
+        elif barrier.holds or self._is_reliable:  # the relay has it, and does not carry it yet
+            barrier.kept.append(partial(self.arrive, journey))
         else:
-            self._end("drop", journey, f"the relay {hub.name} is down")
+            self.end("lose", journey, CUT)
 
     def _deliver(self, journey: "_Journey") -> None:
-        packet, target = journey.packet, journey.target
-        if not target.alive:
-            self._end("drop", journey, "the receiver is down")
-        elif target.incarnation != journey.target_incarnation:
-            self._end("drop", journey, "sent to an earlier incarnation of the receiver")
-        elif journey.source.incarnation != journey.source_incarnation:
-            self._end("drop", journey, "from an earlier incarnation of the sender")
-        else:
-            self._end("deliver", journey)
-            target.receive(packet.data)
+        packet, source = journey.packet, journey.source
+        if source.incarnation != journey.source_incarnation:
+            self.end("drop", journey, "from an earlier incarnation of the sender")
+            return
+        self.end("deliver", journey)
+        if journey.data is not packet.data:
+            packet = msgspec.structs.replace(packet, data=journey.data)
+        journey.target.receive(packet)
 
-    def _hop(
-        self,
-        journey: "_Journey",
-        source: Endpoint,
-        target: Endpoint,
-        relayed: bool,
-        then: Callable[["_Journey"], None],
-    ) -> None:
-        packet = journey.packet
-        self._ledger.count(packet, source.name, target.name, relayed)
-        self._note("relay" if relayed else "send", journey, source.name, target.name)
-        if source.alive:
-            self._link(source, target).send(packet.size, partial(then, journey), partial(self._end, "lose", journey))
-        else:
-            self._end("lose", journey, "the sender was gone before it was sent")
+    def _count(self, journey: "_Journey", note: str = "") -> None:
+        near, far, relayed = journey.near.name, journey.far.name, journey.is_relayed
+        self._ledger.count(journey.packet, near, far, relayed)
+        self._note("relay" if relayed else "send", journey, near, far, note)
 
-    def _link(self, source: Endpoint, target: Endpoint) -> Link:
-        key = (source.name, target.name)
+    def _link(self, near: Endpoint, far: Endpoint) -> Link:
+        key = (near.name, far.name)
         link = self._links.get(key)
         if link is None:
             conditions = self._conditions
@@ -144,16 +229,26 @@ class Network:
                 self._loop.env,
                 conditions.latency,
                 generator(self._seed, "link", *key),
-                up=source.up,
-                down=target.down,
+                up=near.up,
+                down=far.down,
                 jitter=conditions.jitter,
                 loss=conditions.loss,
+                ordered=self._is_reliable,
             )
+            near.outgoing.append(link.renew)
+            far.incoming.append(link.renew)
         return link
 
-    def _end(self, kind: str, journey: "_Journey", why: str = "") -> None:
-        self.in_flight -= 1
-        self._note(kind, journey, journey.packet.sender, journey.packet.receiver, why)
+    def _transport(self, near: Endpoint, far: Endpoint) -> "Transport[_Journey]":
+        key = (near.name, far.name)
+        transport = self._transports.get(key)
+        if transport is None:
+            timeout = self._conditions.retransmission_timeout if self._is_reliable else None
+            link = self._link(near, far)
+            transport = self._transports[key] = Transport(self._loop.env, link, self, near.name, far.name, timeout)
+            near.outgoing.append(transport.close)
+            far.incoming.append(transport.close)
+        return transport
 
     def _note(self, kind: str, journey: "_Journey", sender: str, receiver: str, why: str = "") -> None:
         packet = journey.packet
@@ -165,11 +260,72 @@ class Network:
 
 
 class _Journey:
-    """A packet on its way, and which incarnations it is from and for."""
+    """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
 
-    __slots__ = ("packet", "source", "source_incarnation", "target", "target_incarnation")
+    `data` is what travels, other than the packet's own where bits were flipped. For `delay` and `doomed` see
+    `sim.transport.Copy`.
+    """
+
+    __slots__ = (
+        "data", "delay", "doomed", "far", "far_incarnation", "near", "packet",
+        "source", "source_incarnation", "target", "target_incarnation",
+    )  # fmt: skip
 
     def __init__(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
-        self.packet = packet
+        self.packet, self.data = packet, packet.data
         self.source, self.source_incarnation = source, source.incarnation
         self.target, self.target_incarnation = target, target.incarnation
+        self.delay, self.doomed = 0.0, False
+
+    def enter(self, near: Endpoint, far: Endpoint) -> None:
+        """Begin the hop between the two."""
+        self.near, self.far = near, far
+        self.far_incarnation = self.target_incarnation if far is self.target else far.incarnation
+
+    def copy(self) -> "_Journey":
+        """One more of it, from the beginning of the hop. What the relay flipped is so in all copies."""
+        copy = _Journey(self.packet, self.source, self.target)
+        copy.source_incarnation, copy.target_incarnation = self.source_incarnation, self.target_incarnation
+        copy.near, copy.far, copy.far_incarnation = self.near, self.far, self.far_incarnation
+        if self.packet.sealed:
+            copy.data = self.data
+        return copy
+
+    @property
+    def size(self) -> int:
+        """Bytes that travel."""
+        return self.packet.size
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether it is on its second hop."""
+        return self.near is not self.source
+
+
+def _is_refused(journey: _Journey) -> bool:
+    """Whether the TLS connection of the hop refuses what came; of what was flipped by the relay it cannot know."""
+    return not journey.packet.sealed and hashlib.sha256(journey.data).digest() != journey.packet.digest
+
+
+def _lose(journey: _Journey, fault: Lose, faults: Faults) -> None:
+    journey.doomed = True
+
+
+def _duplicate(journey: _Journey, fault: Duplicate, faults: Faults) -> None:
+    pass  # the copy is made when all others have struck
+
+
+def _delay(journey: _Journey, fault: Delay, faults: Faults) -> None:
+    journey.delay += fault.by
+
+
+def _corrupt(journey: _Journey, fault: Corrupt, faults: Faults) -> None:
+    journey.data = flip_bit(journey.data, faults.bit(fault, journey.packet.sender, 8 * len(journey.data)))
+
+
+_EFFECTS: dict[type[MessageFault], Callable[..., None]] = {
+    Lose: _lose,
+    Duplicate: _duplicate,
+    Delay: _delay,
+    Corrupt: _corrupt,
+}

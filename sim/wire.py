@@ -28,7 +28,9 @@ __all__ = [
     "decode_body",
     "decode_frame",
     "encode_body",
+    "flip_bit",
     "pack_frame",
+    "unpack_frame",
 ]
 
 TLS_RECORD = 16_384
@@ -90,17 +92,22 @@ _UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Packet(msgspec.Struct, frozen=True):
-    """An encoded frame on its way, with the sizes of its parts in bytes."""
+    """An encoded frame on its way, with the sizes of its parts in bytes.
+
+    What it says of the frame is what the connection that it comes by vouches for; `data` is what comes.
+    """
 
     data: bytes
     digest: bytes
     sender: str
     receiver: str
+    incarnation: int
     protocol: str
     step: str
     type: str
     round: int
     attempt: int
+    sealed: bool
     payload: int
     sealing: int
     envelope: int
@@ -142,8 +149,9 @@ def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0) -> P
     payload = _byte_strings(message)
     return Packet(
         data=data, digest=hashlib.sha256(data).digest(), sender=frame.sender, receiver=frame.receiver,
-        protocol=message.protocol, step=step, type=frame.type, round=frame.round, attempt=frame.attempt,
-        payload=payload, sealing=sealing, envelope=size - payload - sealing,
+        incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
+        attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
+        envelope=size - payload - sealing,
     )  # fmt: skip
 
 
@@ -156,6 +164,29 @@ def decode_frame(data: bytes) -> Frame:
     if frame.type not in _types:
         raise WireError(f"{frame.sender} sent a message of the unknown type {frame.type!r}")
     return frame
+
+
+def unpack_frame(packet: Packet) -> Frame:
+    """The frame in `packet`. Raises WireError if it does not decode, or is not what its connection vouches for."""
+    frame = decode_frame(packet.data)
+    if (
+        frame.sender != packet.sender
+        or frame.type != packet.type
+        or frame.receiver != packet.receiver
+        or frame.round != packet.round
+        or frame.attempt != packet.attempt
+        or frame.incarnation != packet.incarnation
+        or frame.sealed is not packet.sealed
+    ):
+        raise WireError("its header is not the one that was sent")
+    return frame
+
+
+def flip_bit(data: bytes, position: int) -> bytes:
+    """`data` with the bit at `position` changed, counted from the first byte's lowest."""
+    flipped = bytearray(data)
+    flipped[position // 8] ^= 1 << position % 8
+    return bytes(flipped)
 
 
 def announces(frame: Frame) -> bool:

@@ -36,8 +36,8 @@ class World:
         self.loop = SimLoop()
         self.trace = Trace(sinks)
         self.ledger = Ledger()
-        self.faults = Faults(faults)
-        self.network = Network(self.loop, self.trace, self.ledger, seed, conditions or Conditions())
+        self.faults = Faults(faults, seed)
+        self.network = Network(self.loop, self.trace, self.ledger, seed, conditions or Conditions(), self.faults)
         self.computing = Computing(
             self.loop, self.trace, table or CostTable.load(), cost or Modelled(), engine or Inline()
         )

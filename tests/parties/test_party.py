@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from sim.latency import parse_latency
 from sim.loop import Deadlock
 from sim.network import Conditions
 from sim.trace import Event
-from sim.wire import Message
+from sim.wire import Frame, Message, Packet, encode_body, pack_frame
 from sim.world import World
 
 
@@ -65,6 +66,7 @@ class Actor(Party):
     """Runs the program it is given; `heard` is for the test to look at."""
 
     interrupts = (PartyStop,)
+    observed = ("heard",)
 
     def __init__(self, world: World, name: str, program: Program, **access: Any) -> None:
         super().__init__(world, name, **access)
@@ -534,7 +536,7 @@ def test_a_crash_strikes_where_it_was_told_to(fault: Crash, heard: list[str], wh
     assert run.heard("b") == heard
     faults = [event for event in run.events if event.kind == "fault"]
     assert [(event.time, event.party, event.note) for event in faults] == [(when, "b", note)]
-    assert run.world.faults.fired == [fault]
+    assert [fired.fault for fired in run.world.faults.fired] == [fault]
     assert not run.actors["b"].alive
     assert "down" in repr(run.actors["b"])
 
@@ -593,8 +595,8 @@ def test_a_crash_in_the_turn_of_the_answer_is_not_swallowed() -> None:
     endpoint = run.actors["b"]._endpoint
     take = endpoint.receive
 
-    def take_and_crash(data: bytes) -> None:
-        take(data)  # the answer is there, and "b" has not yet had its turn
+    def take_and_crash(packet: Packet) -> None:
+        take(packet)  # the answer is there, and "b" has not yet had its turn
         run.actors["b"].crash()
 
     endpoint.receive = take_and_crash
@@ -647,7 +649,7 @@ def test_a_crash_gives_the_cores_and_the_uplink_back() -> None:
         me.heard.append(me.world.loop.time())
 
     run = Play({"a": wait, "b": work}, [Crash("b", time=5.0, back_after=1.0)], access={"up": 1000.0})
-    machine = run.actors["b"]._machine
+    machine = run.actors["b"]._device.machine
     run.run()
     assert run.heard("b") == [1.0]
     text, when = run.heard("a")
@@ -832,11 +834,18 @@ def test_what_does_not_decode_is_dropped_with_sender_and_type() -> None:
     ]
 
 
+def packet_with(data: bytes) -> Packet:
+    """What "b" sends to "a", with other bytes in it."""
+    frame = Frame("PartyNote", "b", "a", 1, 0, 0, False, encode_body(PartyNote("hello")))
+    return msgspec.structs.replace(pack_frame(frame, PartyNote("hello"), ""), data=data)
+
+
 def test_garbage_on_the_wire_is_dropped_and_traced() -> None:
     run = Play({"a": lambda me: asyncio.sleep(1), "b": nothing})
-    run.actors["a"]._receive(b"\xc1garbage")
+    run.actors["a"]._receive(packet_with(b"\xc1garbage"))
     run.run()
-    assert ["8 bytes are no frame" in note for note in run.notes("drop")] == [True]
+    (note,) = run.notes("drop")
+    assert note.startswith("PartyNote from b: 8 bytes are no frame")
 
 
 # play
@@ -991,7 +1000,7 @@ def test_the_same_run_has_the_same_hashes() -> None:
     first, second = workload().run(), workload().run()
     assert first.events == second.events
     assert hashes(first) == hashes(second)
-    assert first.world.faults.fired == list(FAULTS)
+    assert [fired.fault for fired in first.world.faults.fired] == list(FAULTS)
     assert any(note.startswith("rejoin") for note in first.notes("fault"))
 
 

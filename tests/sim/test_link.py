@@ -1,4 +1,4 @@
-"""A packet takes size/up + latency + size/down seconds, in turn, in order, or is lost."""
+"""A packet takes size/up + latency + size/down seconds, in turn and in order."""
 
 import asyncio
 from collections.abc import Callable
@@ -131,43 +131,6 @@ def test_jitter_spreads_evenly_over_its_range(world: World) -> None:
     assert 0.01 <= delays.min() < 0.0101
     assert 0.0299 < delays.max() < 0.03
     assert delays.mean() == pytest.approx(0.02, rel=0.02)
-
-
-def test_lost_packets_use_the_uplink_and_not_the_downlink(world: World) -> None:
-    up, down = world.pipe(1000), world.pipe(1000)
-    link = world.link("1s", seed=3, up=up, down=down, loss=0.5)
-    for number in range(20):
-        world.send(link, str(number), 1000)
-    arrived = world.run()
-    assert arrived
-    assert world.lost
-    assert sorted(int(name) for name, *_ in arrived + world.lost) == list(range(20))
-    for name, when in arrived:
-        assert when == int(name) + 1 + 1.0 + 1.0
-    for name, when, why in world.lost:
-        assert (when, why) == (int(name) + 1, "lost on the link")
-
-
-def test_the_share_that_is_lost(world: World) -> None:
-    link = world.link(loss=0.2)
-    for number in range(10_000):
-        world.send(link, str(number), 1)
-    world.run()
-    assert len(world.lost) == pytest.approx(2000, abs=4 * 40)
-    assert len(world.lost) + len(world.arrived) == 10_000
-
-
-def test_loss_does_not_change_the_delays_of_what_arrives() -> None:
-    """Each purpose draws from a stream of its own."""
-    lossless, lossy = World(), World()
-    for world, loss in ((lossless, 0.0), (lossy, 0.3)):
-        link = world.link("lognormal:40ms,0.5", loss=loss)
-        for number in range(5):
-            world.at(float(number), partial(world.send, link, str(number), 1))
-        world.run()
-    delays = [when % 1 for _, when in lossless.arrived]
-    assert [when % 1 for _, when in lossy.arrived] == pytest.approx(delays[: len(lossy.arrived)])
-    assert lossy.lost
 
 
 def test_emptying_a_pipe_cuts_what_is_in_it_and_frees_it_at_once(world: World) -> None:

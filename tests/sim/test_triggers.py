@@ -1,18 +1,22 @@
 """When the faults of a run strike."""
 
-from sim.faults import Crash
+from typing import Any
+
+import pytest
+
+from sim.faults import Corrupt, Crash, Fault, Hold, Leave, Lose, Partition, Pause
 from sim.triggers import Faults
 
 
-def test_a_crash_strikes_its_party_at_its_step_and_side() -> None:
+def test_a_fault_strikes_its_party_at_its_step_and_side() -> None:
     before, after = Crash("a", before="x"), Crash("b", after="x")
     faults = Faults((before, after))
-    assert faults.at_step("a", "y", "before") is None
-    assert faults.at_step("c", "x", "before") is None
-    assert faults.at_step("a", "x", "before") is before
-    assert faults.at_step("a", "x", "after") is None
-    assert faults.at_step("b", "x", "before") is None
-    assert faults.at_step("b", "x", "after") is after
+    assert faults.at_step("a", "y", "before") == []
+    assert faults.at_step("c", "x", "before") == []
+    assert faults.at_step("a", "x", "before") == [before]
+    assert faults.at_step("a", "x", "after") == []
+    assert faults.at_step("b", "x", "before") == []
+    assert faults.at_step("b", "x", "after") == [after]
 
 
 def test_occurrences_are_counted_by_party_and_step() -> None:
@@ -24,7 +28,7 @@ def test_occurrences_are_counted_by_party_and_step() -> None:
         faults.at_step("a", "y", "before")
         struck.append(faults.at_step("a", "x", "before"))
         faults.at_step("a", "x", "after")
-    assert struck == [None, None, third, None]
+    assert struck == [[], [], [third], []]
 
 
 def test_the_second_time_after_a_step() -> None:
@@ -34,12 +38,106 @@ def test_the_second_time_after_a_step() -> None:
     for _ in range(3):
         faults.at_step("a", "x", "before")
         struck.append(faults.at_step("a", "x", "after"))
-    assert struck == [None, second, None]
+    assert struck == [[], [second], []]
 
 
-def test_crashes_at_a_time_are_listed_by_party() -> None:
-    early, late = Crash("a", time=0.0), Crash("a", time=3.0)
-    faults = Faults((late, Crash("a", before="x"), Crash("b", time=1.0), early))
-    assert faults.timed("a") == [late, early]
-    assert faults.timed("c") == []
+def test_each_party_that_a_pattern_means_counts_for_itself() -> None:
+    second = Pause("client/*", at="x", occurrence=2, lasts=1.0)
+    faults = Faults((second,))
+    names = ["client/0", "client/1", "server", "client/1", "client/0", "server", "client/0"]
+    struck = [bool(faults.at_step(name, "x", "before")) for name in names]
+    assert struck == [False, False, False, True, True, False, False]
+
+
+def test_messages_are_counted_by_sender_and_type() -> None:
+    second = Leave("client/*", message="Join", occurrence=2)
+    faults = Faults((second,))
+    sent = [("client/0", "Join"), ("client/1", "Join"), ("client/0", "Seed"), ("server", "Join"), ("client/0", "Join")]
+    assert [faults.at_send(*each) for each in sent] == [[], [], [], [], [second]]
+
+
+def test_several_faults_of_one_moment_come_in_the_order_of_the_list() -> None:
+    pause, crash = Pause("*", at="x", lasts=1.0), Crash("a", at="x")
+    assert Faults((pause, crash)).at_step("a", "x", "before") == [pause, crash]
+    assert Faults((crash, pause)).at_step("a", "x", "before") == [crash, pause]
+
+
+def test_faults_at_a_time_are_listed_by_party() -> None:
+    early, late, all_clients = Crash("a", time=0.0), Crash("a", time=3.0), Leave("?", time=1.0)
+    faults = Faults((late, Crash("a", before="x"), Crash("b", time=1.0), all_clients, early))
+    assert faults.timed("a") == [late, all_clients, early]
+    assert faults.timed("server") == []
     assert faults.fired == []
+
+
+@pytest.mark.parametrize("trigger", [{"at": "x"}, {"after": "x"}, {"message": "x"}])
+def test_a_probability_is_the_share_of_times(trigger: dict[str, Any]) -> None:
+    def struck(seed: int, party: str, count: int) -> list[bool]:
+        faults = Faults([Crash("*", probability=0.3, **trigger)], seed)
+        times = []
+        for _ in range(count):
+            hits = faults.at_step(party, "x", "before") + faults.at_step(party, "x", "after")
+            times.append(bool(hits + faults.at_send(party, "x")))
+        return times
+
+    times = struck(1, "a", 2000)
+    assert sum(times) == pytest.approx(600, abs=4 * 20.5)
+    assert struck(1, "a", 2000) == times
+    assert struck(2, "a", 2000) != times
+    assert struck(1, "b", 2000) != times
+
+
+def of(faults: Faults, *messages: tuple[str, str, str, float], again: bool = False) -> list[list[Fault]]:
+    return [list(faults.of_message(*message, again=again)) for message in messages]
+
+
+def test_the_first_message_that_matches_is_struck() -> None:
+    lose = Lose("client/*", peer="server", message="Join")
+    messages = [
+        ("server", "client/0", "Join", 0.0), ("client/0", "client/1", "Join", 0.0),
+        ("client/0", "server", "Seed", 1.0), ("client/1", "server", "Join", 2.0), ("client/1", "server", "Join", 3.0),
+    ]  # fmt: skip
+    assert of(Faults([lose]), *messages) == [[], [], [], [lose], []]
+
+
+def test_the_third_message_over_all_senders_is_struck() -> None:
+    corrupt = Corrupt(occurrence=3)
+    assert of(Faults([corrupt]), *((name, "z", "M", 0.0) for name in "abcd")) == [[], [], [corrupt], []]
+
+
+def test_all_messages_of_a_time_are_struck() -> None:
+    lose, later = Lose(time=1.0, lasts=2.0), Lose(time=2.0)
+    struck = of(Faults([lose, later]), *(("a", "b", "M", float(now)) for now in range(5)))
+    assert struck == [[], [lose], [lose, later], [later], [later]]
+
+
+def test_an_occurrence_counts_within_its_time() -> None:
+    lose = Lose(occurrence=2, time=1.0)
+    struck = of(Faults([lose]), *(("a", "b", "M", float(now)) for now in range(5)))
+    assert struck == [[], [], [lose], [], []]
+
+
+def test_a_probability_of_messages() -> None:
+    faults = Faults([Lose(probability=0.25)], 3)
+    share = sum(map(bool, of(faults, *(("a", "b", "M", 0.0) for _ in range(2000)))))
+    assert share == pytest.approx(500, abs=4 * 19.4)
+
+
+def test_what_is_sent_again_is_struck_by_losses_alone_and_not_by_one_of_an_occurrence() -> None:
+    always, window, third = Lose(probability=1.0), Lose(time=0.0), Lose(occurrence=1)
+    faults = Faults([always, window, third, Lose(), Corrupt(time=0.0)])
+    assert of(faults, ("a", "b", "M", 1.0), again=True) == [[always, window]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "of_links"),
+    [
+        (Crash("a", time=0.0), False),
+        (Pause("a", time=0.0, lasts=1.0), False),
+        (Partition("a", time=0.0), True),
+        (Hold("a", time=0.0, lasts=1.0), True),
+        (Corrupt(), True),
+    ],
+)
+def test_which_faults_the_network_looks_out_for(fault: Fault, of_links: bool) -> None:
+    assert Faults([fault]).of_links is of_links

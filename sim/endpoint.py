@@ -1,0 +1,76 @@
+"""A party's access to the network."""
+
+from collections.abc import Callable
+
+from sim.link import Pipe
+from sim.wire import Packet
+
+__all__ = ["Endpoint"]
+
+
+class Endpoint:
+    """A party's access to the network; `receive` is handed the packets that come.
+
+    `incarnation` grows by one each time the party comes back; `alive` is false between a crash and that, and once it
+    has left. While it is `paused`, `arrivals` and `sends` keep what is to go on when it resumes. `outgoing` and
+    `incoming` are what to call when its life as a sender, or as a receiver, ends.
+    """
+
+    def __init__(
+        self, name: str, receive: Callable[[Packet], None], up: Pipe | None = None, down: Pipe | None = None
+    ) -> None:
+        self.name = name
+        self.receive = receive
+        self.up, self.down = up, down
+        self.incarnation = 1
+        self.alive = True
+        self.paused = False
+        self.arrivals: list[Callable[[], object]] = []
+        self.sends: list[Callable[[], object]] = []
+        self.outgoing: list[Callable[[], object]] = []
+        self.incoming: list[Callable[[], object]] = []
+
+    def fall(self) -> None:
+        """Go down. What is on its way through the party's own access to the network, either way, goes no further."""
+        self._stop()
+        for end in self.outgoing:
+            end()
+        if self.up is not None:
+            self.up.empty()
+
+    def leave(self) -> None:
+        """Go for good. What was sent already still goes out."""
+        self._stop()
+
+    def rejoin(self) -> None:
+        """Come back as the next incarnation."""
+        self.incarnation += 1
+        self.alive = True
+
+    def pause(self) -> None:
+        """Stand still: nothing comes in or goes out."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on with what came meanwhile, in order, and then with what was to be sent."""
+        self.paused = False
+        for calls in (self.arrivals, self.sends):
+            waiting = calls[:]
+            calls.clear()
+            for call in waiting:
+                call()
+
+    def stretch(self, factor: float) -> None:
+        """From now on, sending and receiving take `factor` times as long as at full rate."""
+        for pipe in (self.up, self.down):
+            if pipe is not None:
+                pipe.stretch(factor)
+
+    def _stop(self) -> None:
+        self.alive = False
+        for end in self.incoming:
+            end()
+        self.sends.clear()
+        self.resume()  # whoever handles what came sees that nobody is there
+        if self.down is not None:
+            self.down.empty()

@@ -1,0 +1,198 @@
+"""What a hop does about packets that its link loses or doubles: a reliable transport, or datagrams.
+
+*Reliable*, as TCP: a copy that is lost, or whose acknowledgement is, is sent again after a timeout that doubles up to
+60 s (RFC 6298). The receiver removes second copies and delivers in order, so a message waits for those before it.
+Acknowledgements are TCP headers, which count no bytes; a cut or a loss strikes them too. All ends with either end's
+life; or after 15 times in vain, as in Linux (tcp_retries2), and then the connection is lost with what it has not
+delivered, and what is sent later goes by a new one. *Datagram*, as DTLS over UDP: lost is lost, the order is not kept,
+second copies are removed.
+
+A network without losses and faults of links needs none of it: what is sent arrives, in order.
+"""
+
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from sim.barriers import Barrier
+from sim.link import SENDER_GONE, Link
+from sim.loop import Environment, Timer
+
+__all__ = ["CUT", "Carrier", "Copy", "Transport"]
+
+_LONGEST = 60.0  # seconds between two copies
+_LIMIT = 15  # copies sent again in vain before the connection is given up
+
+CUT = "cut off by a partition"
+_BEHIND = "an earlier message of its connection never came"
+
+
+class Copy(Protocol):
+    """One copy of a packet on one hop.
+
+    `size` in bytes; `delay`: seconds that a fault adds to its way; `doomed`: a fault loses it on the link.
+    """
+
+    delay: float
+    doomed: bool
+
+    @property
+    def size(self) -> int: ...
+
+
+C = TypeVar("C", bound=Copy)
+
+
+class Carrier(Protocol[C]):
+    """The network around a transport."""
+
+    def barrier(self, sender: str, receiver: str) -> Barrier | None:
+        """What stands between the two, if anything does."""
+
+    def again(self, copy: C, note: str) -> C:
+        """One more copy on the same hop, counted and traced as sent."""
+
+    def arrive(self, copy: C) -> None:
+        """Take over a copy that has come to the end of its hop."""
+
+    def end(self, kind: str, copy: C, why: str) -> None:
+        """Trace how a copy ended ("lose" or "drop")."""
+
+
+class _Item:
+    """One packet, in as many copies as it takes. `flying` counts those on their way."""
+
+    __slots__ = ("connection", "departed", "flying", "has_come", "number", "tries")
+
+    def __init__(self, connection: "_Connection[Any]") -> None:
+        self.connection = connection
+        self.number = connection.sent
+        self.departed = 0.0
+        self.flying = self.tries = 0
+        self.has_come = False
+
+
+class _Connection(Generic[C]):
+    """One life of each end: how many were `sent`, which is `due` next at the receiver, what came too early.
+
+    `timers` are those of items to be sent again. From the number `broken` on nothing is delivered any more.
+    """
+
+    __slots__ = ("broken", "due", "early", "open", "sent", "timers")
+
+    def __init__(self) -> None:
+        self.sent = self.due = 0
+        self.early: dict[int, C] = {}
+        self.timers: dict[_Item, Timer] = {}
+        self.open = True
+        self.broken: int | None = None
+
+
+class Transport(Generic[C]):
+    """The hop from the party `source` to the party `target` over `link`; with a `timeout` in seconds it is reliable."""
+
+    def __init__(
+        self, env: Environment, link: Link, carrier: Carrier[C], source: str, target: str, timeout: float | None
+    ) -> None:
+        self._env, self._link, self._carrier = env, link, carrier
+        self._source, self._target, self._timeout = source, target, timeout
+        self._connection: _Connection[C] = _Connection()
+
+    def send(self, *copies: C) -> None:
+        """Carry a packet in one or more `copies`."""
+        item = _Item(self._connection)
+        self._connection.sent += 1
+        item.flying = len(copies)  # all of them, before the first can get lost
+        for copy in copies:
+            self._depart(item, copy)
+
+    def close(self) -> None:
+        """One of the ends is gone: nothing is sent again, and what is sent from now on goes by a new connection."""
+        connection = self._connection
+        self._connection = _Connection()
+        self._link.renew()
+        connection.open = False
+        for item in list(connection.timers):
+            connection.timers.pop(item).cancel()
+            self._check(item)
+
+    # One copy's way
+
+    def _depart(self, item: _Item, copy: C) -> None:
+        self._link.depart(copy.size, partial(self._enter, item, copy), partial(self._lose, item, copy, SENDER_GONE))
+
+    def _enter(self, item: _Item, copy: C) -> None:
+        item.departed = self._env.now
+        barrier = self._carrier.barrier(self._source, self._target)
+        if barrier is not None and barrier.holds:
+            barrier.kept.append(partial(self._enter, item, copy))
+        elif barrier is not None:
+            self._lose(item, copy, CUT)
+        elif copy.doomed:
+            self._lose(item, copy, "lost by a fault")
+        elif self._link.loses():
+            self._lose(item, copy, "lost on the link")
+        else:
+            self._link.travel(partial(self._come_in, item, copy), copy.delay)
+
+    def _come_in(self, item: _Item, copy: C) -> None:
+        if self._is_cut(self._source, self._target):
+            self._lose(item, copy, CUT)
+        else:
+            self._link.come_in(copy.size, partial(self._arrive, item, copy))
+
+    def _arrive(self, item: _Item, copy: C) -> None:
+        connection = item.connection
+        item.flying -= 1
+        if self._is_cut(self._target, self._source) or self._link.loses_answer():
+            self._repeat(item, copy)
+        elif (timer := connection.timers.pop(item, None)) is not None:
+            timer.cancel()
+        if item.has_come:
+            self._carrier.end("drop", copy, "a second copy")
+            return
+        item.has_come = True
+        if self._timeout is None:
+            self._carrier.arrive(copy)
+        elif connection.broken is not None and item.number > connection.broken:
+            self._carrier.end("drop", copy, _BEHIND)
+        else:
+            connection.early[item.number] = copy
+            while (first := connection.early.pop(connection.due, None)) is not None:
+                connection.due += 1
+                self._carrier.arrive(first)
+
+    def _is_cut(self, sender: str, receiver: str) -> bool:
+        barrier = self._carrier.barrier(sender, receiver)
+        return barrier is not None and not barrier.holds
+
+    # Once more
+
+    def _lose(self, item: _Item, copy: C, why: str) -> None:
+        item.flying -= 1
+        self._carrier.end("lose", copy, why)
+        self._repeat(item, copy)
+        self._check(item)
+
+    def _repeat(self, item: _Item, copy: C) -> None:
+        connection = item.connection
+        if self._timeout is None or not connection.open or item in connection.timers or item.tries == _LIMIT:
+            return
+        wait = min(self._timeout * 2**item.tries, max(self._timeout, _LONGEST))
+        item.tries += 1
+        connection.timers[item] = self._env.at(item.departed + wait, partial(self._again, item, copy))
+
+    def _again(self, item: _Item, copy: C) -> None:
+        del item.connection.timers[item]
+        item.flying += 1
+        self._depart(item, self._carrier.again(copy, f"sent again: {item.tries}"))
+
+    def _check(self, item: _Item) -> None:
+        """Give the connection up if `item` has not come and never will."""
+        connection = item.connection
+        if self._timeout is None or item.has_come or item.flying or item in connection.timers:
+            return
+        connection.broken = item.number if connection.broken is None else min(connection.broken, item.number)
+        for number in sorted(number for number in connection.early if number > connection.broken):
+            self._carrier.end("drop", connection.early.pop(number), _BEHIND)
+        if connection is self._connection:
+            self.close()
