@@ -24,7 +24,9 @@ __all__ = ["cautions", "check"]
 BYTES_PER_DISTANCE = 30
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included (measured: 17 inline)."""
 
-_DATA_PROBLEM = re.compile(r"(clients|labeled|limit|partition)\(=([^)]*)\) (.*)", re.DOTALL)
+_DATA_PROBLEM = re.compile(
+    r"(clients|labeled|labeled_clients|labels_per_client|limit|partition)\(=([^)]*)\) (.*)", re.DOTALL
+)
 
 
 def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scenario:
@@ -136,7 +138,15 @@ def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
         problem = f"{data.clients} is too large for {points} points; allowed: 1 to {points}"
         raise ScenarioError("", "data.clients", problem)
     try:
-        return shards(dataset, data.clients, data.partition, data.labeled, scenario.seed)
+        return shards(
+            dataset,
+            data.clients,
+            data.partition,
+            data.labeled,
+            scenario.seed,
+            labeled_clients=data.labeled_clients,
+            labels_per_client=data.labels_per_client,
+        )
     except DataError as error:
         raise _about_data(error, "partition") from None
 

@@ -43,7 +43,9 @@ Duration = str | float
 class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[data]: whose points, and how they are spread over the clients."""
 
-    name: Annotated[str, Meta(description="A bundled data set; either this or `path`. Neither: digits.")] = ""
+    name: Annotated[
+        str, Meta(description="A data set (`tacit data list`); either this or `path`. Neither: digits.")
+    ] = ""
     path: Annotated[
         str,
         Meta(
@@ -63,10 +65,22 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="Who holds what: `iid`, `dirichlet:A` (class shares from Dirichlet(A)), `classes:C` "
-            "(C classes a client), or `natural` (the file's client column)."
+            "(C classes a client), or `natural` (the data set's own clients, of a file its client column)."
         ),
     ] = "iid"
     labeled: Annotated[float, Meta(gt=0, le=1, description="Share of each client's points that have a label.")] = 0.1
+    labeled_clients: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Only the first so many clients have labels; without it, all.", extra={"unit": "clients"}),
+    ] = None
+    labels_per_client: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="So many labels for each client that has any, in place of `labeled`: with `iid` as even over "
+            "the classes as can be, else in proportion to the client's classes.",
+            extra={"unit": "labels"},
+        ),
+    ] = None
     limit: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Use only so many points, for a quick look.", extra={"unit": "points"}),
