@@ -12,6 +12,8 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
+from scenarios import data_command
+
 __all__ = ["app", "main"]
 
 P = ParamSpec("P")
@@ -23,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(data_command.app, name="data")
 
 File = Annotated[
     str,

@@ -119,7 +119,15 @@ class Simulation:
 def deal(data: schema.Data, seed: int) -> tuple[Dataset, list[Shard]]:
     """The data set, and each client's share of it. Raises DataError."""
     dataset = _load(data)
-    return dataset, shards(dataset, data.clients, data.partition, data.labeled, seed)
+    return dataset, shards(
+        dataset,
+        data.clients,
+        data.partition,
+        data.labeled,
+        seed,
+        labeled_clients=data.labeled_clients,
+        labels_per_client=data.labels_per_client,
+    )
 
 
 def _load(data: schema.Data) -> Dataset:
