@@ -170,7 +170,7 @@ class _PairServer(Server):
         self.variant, self.bits = variant, bits
 
     async def main(self) -> None:
-        group = await setup.server(self, 1, _MINIMUM, _DEADLINE)
+        group = await setup.server(self, self.clients, 1, _MINIMUM, _DEADLINE)
         await hamming.server(self, group, self.variant, self.bits, _MINIMUM, _DEADLINE)
 
 

@@ -20,7 +20,7 @@ channels). Revealed: to the server, public keys, the numbers of points and a has
 part with how many points. The seed is known to clients alone: a client that colludes with the server gives it away.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, TypeVar
 
@@ -114,14 +114,14 @@ class Group:
         return Group(kept, self.points, self.moduli, self.seed, self.secrets)
 
 
-async def server(me: Server, round_number: int, min_clients: int, deadline: float) -> Group:
-    """Gather the clients and let them agree on a seed. Raises Abort when fewer than `min_clients` are left."""
+async def server(me: Server, clients: Sequence[str], round_number: int, min_clients: int, deadline: float) -> Group:
+    """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left."""
     me.advance(round_number, 0)
     with me.step("setup.keys"):
-        me.broadcast(me.clients, RoundStart())
-        joined = await me.collect(Join, me.clients, deadline=deadline)
+        me.broadcast(clients, RoundStart())
+        joined = await me.collect(Join, clients, deadline=deadline)
         published = understood(me, await with_usable_keys(me, joined.answers), _checked)
-        missing = [name for name in me.clients if name not in published]
+        missing = [name for name in clients if name not in published]
         me.lose(missing, "never joined: the round begins without it")
         me.dismiss(missing, f"the round goes on without you: your keys did not come within {deadline:g} s")
     names, attempt = tuple(published), 1

@@ -20,7 +20,7 @@ knows the angles better with each, and the difference of two rounds with other c
 those who were missing. The parts' docstrings say more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,6 +77,11 @@ class Parameters:
     deadline: float = 60.0
     rounds: int = 1
 
+    @property
+    def waits(self) -> int:
+        """How many deadlines a round takes at most: join, one seed and one sum for each client, distances, request."""
+        return (1 + self.recovery.waits) * self.clients + 4
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -93,6 +98,10 @@ class Labels:
 
 class Overtaken(Exception):
     """A later round began before the client had heard how the one that it was in ended."""
+
+
+def ignore(*_: object, **__: object) -> None:
+    """Nobody looks on."""
 
 
 class XclpClient(Client):
@@ -125,9 +134,7 @@ class XclpClient(Client):
 
     async def main(self) -> None:
         its, clock = self.parameters, self.world.loop.time
-        # A round's waits are at most: join, one seed and one sum for each client that may fail, distances, request.
-        patience = ((1 + its.recovery.waits) * its.clients + 4) * its.deadline
-        end = clock() + its.rounds * patience
+        end = clock() + its.rounds * its.waits * its.deadline
         self._begun, overtaken = 0, False
         while self.round < its.rounds:
             self.labels = None
@@ -152,24 +159,36 @@ class XclpClient(Client):
                     return
 
     async def _round(self) -> Labels:
-        its = self.parameters
-        group, keys = await setup.client(self, its.variant.generate_keys, its.deadline)
-        with self.step("lsh.hash"):
-            work = {"lsh.multiply": (len(self.shard.features) + 1) * self.shard.features.shape[1] * its.bits}
-            bits = await self.compute(work, _hash, self.shard.features, group.seed, its.bits)
+        def hashed(bits: NDArray[np.bool_]) -> None:
             self.bits_of_round, self.hashed_in = bits, self.round
-        names = await hamming.client(self, group, its.variant, keys, bits, its.deadline)
-        members = group.without(tuple(name for name in group.names if name not in names))
-        view = await influence.client(self, members, its.rows, its.deadline)
-        own = self.shard.labels[self.shard.labeled]
-        work = {"ring.add": view.columns.size}
-        zbar = await self.compute(work, contribution, view.columns, own, its.classes)
-        scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits)
-        z = await its.recovery.client(self, scores, its.deadline)
-        with self.step("xclp.label"):
-            labels, confidence = await self.compute({"ring.add": z.size}, label_rows, decode(z, its.fraction_bits))
-        start = sum(group.points[name] for name in names[: names.index(self.name)])
-        return Labels(view.rows[self.name] - start, z, labels, confidence)
+
+        return await client(self, self.shard.features, self.parameters, hashed)
+
+
+async def client(
+    me: Client, features: NDArray[np.float64], its: Parameters, hashed: Callable[[NDArray[np.bool_]], None] = ignore
+) -> Labels:
+    """Take part in a round that the server opens, with `features` (n_j, d) of the points of its shard.
+
+    `hashed` is told their bits.
+    """
+    group, keys = await setup.client(me, its.variant.generate_keys, its.deadline)
+    with me.step("lsh.hash"):
+        work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * its.bits}
+        bits = await me.compute(work, _hash, features, group.seed, its.bits)
+        hashed(bits)
+    names = await hamming.client(me, group, its.variant, keys, bits, its.deadline)
+    members = group.without(tuple(name for name in group.names if name not in names))
+    view = await influence.client(me, members, its.rows, its.deadline)
+    own = me.shard.labels[me.shard.labeled]
+    work = {"ring.add": view.columns.size}
+    zbar = await me.compute(work, contribution, view.columns, own, its.classes)
+    scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits)
+    z = await its.recovery.client(me, scores, its.deadline)
+    with me.step("xclp.label"):
+        labels, confidence = await me.compute({"ring.add": z.size}, label_rows, decode(z, its.fraction_bits))
+    start = sum(group.points[name] for name in names[: names.index(me.name)])
+    return Labels(view.rows[me.name] - start, z, labels, confidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,20 +241,26 @@ class XclpServer(Server):
             self.observe(self.record)
 
     async def _round(self, number: int) -> None:
-        its = self.parameters
-        group = await setup.server(self, number, its.min_clients, its.deadline)
-        self._note(joined=group.names)
-        members, h = await hamming.server(self, group, its.variant, its.bits, its.min_clients, its.deadline)
-        self._note(members=members.names, h=h)
-        labeled = await influence.server(self, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline)
-        hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
-        rows = {name: members.points[name] - hidden[name] for name in labeled}
-        candidates = Candidates(labeled, rows, its.classes, its.min_clients)
-        contributors = await its.recovery.server(self, candidates, its.deadline)
-        self._note(contributors=contributors, finished=True)
+        await server(self, self.clients, number, self.parameters, self._note)
 
     def _note(self, **found: Any) -> None:
         self.record = replace(self.record, **found)
+
+
+async def server(
+    me: Server, clients: Sequence[str], number: int, its: Parameters, note: Callable[..., None] = ignore
+) -> None:
+    """Open round `number` among `clients` and see it through. Raises Abort. `note` is told what is found, by name."""
+    group = await setup.server(me, clients, number, its.min_clients, its.deadline)
+    note(joined=group.names)
+    members, h = await hamming.server(me, group, its.variant, its.bits, its.min_clients, its.deadline)
+    note(members=members.names, h=h)
+    labeled = await influence.server(me, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline)
+    hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
+    rows = {name: members.points[name] - hidden[name] for name in labeled}
+    candidates = Candidates(labeled, rows, its.classes, its.min_clients)
+    contributors = await its.recovery.server(me, candidates, its.deadline)
+    note(contributors=contributors, finished=True)
 
 
 def _hash(features: NDArray[np.float64], seed: bytes, bits: int) -> NDArray[np.bool_]:

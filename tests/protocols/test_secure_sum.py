@@ -57,7 +57,7 @@ class Adder(Server):
 
     async def main(self) -> None:
         try:
-            group = await setup.server(self, 1, 2, self.settings.deadline)
+            group = await setup.server(self, self.clients, 1, 2, self.settings.deadline)
             self.total = await secure_sum.server(self, group.names, self.settings)
         except Abort as abort:
             self.aborted = str(abort)
