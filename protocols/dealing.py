@@ -36,7 +36,7 @@ from protocols.crypto import shamir
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
 from protocols.masking import SignedKey
 from protocols.outcome import Abort
-from protocols.values import BadValues, values_of, with_usable_keys
+from protocols.values import BadValues, announced, values_of, with_usable_keys
 from sim.wire import Message
 
 __all__ = ["Announced", "Dealt", "Uncovered", "announce", "deal", "drop", "gather", "threshold_of", "uncover"]
@@ -137,7 +137,9 @@ async def _deal_among(
     chosen: int | None,
 ) -> Dealt:
     """Deal `own_secrets`, the private half of `pair` and the seed, among those who announced `keys`."""
-    names, own = tuple(keys.names), keys.names.index(me.name)
+    known = dict.fromkeys(name for name in keys.names if name == me.name or name in secrets)
+    names = announced(me, keys.names, known)
+    own = names.index(me.name)
     threshold = threshold_of(chosen, len(names))
     work = {"x25519.agree": len(names) - 1} | shamir.split_work(KEY_BYTES, 2, threshold, len(names))
     theirs = [key for i, key in enumerate(keys.public_keys) if i != own]

@@ -50,7 +50,7 @@ from protocols.lsh import distances
 from protocols.outcome import require
 from protocols.setup import Group
 from protocols.steps import Step
-from protocols.values import BadValues, understood, values_of
+from protocols.values import BadValues, announced, understood, values_of
 from sim.streams import derive
 from sim.wire import Message
 
@@ -202,7 +202,8 @@ async def client(
 
     await me.together(evaluate(), report(), answer_calls())
     members = await me.recv(Members, me.server, deadline)
-    return tuple(members.names)
+    with values_of(me, me.server, "Members"):
+        return announced(me, members.names, group.names)
 
 
 async def for_each(

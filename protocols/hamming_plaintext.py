@@ -92,5 +92,7 @@ class PlaintextHamming:
 def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:
     """h of every row of `bits` (n_k, L) with every encoded vector, (n_k, n_j) in fields of w bits."""
     length = bits.shape[1]
+    if len(encoded) != -(-rows * length // 8):
+        raise ValueError(f"{rows} vectors of {length} bits take {-(-rows * length // 8)} bytes, not {len(encoded)}")
     theirs = np.unpackbits(np.frombuffer(encoded, np.uint8), count=rows * length).reshape(rows, length)
     return pack_fields(distances(bits, theirs.astype(bool)), length.bit_length())

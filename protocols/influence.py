@@ -29,7 +29,7 @@ from protocols.graph import Influence, neighbour_graph
 from protocols.outcome import require
 from protocols.setup import Group
 from protocols.steps import Step
-from protocols.values import understood, values_of
+from protocols.values import announced, understood, values_of
 from sim.wire import Message
 
 __all__ = ["STEPS", "ClientInfluence", "client", "server"]
@@ -71,7 +71,8 @@ async def client(me: Client, group: Group, rows: str, deadline: float) -> Client
     with values_of(me, me.server, "Rows and Columns"):
         points = sum(group.points[name] for name in group.names)
         values = np.frombuffer(columns.values, dtype="<f8").reshape(points, int(labeled.sum()))
-        flags = {name: _flags(data, group.points[name]) for name, data in zip(wanted.names, wanted.flags, strict=True)}
+        names = announced(me, wanted.names, group.names)
+        flags = {name: _flags(data, group.points[name]) for name, data in zip(names, wanted.flags, strict=True)}
         return ClientInfluence(values, _row_indices(group, flags, rows))
 
 

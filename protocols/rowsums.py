@@ -40,7 +40,7 @@ from protocols.crypto.fixed_point import encode
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import require
 from protocols.steps import Step
-from protocols.values import understood, values_of
+from protocols.values import announced, understood, values_of
 from sim.wire import Message
 
 __all__ = [
@@ -148,8 +148,10 @@ class Restart:
                 me.world.note("metric", me.name, step="rowsums.mask", note=note)
                 continue
             masked_at = (me.round, me.attempt)
+            with values_of(me, me.server, "Summing"):
+                names = announced(me, answer.names, scores.rows)
             with me.step("rowsums.mask"):
-                names, mine = answer.names, answer.names.index(me.name)
+                mine = names.index(me.name)
                 shared = scores.shared(names)
                 own, blocks = shared[scores.rows[me.name]], scores.blocks(names)
                 keys = [

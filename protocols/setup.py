@@ -6,7 +6,7 @@
 | setup.keys | Join | client -> server | 32 + ceil(N/8) | public key, Paillier modulus (if any), how many points |
 | setup.seed | Roster | server -> each in P | p (32 + ceil(N/8)) | P, all keys; who leads |
 | setup.seed | Seed | leader -> each other in P, sealed | 32 | the group seed |
-| setup.seed | SeedCheck | client -> server | 16 | HKDF(seed, "check", epoch) |
+| setup.seed | SeedCheck | client -> server | 16 | HKDF(seed, "check", epoch); empty where the seed cannot be |
 | setup.seed | NewLeader | server -> each in P | 0 | the leader was lost, or values differ: once more |
 | setup.seed | SeedAgreed | server -> each in P | 0 | P as it stands; the seed holds |
 
@@ -30,7 +30,7 @@ from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
 from protocols.crypto.sealing import PairChannel
 from protocols.outcome import require
 from protocols.steps import Step
-from protocols.values import understood, values_of, with_usable_keys
+from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
 from sim.wire import Message
 
 __all__ = ["STEPS", "Group", "RoundStart", "client", "server"]
@@ -137,9 +137,9 @@ async def server(me: Server, clients: Sequence[str], round_number: int, min_clie
         while True:
             leader = names[0]
             checks = await me.collect(SeedCheck, names, deadline=deadline)
-            values = {answer.check for answer in checks.answers.values()}
-            led = leader in checks.answers and len(values) == 1
-            lost = checks.missing if led else (leader,)
+            values = understood(me, checks.answers, _check)
+            led = leader in values and len(set(values.values())) == 1
+            lost = tuple(name for name in names if name not in values) if led else (leader,)
             me.lose(lost, "missed while the seed was agreed: left out of the round")
             me.dismiss(lost, "the round goes on without you: your part in the group seed did not come in time")
             names = tuple(name for name in names if name not in lost)
@@ -170,8 +170,9 @@ async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], de
         roster = await me.recv(Roster, me.server, 2 * deadline)
     with me.step("setup.seed"):
         with values_of(me, me.server, "Roster"):
+            group = _group(me, roster)
             secrets = await _agree(me, pair, roster)
-        leader, names = roster.leader, roster.names
+        leader, names = roster.leader, group.names
         while True:
             if leader == me.name:
                 seed = me.entropy("group seed").bytes(SEED_BYTES)
@@ -188,19 +189,35 @@ async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], de
                 check = derive_key(seed, me.world.run_id, "check", me.round, me.attempt, (), CHECK_BYTES)
                 me.send(me.server, SeedCheck(check))
             answer = await me.recv((SeedAgreed, NewLeader), me.server, 2 * deadline)
-            names = answer.names
+            with values_of(me, me.server, type(answer).__name__):
+                names = announced(me, answer.names, names)
             if isinstance(answer, SeedAgreed):
                 break
             leader = answer.leader
-    points = dict(zip(roster.names, roster.points, strict=True))
-    moduli = dict(zip(roster.names, roster.moduli, strict=True))
-    return Group(tuple(names), points, moduli, seed, secrets), keys
+        if not seed:
+            raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
+    return Group(names, group.points, group.moduli, seed, secrets), keys
+
+
+def _group(me: Client, roster: Roster) -> Group:
+    """P. Raises ValueError."""
+    names = announced(me, roster.names, dict.fromkeys(roster.names))
+    if not len(names) == len(roster.incarnations) == len(roster.public_keys) or min(roster.points, default=0) < 1:
+        raise ValueError("each client needs its incarnation, points and keys")
+    points = dict(zip(names, roster.points, strict=True))
+    return Group(names, points, dict(zip(names, roster.moduli, strict=True)))
 
 
 def _checked(name: str, join: Join) -> Join:
     if join.points < 1:
         raise ValueError(f"{join.points} points are none")
     return join
+
+
+def _check(name: str, answer: SeedCheck) -> bytes:
+    if len(answer.check) not in (0, CHECK_BYTES):
+        raise ValueError(f"a check is {CHECK_BYTES} bytes, or none from who cannot use the seed")
+    return answer.check
 
 
 def _seed(message: Seed) -> bytes:

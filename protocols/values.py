@@ -3,14 +3,14 @@
 Whoever sends such values is treated as if it had sent nothing, and the trace names it. A run never fails for them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from parties.party import Party
 from protocols.crypto.agreement import KEY_BYTES, KeyPair
 
-__all__ = ["BadValues", "understood", "values_of", "with_usable_keys"]
+__all__ = ["BadValues", "announced", "understood", "values_of", "with_usable_keys"]
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -46,6 +46,14 @@ def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R])
         with suppress(BadValues), values_of(me, name, type(answer).__name__):
             found[name] = read(name, answer)
     return found
+
+
+def announced(me: Party, names: Sequence[str], among: Iterable[str]) -> tuple[str, ...]:
+    """`names`, if they are `me` and others of `among`, in the same order. Raises ValueError."""
+    known = set(names)
+    if me.name not in known or list(names) != [name for name in among if name in known]:
+        raise ValueError(f"{len(names)} names are not those of {me.name} and others, in their order")
+    return tuple(names)
 
 
 async def with_usable_keys(me: Party, answers: Mapping[str, K]) -> dict[str, K]:
