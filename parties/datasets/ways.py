@@ -135,7 +135,11 @@ class Apt(_Package):
 
     def bring(self, folder: Path, report: Report) -> None:
         _program("dpkg-deb")
-        _run([_program("apt-get"), "download", self.package], folder, self.name, self.size, report)
+        try:
+            _run([_program("apt-get"), "download", self.package], folder, self.name, self.size, report)
+        except DataError as error:
+            hint = "; perhaps after: apt-get update" if "Unable to locate" in str(error) else ""
+            raise DataError(f"{error}{hint}") from error
         self._unpack(folder, report)
 
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from parties.data import DATASETS
 from parties.datasets import store
 from parties.datasets.catalogue import CATALOGUE
+from scenarios.cli import app as tacit
 from scenarios.data_command import app
 from scenarios.reading import load
 from scenarios.schema import ScenarioError
@@ -93,6 +94,10 @@ def test_path(store_root):
     assert data("path").stdout == f"{store_root}\n"
     assert one_line(data("path", "digits")) == "error: digits is bundled; it has no folder"
     assert one_line(data("path", "svhn")) == "error: svhn is not on this machine; get it by: tacit data fetch svhn"
+
+
+def test_it_is_a_command_of_tacit(store_root):
+    assert CliRunner().invoke(tacit, ["data", "path"]).stdout == f"{store_root}\n"
 
 
 def test_mistakes(mushrooms):

@@ -1,7 +1,6 @@
 """Small data sets in the layout of each upstream, written into a folder."""
 
 import json
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,26 @@ def pixels(*shape: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
+def python_2_pickle(values: dict[str, np.ndarray | list]) -> bytes:
+    """Text keys, arrays of bytes and lists of small numbers or text, as Python 2 pickled them for upstream's files."""
+
+    def text(value: str | bytes) -> bytes:
+        content = value if isinstance(value, bytes) else value.encode()
+        return b"T" + len(content).to_bytes(4, "little") + content
+
+    def item(value: np.ndarray | list | str | int) -> bytes:
+        if isinstance(value, np.ndarray):
+            made = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text("b") + b"\x87R"
+            kind = b"cnumpy\ndtype\n" + text("u1") + b"K\x00K\x01\x87R(K\x03" + text("|") + b"NNNJ\xff\xff\xff\xff"
+            shape = b"(" + b"".join(b"J" + size.to_bytes(4, "little") for size in value.shape) + b"t"
+            return made + b"(K\x01" + shape + kind + b"J\xff\xff\xff\xffK\x00tb\x89" + text(value.tobytes()) + b"tb"
+        if isinstance(value, list):
+            return b"](" + b"".join(map(item, value)) + b"e"
+        return text(value) if isinstance(value, str) else b"K" + bytes([value])
+
+    return b"\x80\x02}(" + b"".join(text(key) + item(value) for key, value in values.items()) + b"u."
+
+
 def mnist(folder: Path) -> None:
     for seed, (name, count) in enumerate((("train", 20), ("t10k", 10))):
         write_idx(folder / f"{name}-images-idx3-ubyte", pixels(count, 28, 28, seed=seed))
@@ -35,18 +54,18 @@ def cifar10(folder: Path) -> None:
     home = folder / "cifar-10-batches-py"
     home.mkdir()
     for seed, name in enumerate((*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")):
-        batch = {b"data": pixels(10, 3072, seed=seed), b"labels": list(range(10))}
-        (home / name).write_bytes(pickle.dumps(batch, protocol=2))
+        batch = {"batch_label": name, "labels": list(range(10)), "data": pixels(10, 3072, seed=seed)}
+        (home / name).write_bytes(python_2_pickle(batch))
 
 
 def cifar100(folder: Path) -> None:
     home = folder / "cifar-100-python"
     home.mkdir()
     for name in ("train", "test"):
-        batch = {b"data": pixels(100, 3072), b"fine_labels": list(range(100)), b"coarse_labels": [0] * 100}
-        (home / name).write_bytes(pickle.dumps(batch, protocol=2))
-    names = {b"fine_label_names": [f"thing {number}".encode() for number in range(100)]}
-    (home / "meta").write_bytes(pickle.dumps(names, protocol=2))
+        batch = {"data": pixels(100, 3072), "fine_labels": list(range(100)), "coarse_labels": [0] * 100}
+        (home / name).write_bytes(python_2_pickle(batch))
+    names = {"fine_label_names": [f"thing {number}" for number in range(100)]}
+    (home / "meta").write_bytes(python_2_pickle(names))
 
 
 def svhn(folder: Path) -> None:

@@ -99,7 +99,8 @@ def test_idx_files_that_are_cut_or_do_not_fit(laid):
 
 def test_cifar_planes_become_channels(laid):
     folder = laid("cifar10")
-    batch = pickle.loads((folder / "cifar-10-batches-py" / "data_batch_3").read_bytes())
+    batch = pickle.loads((folder / "cifar-10-batches-py" / "data_batch_3").read_bytes(), encoding="bytes")
+    assert batch[b"data"].shape == (10, 3072)
     content = read("cifar10", folder)
     planes = batch[b"data"][4].reshape(3, 32, 32)
     np.testing.assert_array_equal(content.train.points[24], np.stack(list(planes), axis=-1))
@@ -118,6 +119,14 @@ def test_cifar_in_pictures_is_cifar(laid, tmp_path):
     assert read("cifar10", pictures).digest() == content.digest()
     (pictures / "train_lables.json").write_text("[1, 2]")
     assert "50 images and 2 labels" in error_of("cifar10", pictures)
+
+
+def test_a_batch_pickled_anew_is_the_same(laid):
+    folder = laid("cifar10")
+    expected = read("cifar10", folder).digest()
+    for path in (folder / "cifar-10-batches-py").iterdir():
+        path.write_bytes(pickle.dumps(pickle.loads(path.read_bytes(), encoding="bytes"), protocol=4))
+    assert read("cifar10", folder).digest() == expected
 
 
 class Mischief:

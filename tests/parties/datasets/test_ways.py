@@ -138,6 +138,10 @@ def test_a_command_that_fails_or_is_not_there(commands, folder):
     assert error_of(Apt("data", 100, ("*",)), folder) == "dpkg-deb is not installed here"
     commands("npm", "echo first; echo 'npm error code E404' >&2; echo goodbye; exit 1")
     assert error_of(npm, folder) == "it failed (npm error code E404)"
+    commands("dpkg-deb", "true")
+    commands("apt-get", "echo 'E: Unable to locate package data'; exit 100")
+    hint = "; perhaps after: apt-get update"
+    assert error_of(Apt("data", 100, ("*",)), folder) == f"it failed (E: Unable to locate package data){hint}"
     commands("npm", "exit 7")
     assert error_of(npm, folder) == "it failed (exit code 7)"
 
