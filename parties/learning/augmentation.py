@@ -27,6 +27,8 @@ def augment(name: str, images: Tensor, random: torch.Generator) -> Tensor:
     """`images`, float (n, channels, height, width), augmented as `name` says. Raises ValueError for other shapes."""
     if name != "none" and images.ndim != 4:
         raise ValueError(f"augmentation {name!r} is for images, not for points of shape {tuple(images.shape[1:])}")
+    if name != "none" and min(images.shape[2:]) <= _SHIFT:
+        raise ValueError(f"augmentation {name!r} is for images of more than {_SHIFT} x {_SHIFT} pixels")
     return _AUGMENTATIONS[name](images, random)
 
 

@@ -30,9 +30,10 @@ class LocalData:
     """A client's n points.
 
     `images` are uint8 (n, height, width, channels), which stand for value / 255, or numbers as they are: (n, *shape)
-    with the network's shape, or flat, (n, d), in the order height, width, channels. `labels` is int64 (n,): the label, or pseudo-label, or -1 for neither; `weights`,
-    float32 (n,) >= 0, the confidence in it (1 for a label); `labeled`, bool (n,), tells labels from pseudo-labels.
-    Points with label -1 only train where an addition makes use of them. Raises ValueError if lengths differ.
+    with the network's shape, or flat, (n, d), in the order height, width, channels. `labels` is int64 (n,): the label,
+    or pseudo-label, or -1 for neither; `weights`, float32 (n,) >= 0, the confidence in it (1 for a label); `labeled`,
+    bool (n,), tells labels from pseudo-labels. Points with label -1 only train where an addition makes use of them.
+    Raises ValueError if lengths differ.
     """
 
     images: NDArray[np.generic] = field(repr=False)

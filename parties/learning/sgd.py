@@ -113,7 +113,7 @@ def as_images(spec: ModelSpec, images: NDArray[np.generic]) -> Tensor:
         fits = shape in ((height, width, channels), (height * width * channels,))
         kept = images.reshape(-1, height, width, channels).transpose(0, 3, 1, 2) if fits else images
     else:
-        fits, kept = shape == spec.shape or len(spec.shape) == 1 and math.prod(shape) == spec.shape[0], images
+        fits, kept = shape == spec.shape or (len(spec.shape) == 1 and math.prod(shape) == spec.shape[0]), images
     if not fits:
         raise ValueError(f"model {spec.name!r} takes points of shape {spec.shape}, not {shape}")
     kept = np.ascontiguousarray(kept, np.uint8 if images.dtype == np.uint8 else np.float32)

@@ -1,0 +1,90 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parties.learning import LocalData, LocalUpdate, MeanTeacher, class_weights
+from parties.learning.settings import Batches
+
+
+@pytest.mark.parametrize(
+    ("recipe", "labels", "rate"),
+    [
+        ("paper", 50, 0.3),
+        ("paper", 500, 0.3),
+        ("paper", 49, 0.1),
+        ("paper", 1, 0.1),
+        ("paper", 0, 0.3),
+        ("authors-code", 50, 0.3),
+        ("authors-code", 49, 0.1),
+        ("authors-code", 20, 0.1),
+        ("authors-code", 19, 0.05),
+    ],
+)
+def test_the_learning_rate_goes_by_the_labels_in_a_batch(recipe: str, labels: int, rate: float) -> None:
+    assert LocalUpdate(recipe=recipe).rate(labels, 0) == rate
+
+
+def test_the_learning_rate_follows_a_cosine() -> None:
+    update = LocalUpdate(learning_rate=0.5)
+    assert update.rate(50, 0) == 0.5
+    assert update.rate(50, 1000) == pytest.approx(0.25)
+    assert update.rate(50, 500) == pytest.approx(0.25 * (1 + math.sqrt(0.5)))
+    assert update.rate(50, 2000) == update.rate(50, 2500) == 0.0
+    assert LocalUpdate(learning_rate=0.5, decay_rounds=0).rate(50, 9999) == 0.5
+
+
+@given(st.integers(0, 200), st.integers(0, 200), st.integers(1, 60))
+def test_batches_are_half_and_half_and_hold_no_more_than_there_is(labeled: int, others: int, most: int) -> None:
+    plan = Batches.plan(labeled, others, most)
+    assert plan.labeled <= min(most, labeled)
+    assert plan.others <= others
+    if not others:
+        assert plan.points in (labeled, labeled - 1)  # a batch of one point is left out
+        assert plan.steps == math.ceil(plan.points / most)
+    else:
+        assert plan.steps >= 1
+        assert plan.points == plan.steps * (plan.labeled + plan.others)
+        assert others - plan.others < plan.steps * plan.others <= others
+        assert plan.others == min(others, min(most, labeled) or 2 * most)
+
+
+def test_a_point_without_a_label_takes_part_only_where_something_uses_it() -> None:
+    labels = np.array([1, -1, 0, -1, 2])
+    data = LocalData(np.zeros((5, 2)), labels, np.ones(5, np.float32), np.array([True, False, False, False, True]))
+    assert [rows.tolist() for rows in LocalUpdate().usable(data)] == [[0, 4], [2]]
+    update = LocalUpdate(additions=(MeanTeacher(),))
+    assert [rows.tolist() for rows in update.usable(data)] == [[0, 4], [1, 2, 3]]
+
+
+def test_class_weights_make_every_class_count_the_same() -> None:
+    counts = np.array([6, 3, 0, 1])
+    weights = class_weights(counts)
+    np.testing.assert_allclose(weights, [10 / 24, 10 / 12, 1, 10 / 4], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": -1}, r"epochs\(=-1\) must be >= 0"),
+        ({"labeled_batch": 0}, r"labeled_batch\(=0\)"),
+        ({"decay_rounds": -1}, "decay_rounds"),
+        ({"recipe": "mine"}, r"recipe\(='mine'\) must be paper or authors-code"),
+        ({"augmentation": "blur"}, "must be one of none, translate-flip, rotate-flip, strong"),
+        ({"learning_rate": 0.0}, r"learning_rate\(=0.0\) must be > 0"),
+        ({"weight_decay": -1.0}, "weight_decay"),
+        ({"momentum": 1.0}, "momentum"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LocalUpdate(**settings)  # type: ignore[arg-type]
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"lengths \[3, 2, 2, 2\]"):
+        LocalData(np.zeros((3, 2)), np.zeros(2, np.int64), np.ones(2, np.float32), np.ones(2, np.bool_))
+    with pytest.raises(ValueError, match="label -1"):
+        LocalData.supervised(np.zeros((2, 2)), np.array([0, -1]))
