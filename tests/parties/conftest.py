@@ -1,0 +1,153 @@
+"""A stage: a few actors in one world, each running the program that a test gives it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from parties.party import NoAnswer, Party, play
+from sim.compute import CostTable, Engine, Modelled
+from sim.faults import Fault
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.trace import Event
+from sim.wire import Message
+from sim.world import World
+
+
+class StageNote(Message):
+    text: str
+
+
+class StageReply(Message):
+    text: str
+
+
+class Actor(Party):
+    """`heard` is for the test to look at: (text, when) of what `hear` and `listen` took; None for no answer."""
+
+    observed = ("heard",)
+
+    def __init__(self, world: World, name: str, program: "Program", **access: Any) -> None:
+        super().__init__(world, name, **access)
+        self.program = program
+        self.heard: list[Any] = []
+
+    async def main(self) -> None:
+        await self.program(self)
+
+    @property
+    def now(self) -> float:
+        """The clock, rounded to 9 digits."""
+        return round(self.world.loop.time(), 9)
+
+    def say(self, to: str, *texts: str) -> None:
+        """Send notes."""
+        for text in texts:
+            self.send(to, StageNote(text))
+
+    def reply(self, to: str, text: str) -> None:
+        """Send a message of another type."""
+        self.send(to, StageReply(text))
+
+    async def hear(self, source: str, deadline: float) -> None:
+        """Wait for a note."""
+        try:
+            text: str | None = (await self.recv(StageNote, source, deadline)).text
+        except NoAnswer:
+            text = None
+        self.heard.append((text, self.now))
+
+    async def listen(self, deadline: float) -> None:
+        """Take all notes that come."""
+        others = [name for name in self.world.loop.waits if name != self.name]
+        with self.incoming((StageNote,), others, deadline=deadline) as arrivals:
+            async for _, message in arrivals:
+                self.heard.append((message.text, self.now))
+
+    async def work(self, seconds: float) -> None:
+        """Compute for so long."""
+        await self.compute({"second": seconds}, float)
+
+
+Program = Callable[[Any], Awaitable[Any]]
+
+
+class Stage:
+    """The world and its actors, the first of them the coordinator."""
+
+    def __init__(
+        self,
+        programs: Mapping[str, Program],
+        faults: Iterable[Fault] = (),
+        *,
+        seed: int = 1,
+        topology: str = "mesh",
+        latency: str = "10ms",
+        access: Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
+        **conditions: Any,
+    ) -> None:
+        self.events: list[Event] = []
+        self.world = World(
+            seed,
+            conditions=Conditions(topology, parse_latency(latency), **conditions),
+            table=CostTable({"second": 1.0}, "a machine", ""),
+            cost=Modelled(),
+            engine=engine,
+            faults=faults,
+            sinks=[self.events.append],
+        )
+        self.actors = {name: Actor(self.world, name, program, **access or {}) for name, program in programs.items()}
+
+    def run(self) -> "Stage":
+        """Play to the end; every copy of a message must have ended as something, or be in flight."""
+        actors = list(self.actors.values())
+        try:
+            self.world.loop.run(play(actors, actors[0]))
+            self.check()
+        finally:
+            self.world.loop.finish()
+        return self
+
+    def check(self) -> None:
+        """What holds at any time of any run."""
+        sent = sum(event.kind == "send" or (event.kind == "relay" and event.note != "") for event in self.events)
+        ended = sum(
+            event.kind in ("deliver", "lose") or (event.kind == "drop" and event.type != "") for event in self.events
+        )
+        assert sent == ended + self.world.network.in_flight
+        hops = [event for event in self.events if event.kind in ("send", "relay")]
+        ledger = self.world.ledger
+        assert ledger.messages == len(hops)
+        assert ledger.bytes == sum(event.payload + event.sealing + event.envelope for event in hops)
+        times = [event.time for event in self.events]
+        assert times == sorted(times)
+
+    def heard(self, name: str) -> list[Any]:
+        """What the actor took: (text, when)."""
+        return self.actors[name].heard
+
+    def texts(self, name: str) -> list[Any]:
+        """What the actor took, without the times."""
+        return [text for text, _ in self.heard(name)]
+
+    def told(self, *kinds: str) -> list[tuple[float, str, str]]:
+        """When, to whom, and the note of the events of those kinds."""
+        return [(round(e.time, 9), e.party, e.note) for e in self.events if e.kind in kinds]
+
+    @property
+    def fired(self) -> list[tuple[Fault, float, str]]:
+        """Fault, time and party of all that struck."""
+        return [(fired.fault, round(fired.time, 9), fired.party) for fired in self.world.faults.fired]
+
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """Of trace and shape."""
+        return self.world.trace.trace_hash, self.world.trace.shape_hash
+
+
+@pytest.fixture(scope="session")
+def stage() -> type[Stage]:
+    """Builds a stage."""
+    return Stage

@@ -1,0 +1,400 @@
+"""What befalls a party: it crashes, leaves, stands still, is slow; and what brings it about."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.compute import Pool
+from sim.faults import Crash, Crashed, Fault, Hold, Leave, Partition, Pause, Slow, availability
+
+Program = Any
+Stage = Any
+
+
+async def nothing(me: Any) -> None:
+    pass
+
+
+def lasts(seconds: float) -> Program:
+    async def program(me: Any) -> None:
+        await asyncio.sleep(seconds)
+
+    return program
+
+
+def listens(seconds: float = 100.0) -> Program:
+    async def program(me: Any) -> None:
+        await me.listen(seconds)
+
+    return program
+
+
+def says(*texts: str, every: float = 1.0) -> Program:
+    async def program(me: Any) -> None:
+        for text in texts:
+            with me.step("demo.say"):
+                me.say("a", text)
+            await me.work(every)
+
+    return program
+
+
+# Triggers
+
+
+@pytest.mark.parametrize(
+    ("fault", "heard", "when"),
+    [
+        (Crash("b", at="demo.say"), "", 0.0),
+        (Crash("b", after="demo.say"), "1", 0.0),
+        (Crash("b", at="demo.say", occurrence=3), "12", 2.0),
+        (Crash("b", message="StageNote"), "", 0.0),
+        (Crash("b", message="StageNote", occurrence=2), "1", 1.0),
+        (Crash("b", time=1.5), "12", 1.5),
+        (Crash("b", time=0.0), "", 0.0),
+        (Crash("b", at="demo.say", probability=1.0), "", 0.0),
+        (Crash("?", message="StageNote", occurrence=2), "1", 1.0),
+    ],
+)
+@pytest.mark.parametrize("kind", [Crash, Leave])
+def test_what_was_said_before_the_end(stage: Stage, kind: type[Fault], fault: Crash, heard: str, when: float) -> None:
+    fault = kind(
+        fault.party, **{key: value for key, value in vars(fault).items() if key not in ("party", "back_after")}
+    )
+    run = stage({"a": listens(5), "b": says("1", "2", "3")}, [fault]).run()
+    assert "".join(run.texts("a")) == heard
+    assert run.told("fault") == [(when, "b", f"{kind.kind} {fault.trigger}")]
+    assert run.fired == [(fault, when, "b")]
+    assert not run.actors["b"].alive
+
+
+def test_a_message_that_triggers_a_crash_is_not_sent(stage: Stage) -> None:
+    async def speak(me: Any) -> None:
+        me.reply("a", "of another type")
+        with pytest.raises(Crashed):
+            me.say("a", "never")
+        with pytest.raises(Crashed):
+            me.say("a", "from the grave")
+
+    run = stage({"a": lasts(1), "b": speak}, [Crash("b", message="StageNote")]).run()
+    assert [event.type for event in run.events if event.kind == "send"] == ["StageReply"]
+
+
+def test_a_pattern_strikes_each_party_at_its_own_count(stage: Stage) -> None:
+    fault = Crash("client/*", at="demo.say", occurrence=2)
+    slow, fast = says("1", "2", every=3.0), says("1", "2", every=1.0)
+    run = stage({"a": listens(9), "client/0": slow, "client/1": fast}, [fault]).run()
+    assert run.fired == [(fault, 1.0, "client/1"), (fault, 3.0, "client/0")]
+    assert run.texts("a") == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Crash("c", time=1.0),
+        Crash("b", at="demo.other"),
+        Pause("b", message="StageReply", lasts=1.0),
+        Leave("b", at="demo.say", occurrence=4),
+        Slow("b", time=50.0, factor=2.0),
+    ],
+)
+def test_a_fault_that_never_strikes_is_not_among_those_that_fired(stage: Stage, fault: Fault) -> None:
+    run = stage({"a": listens(5), "b": says("1", "2", "3")}, [fault]).run()
+    assert run.fired == []
+    assert run.texts("a") == ["1", "2", "3"]
+
+
+def test_a_party_is_struck_at_zero_before_it_does_anything(stage: Stage) -> None:
+    run = stage({"a": listens(5), "b": says("1")}, [Crash("b", time=0.0, back_after=2.0)]).run()
+    assert run.heard("a") == [("1", 2.01)]
+    assert run.told("fault", "enter") == [
+        (0.0, "b", "crash at 0 s"), (2.0, "b", "rejoin as incarnation 2"), (2.0, "b", ""),
+    ]  # fmt: skip
+
+
+def test_an_availability_trace_is_followed(stage: Stage) -> None:
+    rows = [("b", 1.0, 2.5), ("b", 4.0, 5.2)]
+    run = stage({"a": listens(9), "b": says(*"12345"), "c": nothing}, availability(rows, ["a", "b", "c"])).run()
+    assert run.heard("a") == [("1", 1.01), ("2", 2.01), ("1", 4.01), ("2", 5.01)]
+    assert [when for when, *_ in run.told("fault")] == [0.0, 1.0, 2.5, 4.0, 5.2]
+    assert {name for _, name, _ in run.told("fault")} == {"b"}
+
+
+def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage) -> None:
+    def times(seed: int) -> list[float]:
+        fault = Crash("b", message="StageNote", probability=0.3, back_after=0.5)
+        run = stage({"a": listens(200), "b": says(*map(str, range(20)))}, [fault], seed=seed).run()
+        return [when for _, when, _ in run.fired]
+
+    assert 3 < len(times(1)) < 200
+    assert times(1) == times(1)
+    assert times(1) != times(2)
+
+
+# Leave
+
+
+def test_what_a_party_has_sent_goes_out_after_it_left_and_not_after_it_crashed(stage: Stage) -> None:
+    def heard(fault: Fault) -> int:
+        async def speak(me: Any) -> None:
+            me.say("a", *(str(number) * 1000 for number in range(5)))  # a second each
+            await me.work(100)
+
+        return len(stage({"a": listens(20), "b": speak}, [fault], access={"up": 1100.0}).run().heard("a"))
+
+    assert heard(Crash("b", time=2.5)) == 2
+    assert heard(Leave("b", time=2.5)) == 5
+
+
+def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
+    async def speak(me: Any) -> None:
+        await me.work(3)
+        me.say("b", "too late")
+        await me.work(3)
+
+    faults = [Leave("b", time=1.0), Crash("b", time=2.0, back_after=0.5), Pause("b", time=2.0, lasts=1.0)]
+    run = stage({"a": speak, "b": listens()}, faults).run()
+    assert run.told("fault") == [(1.0, "b", "leave at 1 s")]
+    assert run.told("drop") == [(3.01, "a", "the receiver is down")]
+
+
+# Pause
+
+
+def test_a_paused_party_handles_what_came_when_it_resumes_in_order(stage: Stage) -> None:
+    run = stage({"a": listens(20), "b": says(*"123456")}, [Pause("a", time=0.5, lasts=3.0)]).run()
+    assert run.heard("a") == [
+        ("1", 0.01), ("2", 3.5), ("3", 3.5), ("4", 3.5), ("5", 4.01), ("6", 5.01)
+    ]  # fmt: skip
+    assert run.told("fault") == [(0.5, "a", "pause at 0.5 s"), (3.5, "a", "resume")]
+
+
+def test_what_a_paused_party_says_goes_out_when_it_resumes(stage: Stage) -> None:
+    async def speak(me: Any) -> None:
+        with me.step("demo.say"):
+            me.say("a", "1", "2")
+        await me.work(1)
+        me.say("a", "3")
+
+    run = stage({"a": listens(20), "b": speak}, [Pause("b", at="demo.say", lasts=3.0)]).run()
+    assert run.heard("a") == [("1", 3.01), ("2", 3.01), ("3", 4.01)]
+
+
+def test_the_message_that_triggers_a_pause_waits_for_its_end(stage: Stage) -> None:
+    run = stage({"a": listens(20), "b": says("1", "2")}, [Pause("b", message="StageNote", occurrence=2, lasts=3.0)])
+    assert run.run().heard("a") == [("1", 0.01), ("2", 4.01)]
+
+
+def test_computing_stands_still_in_a_pause(stage: Stage) -> None:
+    async def compute(me: Any) -> None:
+        await me.together(me.work(2), me.work(1))  # one core: one after the other
+        me.heard.append(me.now)
+
+    run = stage({"a": lasts(20), "b": compute}, [Pause("b", time=1.5, lasts=3.0), Pause("b", time=5.25, lasts=1.0)])
+    assert run.run().heard("b") == [7.0]
+
+
+def test_a_deadline_that_passes_in_a_pause_ends_the_wait_after_the_messages_that_came(stage: Stage) -> None:
+    async def wait(me: Any) -> None:
+        await me.hear("b", 2.0)
+        await me.hear("b", 2.0)
+
+    run = stage({"a": wait, "b": says("late but there", every=50.0)}, [Pause("a", time=0.0, lasts=5.0)]).run()
+    assert run.heard("a") == [("late but there", 5.0), (None, 7.0)]
+
+
+def test_a_wait_that_begins_in_a_pause_counts_from_its_end(stage: Stage) -> None:
+    async def wait(me: Any) -> None:
+        with me.step("demo.wait"):
+            await me.hear("b", 2.0)
+
+    run = stage({"a": wait, "b": nothing}, [Pause("a", at="demo.wait", lasts=5.0)]).run()
+    assert run.heard("a") == [(None, 7.0)]
+
+
+def test_a_wait_that_began_before_a_pause_within_its_time_is_not_longer(stage: Stage) -> None:
+    async def wait(me: Any) -> None:
+        await me.hear("b", 2.0)
+
+    assert stage({"a": wait, "b": nothing}, [Pause("a", time=0.5, lasts=1.0)]).run().heard("a") == [(None, 2.0)]
+
+
+def test_pauses_that_overlap_are_one(stage: Stage) -> None:
+    faults = [Pause("a", time=1.0, lasts=4.0), Pause("a", time=2.0, lasts=1.0), Pause("a", time=4.5, lasts=2.0)]
+    run = stage({"a": listens(20), "b": says(*"12345678")}, faults).run()
+    assert [when for _, when in run.heard("a")] == [0.01, *[6.5] * 6, 7.01]
+    assert [note for *_, note in run.told("fault")].count("resume") == 1
+
+
+def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
+    faults = [Pause("b", time=1.0, lasts=5.0), Crash("b", time=2.0, back_after=1.0)]
+
+    async def live(me: Any) -> None:
+        me.say("a", f"life {me.incarnation}")
+        await me.listen(3.0)
+
+    async def speak(me: Any) -> None:
+        await me.work(1.5)
+        me.say("b", "to the paused")
+        await me.work(2)
+        me.say("b", "to the new")
+        await me.listen(10)
+
+    run = stage({"a": speak, "b": live}, faults).run()
+    assert run.heard("b") == [("to the new", 3.51)]
+    assert run.told("drop") == [(2.0, "a", "the receiver is down")]
+    assert run.told("fault") == [
+        (1.0, "b", "pause at 1 s"), (2.0, "b", "crash at 2 s"), (3.0, "b", "rejoin as incarnation 2"),
+    ]  # fmt: skip
+    assert not run.actors["b"].paused
+
+
+def test_what_a_paused_party_was_to_say_is_gone_if_it_crashes(stage: Stage) -> None:
+    faults = [Pause("b", at="demo.say", lasts=5.0), Crash("b", time=2.0)]
+    run = stage({"a": listens(20), "b": says("1", "2")}, faults).run()
+    assert run.heard("a") == []
+    assert not [event for event in run.events if event.kind == "send"]
+
+
+def test_a_paused_relay_relays_when_it_resumes(stage: Stage) -> None:
+    async def speak(me: Any) -> None:
+        for text in "12":
+            me.say("a", text)
+            await me.work(1)
+
+    programs = {"a": listens(20), "b": speak, "server": lasts(20)}
+    run = stage(programs, [Pause("server", time=0.0, lasts=5.0)], topology="star").run()
+    assert run.heard("a") == [("1", 5.01), ("2", 5.01)]
+
+
+# Slow
+
+
+def test_a_straggler_computes_and_sends_slowly(stage: Stage) -> None:
+    async def speak(me: Any) -> None:
+        await me.work(2)
+        me.say("a", "x" * 1000)
+
+    def arrival(*faults: Fault) -> float:
+        run = stage({"a": listens(100), "b": speak}, faults, latency="0ms", access={"up": 1000.0}).run()
+        return next(when for _, when in run.heard("a"))
+
+    alone = arrival()
+    assert arrival(Slow("b", time=0.0, factor=3.0)) == pytest.approx(3 * alone)
+    assert arrival(Slow("b", time=0.0, factor=3.0), Slow("b", time=0.0, factor=2.0)) == pytest.approx(6 * alone)
+    assert arrival(Slow("b", time=1.0, factor=3.0)) == pytest.approx(1 + 3 * (alone - 1))
+    assert arrival(Slow("b", time=1.0, factor=4.0, lasts=2.0)) == pytest.approx(alone + 1.5)
+    assert arrival(Slow("b", time=2.5, factor=2.0, lasts=0.5)) == pytest.approx(alone + 0.25)
+
+
+def test_a_straggler_receives_slowly_and_the_trace_says_when_it_ends(stage: Stage) -> None:
+    async def speak(me: Any) -> None:
+        me.say("a", "x" * 1000)
+
+    def run(*faults: Fault) -> Any:
+        return stage({"a": listens(100), "b": speak}, faults, latency="0ms", access={"down": 1000.0}).run()
+
+    alone = run().heard("a")[0][1]
+    slow = run(Slow("a", time=0.0, factor=2.5, lasts=50.0))
+    assert slow.heard("a")[0][1] == pytest.approx(2.5 * alone)
+    assert slow.told("fault") == [(0.0, "a", "slow at 0 s: 2.5 times as long"), (50.0, "a", "slow ends")]
+
+
+def test_a_straggler_is_one_after_it_comes_back(stage: Stage) -> None:
+    async def compute(me: Any) -> None:
+        begun = me.now
+        await me.work(1)
+        me.heard.append(round(me.now - begun, 6))
+
+    faults = [Slow("b", time=0.0, factor=3.0), Crash("b", time=1.0, back_after=1.0)]
+    assert stage({"a": lasts(20), "b": compute}, faults).run().heard("b") == [3.0]
+
+
+def test_a_pause_of_a_straggler(stage: Stage) -> None:
+    async def compute(me: Any) -> None:
+        await me.work(2)
+        me.heard.append(me.now)
+
+    faults = [Pause("b", time=1.0, lasts=4.0), Slow("b", time=2.0, factor=2.0)]
+    assert stage({"a": lasts(20), "b": compute}, faults).run().heard("b") == [7.0]
+
+
+# Everything at once, and the same each time
+
+moments = st.floats(0, 4).map(lambda value: round(value, 3))
+triggers = st.one_of(
+    moments.map(lambda when: {"time": when}),
+    st.sampled_from([{"at": "demo.say"}, {"after": "demo.say"}, {"message": "StageNote"}]).flatmap(
+        lambda trigger: st.sampled_from([{}, {"occurrence": 2}, {"probability": 0.4}]).map(lambda more: trigger | more)
+    ),
+)
+needed = st.sampled_from(
+    [
+        (Crash, {}), (Crash, {"back_after": 0.7}), (Leave, {}), (Pause, {"lasts": 0.8}), (Slow, {"factor": 2.5}),
+        (Slow, {"factor": 3.0, "lasts": 1.0}), (Partition, {"lasts": 1.5}), (Partition, {"peer": "a", "one_way": True}),
+        (Hold, {"lasts": 1.0, "peer": "client/*"}),
+    ]
+)  # fmt: skip
+faults_of_parties = st.builds(
+    lambda kind, party, trigger: kind[0](party, **kind[1], **trigger),
+    needed,
+    st.sampled_from(["server", "client/0", "client/*", "*"]),
+    triggers,
+)
+
+
+def gossip(stage: Stage, faults: list[Fault], **options: Any) -> Any:
+    """Three parties that compute, write to each other and read for a while."""
+    names = ("server", "client/0", "client/1")
+
+    async def live(me: Any) -> None:
+        async def write() -> None:
+            for number in range(3):
+                with me.step("demo.say"):
+                    await me.work(0.5)
+                    for name in names:
+                        if name != me.name:
+                            me.say(name, f"{me.name} {me.incarnation} {number} " + "x" * 200)
+
+        await me.together(write(), me.listen(8.0))
+
+    return stage(dict.fromkeys(names, live), faults, access={"up": 3000.0, "down": 3000.0}, **options).run()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    faults=st.lists(faults_of_parties, max_size=5),
+    seed=st.integers(0, 3),
+    conditions=st.sampled_from(
+        [{}, {"topology": "star"}, {"topology": "star", "loss": 0.2}, {"transport": "datagram", "loss": 0.2}]
+    ),
+)
+def test_whatever_befalls_parties_the_run_ends_accounts_for_all_and_repeats(
+    stage: Stage, faults: list[Fault], seed: int, conditions: dict[str, Any]
+) -> None:
+    first, second = (gossip(stage, faults, seed=seed, **conditions) for _ in range(2))
+    assert first.hashes == second.hashes
+    assert first.fired == second.fired
+    for name, actor in first.actors.items():
+        heard = [text.split()[:3] for text in first.texts(name)]
+        assert len({tuple(words) for words in heard}) == len(heard) or actor.incarnation > 1
+        if conditions.get("transport") != "datagram":  # each life of each sender is heard in order
+            for life in {(words[0], words[1]) for words in heard}:
+                numbers = [int(words[2]) for words in heard if (words[0], words[1]) == life]
+                assert numbers == sorted(numbers)
+
+
+def test_a_pool_of_workers_changes_nothing(stage: Stage) -> None:
+    faults = [
+        Pause("client/0", time=0.3, lasts=0.9), Slow("server", time=0.2, factor=2.0, lasts=1.0),
+        Crash("client/1", at="demo.say", occurrence=2, back_after=0.6), Partition("client/0", time=0.1, lasts=1.0),
+    ]  # fmt: skip
+    pool = Pool(2)
+    try:
+        pooled = gossip(stage, faults, engine=pool, loss=0.2)
+    finally:
+        pool.close()
+    assert pooled.hashes == gossip(stage, faults, loss=0.2).hashes
