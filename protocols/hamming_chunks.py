@@ -3,7 +3,8 @@
 k asks for the chunks 0, 1, ... of its vectors and j answers each; in the end k sends the server T and j R. k asks for
 a few chunks ahead, the window, so that a chunk does not cost a round trip. Every message carries the number of its
 chunk (envelope, no payload). Chunks are handled in order: what comes too early waits, what comes twice or was not
-asked for is dropped and traced, and a chunk that does not come ends the pair at the deadline, without T or R.
+asked for is dropped and traced. A chunk that does not come ends the pair at the deadline, one with values that cannot
+be ends it at once, without T or R.
 
 Memory of a run, all parties in one process. What a pair has under way at any time is at most: the chunks of the
 window, each as the request or as the answer and once only (in a pipe of the network, a mailbox or a job), and for iknp
@@ -27,6 +28,7 @@ from protocols.crypto.ot_pair import Pair as VectorPair
 from protocols.crypto.ot_pair import sums, sums_work, unmask, unmask_work
 from protocols.hamming import MaskedDistances, Masks, Members, Pair, pair_of_vectors
 from protocols.setup import Group
+from protocols.values import values_of
 from sim.wire import Message
 
 __all__ = ["ChunkMessage", "Numbered", "answer_chunks", "ask_for_chunks", "combine"]
@@ -95,7 +97,8 @@ async def ask_for_chunks(
             answer = await answers.next()
             if answer is None:
                 return
-            parts.append(await finish(number, answer))
+            with values_of(me, j, kind.__name__):
+                parts.append(await finish(number, answer))
             del answer  # its bytes are not to stay while the next one is awaited
     me.send(me.server, MaskedDistances(j, await me.compute(sums_work(pair), sums, pair, parts)))
 
@@ -124,7 +127,8 @@ async def answer_chunks(
             request = await requests.next()
             if request is None:
                 return
-            message, part = await answer(number, request)
+            with values_of(me, k, kind.__name__):
+                message, part = await answer(number, request)
             me.send(k, message)
             parts.append(part)
             del request, message  # their bytes are not to stay while the next one is awaited

@@ -17,6 +17,7 @@ bits; k sees t, uniform without r; the server sees T and R, hence h. No r and no
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, su
 from protocols.hamming import Bits, Keys, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
 from protocols.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
 from protocols.setup import Group
+from protocols.values import BadValues
 from sim.wire import Message
 
 __all__ = ["NaorPinkasHamming"]
@@ -115,7 +117,8 @@ class NaorPinkasHamming:
                 )
                 return TransferReply(number, reply), part
 
-            await answer_chunks(me, pair, k, TransferRequest, len(chunks), _WINDOW, deadline, answer)
+            with suppress(BadValues):
+                await answer_chunks(me, pair, k, TransferRequest, len(chunks), _WINDOW, deadline, answer)
 
         await me.together(*(send(k) for k in pairs_after(me.name, group)))
 

@@ -144,7 +144,7 @@ def associated_data(kind: str, sender: str, receiver: str, round_number: int, at
 
 def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0) -> Packet:
     """The packet of `frame`, whose body is `message` encoded and `sealing` bytes of seal."""
-    data = _encode(frame)
+    data = bytes(memoryview(_encode(frame)))  # the encoder's own holds room for half as much again
     size = len(data) + TLS_OVERHEAD * -(-len(data) // TLS_RECORD)
     payload = _byte_strings(message)
     return Packet(
