@@ -1,0 +1,51 @@
+"""What the catalogue says of each data set, and what is on this machine."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parties.data import DATASETS
+from parties.datasets import store
+from parties.datasets.catalogue import BUNDLED, CATALOGUE
+
+PAGE = Path(__file__).parents[3] / "docs" / "data.md"
+HERE = store.root()
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_name_and_one_line_about_it(name):
+    about = DATASETS[name]
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+    assert about.description and about.terms
+    assert "\n" not in about.description + about.terms
+    assert about.classes >= 2
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_what_comes_out_of_a_package_is_pinned(name):
+    entry = CATALOGUE[name]
+    if any(way.kind != "upstream" for way in entry.ways):
+        assert re.fullmatch(r"[0-9a-f]{64}", entry.sha256 or "")
+    assert entry.files
+
+
+def test_the_page_names_every_set():
+    named = set(re.findall(r"`([a-z0-9_]+)`", PAGE.read_text(encoding="utf-8")))
+    assert set(CATALOGUE) | set(BUNDLED) <= named
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_what_is_on_this_machine_is_as_announced(name, monkeypatch):
+    monkeypatch.setenv("TACIT_DATA", str(HERE))
+    if not store.present(name):
+        pytest.skip(f"{name} is not on this machine")
+    content, entry = store.stored(name).content, CATALOGUE[name]
+    assert store.stored(name).sha256 == (entry.sha256 or store.stored(name).sha256)
+    assert len(content.classes) == entry.about.classes
+    for part, points in ((content.train, entry.about.train), (content.test, entry.about.test)):
+        if part is not None:
+            assert len(part.labels) == points or not entry.about.train
+            assert part.points.shape[1:] == entry.about.shape
+            assert set(np.unique(part.labels)) == set(range(entry.about.classes))
