@@ -124,6 +124,10 @@ class Stage:
         times = [event.time for event in self.events]
         assert times == sorted(times)
 
+    def note(self, text: str) -> Message:
+        """The message in which `text` is said."""
+        return StageNote(text)
+
     def heard(self, name: str) -> list[Any]:
         """What the actor took: (text, when)."""
         return self.actors[name].heard
