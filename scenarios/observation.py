@@ -80,11 +80,12 @@ class Simulated(Struct, kw_only=True):
 
 
 class _Truth(Struct, frozen=True):
-    """One round as the server recorded it, without H; what each member must have got; where the server was then."""
+    """One round as the server recorded it, without H; what each member must have got; when and where it ended."""
 
     record: RoundRecord
     same_distances: bool
     labels: dict[str, Labels]
+    ended: float
     step: str
 
 
@@ -145,12 +146,8 @@ class Observer:
         number_of = {id(fault): number for number, made in enumerate(self._faults) for fault in made}
         return [
             Strike(number_of[id(f.fault)], f.fault.kind, f.time, f.party, f.peer, f.step, f.message)
-            for f in self._fired()
+            for f in self._world.faults.fired
         ]
-
-    def _fired(self) -> list[Fired]:
-        now = self._world.loop.time()
-        return [f if isinstance(f, Fired) else Fired(f, now, f.party) for f in self._world.faults.fired]
 
     # Losses and the outcome
 
@@ -175,9 +172,12 @@ class Observer:
     def _unnoticed(self, truth: _Truth) -> list[Loss]:
         """Who fell in the round, or got nothing out of it, unless the server told of it."""
         record, server = truth.record, self._server
-        later = [other.record.began for other in self._truths if other.record.number > record.number]
-        end = min(later, default=self._world.loop.time())
-        falls = {name: self._fall(name, record.began, end) for name in self._clients}
+        later = [other.ended for other in self._truths if other.record.number > record.number]
+        end = min(later, default=self._world.loop.time())  # a client may be in the round still while the next begins
+        falls = {
+            name: self._fall(name, record.began, truth.ended) or self._fall(name, truth.ended, end)
+            for name in self._clients
+        }
         found = []
         if server.record.number == record.number and not server.alive:
             action = "every client ends without it"
@@ -198,7 +198,7 @@ class Observer:
         """The last time between `begin` and `end` (seconds, both included) that a fault took `party` down."""
         falls = [
             fired
-            for fired in self._fired()
+            for fired in self._world.faults.fired
             if fired.party == party and isinstance(fired.fault, Crash | Leave) and begin <= fired.time <= end
         ]
         return falls[-1] if falls else None
@@ -248,7 +248,7 @@ class Observer:
         elif members:
             same = np.array_equal(record.h, oracle.hamming(np.concatenate(bits)))
         kept = replace(record, h=record.h[:0])  # a matrix of all points, each round
-        self._truths.append(_Truth(kept, same, labels, self._server.step_name))
+        self._truths.append(_Truth(kept, same, labels, self._world.loop.time(), self._server.step_name))
 
     def _round(self, truth: _Truth, lost: list[Loss]) -> Round:
         record = truth.record

@@ -137,7 +137,14 @@ def _load(data: schema.Data) -> Dataset:
 
 
 def _conditions(network: schema.Network) -> Conditions:
-    return Conditions(network.topology, parse_latency(network.latency), duration(network.jitter), network.loss)
+    return Conditions(
+        network.topology,
+        parse_latency(network.latency),
+        duration(network.jitter),
+        network.loss,
+        network.transport,
+        duration(network.retransmission_timeout),
+    )
 
 
 def _cost(text: str) -> Cost:

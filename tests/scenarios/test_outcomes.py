@@ -1,0 +1,281 @@
+"""What a run comes to when parties are lost: outcome, reason, losses, rounds; and no failure passes as a success."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parties.party import NoAnswer
+from protocols.xclp import XclpClient
+from scenarios import Expect, Result, load
+from scenarios.reading import read
+from scenarios.runner import carry_out, exit_code
+
+NOTHING_EXPECTED = "expect={}"
+
+
+def crashes(*faults: str) -> str:
+    return "fault=[" + ", ".join("{" + fault + "}" for fault in faults) + "]"
+
+
+def outcome_of(quick: Path, *changes: str) -> Result:
+    """The result of the quick scenario with changes; the folder is complete whatever came."""
+    scenario = load(quick, [NOTHING_EXPECTED, *changes])
+    result = carry_out(scenario, "quick", out=quick.parent / "out")
+    assert {path.name for path in result.folder.iterdir()} >= {
+        "scenario.toml",
+        "result.json",
+        "labels.csv",
+        "run.sqlite",
+    }
+    return result
+
+
+def lost(result: Result) -> dict[str, list[tuple[int, str]]]:
+    """Of each lost party the rounds and steps."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for loss in result.lost:
+        found.setdefault(loss.party, []).append((loss.round, loss.step))
+    return found
+
+
+# --- the server
+
+
+@pytest.mark.parametrize("step", ["setup.keys", "setup.seed", "hamming.collect", "influence.solve", "rowsums.sum"])
+@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+def test_a_lost_server_is_told_by_every_client(quick: Path, recovery: str, step: str) -> None:
+    result = outcome_of(quick, crashes(f'party="server", at="{step}"'), f"protocol.recovery={recovery}")
+    assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
+    assert result.reason == f"the server was lost at {step}; lost: server"
+    assert lost(result) == {"server": [(1, step)]}
+    record = json.loads((result.folder / "result.json").read_text())
+    assert len(record["endings"]) == 4
+    assert all(ending.startswith("the server is lost: ") for ending in record["endings"].values())
+
+
+def test_a_server_that_is_lost_amid_the_sums_makes_no_label_wrong(quick: Path) -> None:
+    lost_at_third = crashes('party="server", message="SummedRows", occurrence=3')
+    result = outcome_of(quick, lost_at_third, "network.server_bandwidth=unlimited")  # what was sent is out
+    (last,) = result.rounds
+    assert (result.outcome, last.labeled, last.finished) == ("aborted", ("client/0", "client/1"), False)
+    assert result.equals_plaintext is last.equals_plaintext is True
+    assert [ending.partition(":")[0] for ending in result.endings.values()] == 2 * ["completed"] + 2 * [
+        "the server is lost"
+    ]
+
+
+def test_a_server_lost_in_a_later_round_leaves_the_earlier_ones_compared(quick: Path) -> None:
+    server = crashes('party="server", at="influence.solve", occurrence=3')
+    result = outcome_of(quick, server, "protocol.rounds=5")
+    assert [one.equals_plaintext for one in result.rounds] == [True, True, None]
+    assert (result.outcome, result.equals_plaintext) == ("aborted", True)
+    assert lost(result) == {"server": [(3, "influence.solve")]}
+
+
+# --- too few clients
+
+
+def test_too_few_clients_abort_with_numbers_and_names(quick: Path) -> None:
+    result = outcome_of(quick, crashes('party="client/0", at="lsh.hash"', 'party="client/2", at="hamming.encode"'))
+    assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
+    numbers, _, names = result.reason.partition("; lost: ")
+    assert "2 clients" in numbers and "min_clients is 3" in numbers
+    assert names.split(", ") == ["client/0", "client/2"]
+    assert lost(result) == {"client/0": [(1, "lsh.hash")], "client/2": [(1, "hamming.encode")]}
+    assert all(ending.startswith("aborted: 2 clients") for name, ending in result.endings.items() if name in ("1", "3"))
+
+
+def test_fewer_than_the_threshold_abort_with_numbers_and_names(quick: Path) -> None:
+    shared = ["protocol.recovery=shamir", "protocol.threshold=4", "protocol.min_clients=2"]
+    result = outcome_of(quick, crashes('party="client/3", at="rowsums.mask"'), *shared)
+    assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
+    assert "3 clients" in result.reason and "protocol.threshold is 4" in result.reason and "client/3" in result.reason
+
+
+def test_an_abort_in_a_later_round_tells_of_all_rounds(quick: Path) -> None:
+    faults = crashes(*(f'party="client/{i}", at="lsh.hash", occurrence={2 + i}' for i in range(3)))
+    result = outcome_of(quick, faults, "protocol.rounds=5", "protocol.min_clients=2")
+    assert result.outcome == "aborted" and "1 clients" in result.reason
+    assert [one.labeled for one in result.rounds] == [
+        ("client/0", "client/1", "client/2", "client/3"), ("client/1", "client/2", "client/3"),
+        ("client/2", "client/3"), (),
+    ]  # fmt: skip
+    assert [one.lost for one in result.rounds] == [(), ("client/0",), ("client/0", "client/1"), tuple(lost(result))]
+    assert [one.joined for one in result.rounds][2] == ("client/1", "client/2", "client/3")
+    assert [one.equals_plaintext for one in result.rounds] == [True, True, True, None]
+    assert lost(result)["client/0"] == [(2, "lsh.hash"), (3, "setup.keys"), (4, "setup.keys")]
+
+
+# --- nobody
+
+
+@pytest.mark.parametrize("step", ["setup.keys", "hamming.evaluate", "rowsums.mask", "xclp.label"])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_run_that_all_clients_are_lost_to_has_failed(quick: Path, step: str, rounds: int) -> None:
+    everybody = crashes(f'party="client/*", at="{step}", occurrence={rounds}')
+    result = outcome_of(quick, everybody, f"protocol.rounds={rounds}")
+    assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
+    assert result.reason.startswith("every client was lost")
+    assert {loss.party for loss in result.lost if loss.round == rounds} == {f"client/{i}" for i in range(4)}
+    assert [one.equals_plaintext for one in result.rounds] == [True] * (rounds - 1) + [None]
+
+
+def test_clients_that_come_back_too_late_do_not_make_it_a_success(quick: Path) -> None:
+    result = outcome_of(quick, crashes('party="client/*", at="lsh.hash", back_after="1s"'), "protocol.rounds=1")
+    assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
+    assert result.reason.startswith("every client was lost: 0 clients")
+
+
+def test_a_failure_is_never_as_expected(quick: Path) -> None:
+    scenario = load(quick, [crashes('party="client/*", at="lsh.hash"'), "expect={outcome='aborted'}"])
+    result = carry_out(scenario, "quick", out=quick.parent / "out")
+    assert exit_code(result, scenario.expect) == 1
+
+
+def test_a_client_that_breaks_is_an_error(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: XclpClient) -> None:
+        raise ZeroDivisionError("a client's own mistake")
+
+    monkeypatch.setattr(XclpClient, "_round", broken)
+    result = outcome_of(quick)
+    assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
+    assert "ZeroDivisionError" in result.reason
+
+
+def test_clients_that_all_end_without_labels_are_no_success(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def deaf(self: XclpClient) -> None:
+        self.ending = str(NoAnswer(self.name, "anything", 1.0))
+
+    monkeypatch.setattr(XclpClient, "main", deaf)
+    result = outcome_of(quick)
+    assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
+
+
+# --- losses
+
+
+def test_a_loss_after_the_sum_is_told_though_the_server_does_not_notice(quick: Path) -> None:
+    result = outcome_of(quick, crashes('party="client/1", at="xclp.label"'))
+    (loss,) = result.lost
+    assert (loss.party, loss.round, loss.step) == ("client/1", 1, "xclp.label")
+    assert loss.action == "after the sum: it gets no labels, all others are unaffected"
+    assert result.rounds[0].labeled == ("client/0", "client/2", "client/3")
+    assert (result.outcome, result.equals_plaintext) == ("completed", True)
+
+
+def test_the_step_of_a_loss_is_said_once(quick: Path) -> None:
+    result = outcome_of(
+        quick, crashes('party="client/1", at="setup.keys"', 'party="client/2", at="lsh.hash"'), "protocol.min_clients=2"
+    )
+    actions = {loss.party: (loss.step, loss.action) for loss in result.lost}
+    assert actions["client/1"] == ("setup.keys", "never joined: the round begins without it")
+    assert actions["client/2"][0] == "lsh.hash" and actions["client/2"][1].startswith("missed at hamming.collect: ")
+
+
+def test_faults_that_struck_are_in_the_result(quick: Path) -> None:
+    faults = crashes('party="client/1", at="lsh.hash"', 'party="client/*", after="hamming.encode", occurrence=9')
+    result = outcome_of(quick, faults)
+    (strike,) = json.loads((result.folder / "result.json").read_text())["faults"]
+    assert {key: strike[key] for key in ("fault", "kind", "party", "step")} == {
+        "fault": 0, "kind": "crash", "party": "client/1", "step": "lsh.hash"
+    }  # fmt: skip
+    assert 0 < strike["time"] < result.virtual_seconds
+    assert result.warnings[-1] == (
+        "fault[1]: the crash of client/* never came: it did not get to where it should strike"
+    )
+
+
+# --- expectations
+
+
+def test_a_fault_that_never_came_is_unmet_where_anything_is_expected(quick: Path) -> None:
+    never = crashes('party="client/1", at="lsh.hash", occurrence=2')
+    scenario = load(quick, [never])
+    result = carry_out(scenario, "quick", out=quick.parent / "out")
+    assert result.unmet == ["fault[0]: the crash of client/1 never came: it did not get to where it should strike"]
+    assert exit_code(result, scenario.expect) == 1
+    assert not any("never came" in line for line in result.warnings)
+
+
+def test_a_fault_with_a_probability_need_not_come(quick: Path) -> None:
+    unlikely = crashes('party="client/1", at="lsh.hash", probability=1e-12')
+    scenario = load(quick, [unlikely])
+    result = carry_out(scenario, "quick", out=quick.parent / "out")
+    assert (result.unmet, exit_code(result, scenario.expect)) == ([], 0)
+    assert any(line.startswith("fault[0]: ") for line in result.warnings)
+
+
+def test_reason_and_the_step_of_a_loss_can_be_expected(quick: Path) -> None:
+    both = crashes('party="client/0", at="lsh.hash"', 'party="client/2", at="hamming.encode"')
+    expect = "expect={outcome='aborted', reason='min_clients is 3', lost_at={'client/2' = 'hamming.encode'}}"
+    assert load_and_run(quick, both, expect, out="right").unmet == []
+    expect = "expect={outcome='aborted', reason='no luck', lost_at={'client/2' = 'lsh.hash', 'client/1' = 'lsh.hash'}}"
+    result = load_and_run(quick, both, expect, out="wrong")
+    assert result.unmet[0].startswith('expect.reason: "no luck" was expected in it, "2 clients')
+    assert result.unmet[1:] == [
+        "expect.lost_at: client/2 was expected to be lost at lsh.hash, it was lost at hamming.encode",
+        "expect.lost_at: client/1 was expected to be lost at lsh.hash, it was not lost",
+    ]
+
+
+def load_and_run(quick: Path, *changes: str, out: str) -> Result:
+    return carry_out(load(quick, changes), "quick", out=quick.parent / out)
+
+
+# --- every round
+
+
+def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = XclpClient._round
+
+    async def wrong_once(self: XclpClient):
+        labels = await right(self)
+        if self.name == "client/2" and self.round == 2:
+            labels.labels[0] += 1
+        return labels
+
+    monkeypatch.setattr(XclpClient, "_round", wrong_once)
+    result = load_and_run(quick, "protocol.rounds=3", out="out")
+    assert [one.equals_plaintext for one in result.rounds] == [True, False, True]
+    assert result.unmet == ["expect.equals_plaintext: true was expected, false came"]
+
+
+def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import protocols.xclp
+
+    right = protocols.xclp.hamming.server
+
+    async def wrong_once(me, *arguments):
+        members, h = await right(me, *arguments)
+        if me.round == 1:
+            h[0, 1] = h[1, 0] = h[0, 1] + 1
+        return members, h
+
+    monkeypatch.setattr(protocols.xclp.hamming, "server", wrong_once)
+    result = load_and_run(quick, "protocol.rounds=2", out="out")
+    assert [one.equals_plaintext for one in result.rounds] == [False, True]
+
+
+# --- names and titles
+
+
+def test_a_runs_folder_keeps_the_scenarios_name(quick: Path) -> None:
+    first = carry_out(load(quick), "quick", out=quick.parent / "first")
+    again = read(first.folder)
+    assert (again.name, again.scenario.title) == ("quick", "Four clients, quickly")
+
+
+def test_data_of_ones_own_does_not_inherit_the_title(quick: Path) -> None:
+    assert load(quick, ["data.name=breast_cancer"]).title == 'quick with data.name = "breast_cancer"'
+    assert load(quick, ["data.name=breast_cancer", "title=Mine"]).title == "Mine"
+
+
+def test_natural_clients_keep_their_own_names(tmp_path: Path) -> None:
+    rows = [f"{i % 7}.5,{i % 3},{'abcd'[i % 4]},{'xy'[i % 2]}" for i in range(40)]
+    (tmp_path / "own.csv").write_text("\n".join(["one,two,client,label", *rows]))
+    text = "[data]\npath='own.csv'\npartition='natural'\nlabeled=0.5\n[protocol]\nhamming='plaintext'\nbits=64\nk=3\n"
+    (tmp_path / "s.toml").write_text(text)
+    result = carry_out(load(tmp_path / "s.toml"), "own", out=tmp_path / "out")
+    lines = (result.folder / "labels.csv").read_text().splitlines()[1:]
+    assert {line.split(",")[0]: line.split(",")[1] for line in lines} == {f"client/{i}": "abcd"[i] for i in range(4)}

@@ -1,0 +1,130 @@
+"""The scenarios that come with Tacit come out as they say, and the robustness ones cover what they are there for."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from scenarios import Expect, Result
+from scenarios.reading import Loaded, read, shipped
+from scenarios.runner import carry_out, exit_code
+
+CHEAP = ["protocol.key_bits=512", "protocol.insecure_keys=true"]
+SMALL = {True: [], False: ["data.limit=240", *CHEAP]}
+
+FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite"}
+TESTS = {
+    name: path
+    for name, path in shipped().items()
+    if read(name).scenario.expect != Expect() and "long" not in path.parts
+}
+ROBUSTNESS = {name: path for name, path in TESTS.items() if path.parent.name == "robustness"}
+
+
+def loaded(name: str, *changes: str) -> Loaded:
+    return read(name, [*SMALL[name in ROBUSTNESS], "engine=inline", *changes])
+
+
+@pytest.fixture(scope="module")
+def result_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """Runs a scenario that comes with Tacit, once."""
+
+    @cache
+    def run(name: str) -> Result:
+        return carry_out(loaded(name).scenario, name, out=tmp_path_factory.mktemp(name) / "run")
+
+    return run
+
+
+@pytest.mark.parametrize("name", [name for name in TESTS if read(name).scenario.size != "long"])
+def test_it_comes_out_as_it_says(result_of: Callable[[str], Result], name: str) -> None:
+    result, expect = result_of(name), loaded(name).scenario.expect
+    assert (result.unmet, result.error) == ([], None)
+    assert exit_code(result, expect) == 0
+    assert {path.name for path in result.folder.iterdir()} == {
+        "scenario.toml",
+        "result.json",
+        "labels.csv",
+        "run.sqlite",
+    }
+
+
+@pytest.mark.parametrize("name", ROBUSTNESS)
+@pytest.mark.parametrize("limit", [48, 200])
+def test_it_holds_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
+    scenario = loaded(name, f"data.limit={limit}").scenario
+    result = carry_out(scenario, name, out=tmp_path / "run")
+    assert (result.unmet, result.error) == ([], None)
+
+
+@pytest.mark.parametrize("name", ROBUSTNESS)
+def test_a_robustness_file_names_outcome_equality_and_losses(name: str) -> None:
+    scenario = loaded(name).scenario
+    expect, certain = scenario.expect, all(fault.probability is None for fault in scenario.fault)
+    assert expect.outcome is not None
+    assert expect.equals_plaintext is not None or expect.outcome == "aborted"
+    assert expect.lost is not None or not certain
+    assert scenario.fault or scenario.network.loss
+    assert re.fullmatch(r"[A-Z][^.]+", scenario.title)
+
+
+def test_together_they_cover_the_vocabulary() -> None:
+    scenarios = [loaded(name).scenario for name in ROBUSTNESS]
+    kinds = {fault.kind for scenario in scenarios for fault in scenario.fault}
+    assert kinds >= {
+        "crash", "leave", "pause", "slow", "partition", "hold", "lose", "duplicate", "delay", "corrupt", "availability"
+    }  # fmt: skip
+    assert {(s.protocol.recovery, s.network.topology) for s in scenarios} == {
+        (recovery, topology) for recovery in ("restart", "shamir") for topology in ("star", "mesh")
+    }
+    assert {s.network.transport for s in scenarios if s.network.loss or s.fault} == {"reliable", "datagram"}
+    assert {s.protocol.hamming for s in scenarios} >= {"plaintext", "paillier", "iknp"}
+
+
+CLIENTS = tuple(f"client/{number}" for number in range(6))
+
+
+def without(*names: str) -> tuple[str, ...]:
+    return tuple(name for name in CLIENTS if name not in names)
+
+
+@pytest.mark.parametrize("topology", ["star", "mesh"])
+@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
+    result_of: Callable[[str], Result], recovery: str, topology: str
+) -> None:
+    """Row by row of the table of dropouts: whose points are in the graph, whose labels count, who gets any."""
+    rounds = result_of(f"losses-{recovery}-{topology}").rounds
+    found = [(one.members, one.contributors, one.labeled) for one in rounds]
+    assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: as if never there
+    assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two
+    assert found[2] == (CLIENTS, without("client/3"), without("client/3"))  # before its masked values came
+    after_masking = "client/5" if recovery == "restart" else ""  # in the graph anyhow; counts where no attempt is new
+    assert found[3] == (CLIENTS, without("client/1", after_masking), without("client/1", "client/5"))
+    assert found[4] == (CLIENTS, CLIENTS, without("client/2"))  # after the sum
+    assert found[5] == (without("client/2"), (), ()) and not rounds[5].finished  # back too late; the server
+
+
+def test_who_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:
+    first, *later = result_of("rejoin").rounds
+    assert "client/2" not in first.members
+    assert all("client/2" in one.labeled for one in later)
+
+
+def test_every_client_says_that_the_server_is_lost(result_of: Callable[[str], Result]) -> None:
+    endings = result_of("server-lost").endings
+    assert len(endings) == 5 and all(ending.startswith("the server is lost") for ending in endings.values())
+
+
+def test_thirty_percent_dropout_is_about_that(result_of: Callable[[str], Result]) -> None:
+    result = result_of("dropout-30-percent")
+    assert len(result.rounds) == 20 and all(one.equals_plaintext for one in result.rounds)
+    share = sum(len(one.lost) for one in result.rounds) / (20 * 8)
+    assert 0.2 < share < 0.4
+
+
+def test_what_leaves_after_masking_counts(result_of: Callable[[str], Result]) -> None:
+    (only,) = result_of("leaves-after-masking").rounds
+    assert only.contributors == CLIENTS and only.labeled == without("client/2", "client/5")
