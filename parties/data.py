@@ -16,7 +16,7 @@ from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
 from parties.datasets.content import Content, Part
 from parties.datasets.error import DataError, MissingDataError
 
-__all__ = ["DATASETS", "DataError", "Dataset", "MissingDataError", "load", "load_file", "load_split", "obtainable"]
+__all__ = ["DATASETS", "DataError", "Dataset", "MissingDataError", "known", "load", "load_file", "load_split"]
 
 DATASETS: dict[str, About] = BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()}
 """Every data set there is a name for."""
@@ -46,7 +46,7 @@ def _breast_cancer() -> Dataset:
 _READ: dict[str, Callable[[], Dataset]] = {"digits": _digits, "breast_cancer": _breast_cancer}
 
 
-def obtainable(name: str) -> str:
+def known(name: str) -> str:
     """`name`, if there is such a data set. Raises DataError with the names that there are."""
     if name not in DATASETS:
         close = difflib.get_close_matches(name.lower().replace("-", "_"), DATASETS, n=1)
@@ -62,7 +62,7 @@ def load(name: str, limit: int | None = None) -> Dataset:
     pooled over all clients, which a real federation would have to compute together first.) Raises DataError for an
     unknown name, a limit below 1, a set of texts and, as MissingDataError, a set that is not on this machine.
     """
-    if obtainable(name) in _READ:
+    if known(name) in _READ:
         return _READ[name]().first(limit)
     content = _content(name)
     if content.train.points.dtype == object:
@@ -77,7 +77,7 @@ def load_split(name: str) -> tuple[Dataset, Dataset]:
     part's means and deviations in both; breast_cancer by those of all rows. Images stay uint8 and mapped from their
     files. Raises DataError as `load` does, but serves texts.
     """
-    if obtainable(name) in _READ:
+    if known(name) in _READ:
         whole = _READ[name]()
         kept = _kept(len(whole.labels))
         return whole.take(slice(kept)), whole.take(slice(kept, None))

@@ -61,7 +61,7 @@ class Dataset:
         if clients is not None and client_names is not None:
             present, clients = np.unique(clients[rows], return_inverse=True)
             client_names = tuple(client_names[client] for client in present)
-        points, labels = self.points[rows].copy(), self.labels[rows].copy()
+        points, labels = np.array(self.points[rows]), self.labels[rows].copy()  # not copy(): that stays a memmap
         return Dataset(self.name, points, labels, self.classes, clients, client_names, self.columns)
 
 

