@@ -89,7 +89,7 @@ def _compute(images: NDArray[np.uint8], pixels: int, device: str, report: Report
     with torch.inference_mode():
         for at in range(0, len(images), _BATCH):
             report("features", at, len(images))
-            batch = torch.tensor(images[at : at + _BATCH]).to(where).permute(0, 3, 1, 2).float()
+            batch = torch.tensor(np.ascontiguousarray(images[at : at + _BATCH])).to(where).permute(0, 3, 1, 2).float()
             batch = nn.functional.interpolate(batch, (pixels, pixels), mode="bilinear", antialias=True)
             outputs = network.extract_features((batch.expand(-1, 3, -1, -1) - 127) / 128)
             features[at : at + _BATCH] = outputs.mean((2, 3)).cpu().numpy()

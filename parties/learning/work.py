@@ -120,24 +120,27 @@ def predicted(work: Mapping[str, float], costs: Mapping[str, float]) -> float:
     return sum(count * costs[name] for name, count in work.items())
 
 
-def measure_costs(repeats: int = 5) -> dict[str, float]:
+def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
     """Seconds of each operation on one core of this machine.
 
     Updates and embeddings of several networks are timed, in processor time, each as the least of `repeats`; the costs
-    are those, none negative, that make the sum of squared relative errors least.
+    are those, none negative, that make the sum of squared relative errors least. `quick` leaves out the large networks.
     """
     rows: list[dict[str, float]] = []
-    seconds: list[float] = []
-    for spec, batch, steps in _MEASURED:
+    jobs: list[Callable[[], object]] = []
+    for spec, batch, steps in _MEASURED[:-3] if quick else _MEASURED:
         vector, data = initial(spec, 1), _points(spec, batch * steps)
         for epochs in (1, 3):
             update = LocalUpdate(epochs, batch, learning_rate=1e-3, device="cpu")
             rows.append(train_work(spec, update, len(data.labels), 0))
-            seconds.append(_least(repeats, partial(train, spec, vector, data, update, 0, 1)))
+            jobs.append(partial(train, spec, vector, data, update, 0, 1))
         rows.append(embed_work(spec, len(data.labels)))
-        seconds.append(_least(repeats, partial(embed_all, spec, vector, data.images, "cpu")))
+        jobs.append(partial(embed_all, spec, vector, data.images, "cpu"))
+    # In turns, so that a busy neighbour on the machine does not spoil all times of one job; the first turn warms up.
+    turns = [[_timed(job) for job in jobs] for _ in range(repeats + 1)]
+    seconds = np.min(turns[1:], axis=0)
     names = sorted(set().union(*rows))
-    relative = np.array([[row.get(name, 0.0) for name in names] for row in rows]) / np.array(seconds)[:, None]
+    relative = np.array([[row.get(name, 0.0) for name in names] for row in rows]) / seconds[:, None]
     scale = relative.max(axis=0)
     found, _ = nnls(relative / scale, np.ones(len(rows)))
     return dict(zip(names, (found / scale).tolist(), strict=True))
@@ -160,11 +163,6 @@ _MEASURED = (
 def _points(spec: ModelSpec, count: int) -> LocalData:
     values = np.linspace(0, 1, count * torch.Size(spec.shape).numel(), dtype=np.float32)
     return LocalData.supervised(values.reshape(count, *spec.shape), np.arange(count) % spec.classes)
-
-
-def _least(repeats: int, job: Callable[[], object]) -> float:
-    job()  # warms up
-    return min(_timed(job) for _ in range(repeats))
 
 
 def _timed(job: Callable[[], object]) -> float:

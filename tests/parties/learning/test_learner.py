@@ -1,0 +1,78 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from parties.learning import Learner, ModelSpec, NetworkLearner, initial
+from parties.learning.networks import build
+from parties.learning.parameters import load
+from sim.streams import generator
+
+SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)
+LINEAR = ModelSpec("linear", (4,), 3)
+
+
+def clusters(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    random = generator(1, "clusters")
+    labels = np.arange(n) % 3
+    return (np.eye(3, 4)[labels] + 0.1 * random.normal(size=(n, 4))).astype(np.float32), labels
+
+
+def test_it_learns_and_predicts() -> None:
+    learner: Learner = NetworkLearner(LINEAR, learning_rate=0.1, steps=60, batch=20)
+    points, labels = clusters()
+    fresh = learner.initial(1)
+    state = learner.fit(fresh, points, labels, 1)
+    assert (learner.predict(state, points) == labels).all()
+    assert (learner.predict(fresh, points) != labels).any()
+    assert (learner.probabilities(state, points).argmax(1) == labels).all()
+
+
+def test_steps_are_those_of_adam() -> None:
+    points, labels = clusters(6)
+    learner = NetworkLearner(LINEAR, learning_rate=0.1, steps=3, batch=10, device="cpu")
+    state = learner.fit(learner.fit(learner.initial(1), points, labels, 1), points, labels, 2)
+    network = build(LINEAR)
+    load(network, initial(LINEAR, 1))
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.1)
+    for _ in range(6):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(network(torch.tensor(points)), torch.tensor(labels)).backward()
+        optimiser.step()
+    expected = network(torch.tensor(points)).softmax(1).detach().numpy()
+    np.testing.assert_allclose(learner.probabilities(state, points), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_same_seed_gives_the_same_state_in_a_copy_of_the_learner() -> None:
+    learner = NetworkLearner(SPEC, steps=3, batch=4)
+    points = generator(1, "points").random((9, 8, 8, 1), dtype=np.float32).reshape(9, -1)
+    labels = np.arange(9) % 3
+    state = learner.fit(learner.initial(1), points, labels, 1)
+    assert pickle.loads(pickle.dumps(learner)).fit(learner.initial(1), points, labels, 1) == state
+    assert learner.fit(learner.initial(1), points, labels, 2) != state
+
+
+def test_a_cold_learner_begins_anew() -> None:
+    points, labels = clusters()
+    cold, warm = NetworkLearner(LINEAR, warm=False), NetworkLearner(LINEAR)
+    first = cold.fit(cold.initial(1), points, labels, 5)
+    assert cold.fit(first, points, labels, 5) == first == warm.fit(warm.initial(5), points, labels, 5)
+    assert warm.fit(first, points, labels, 5) != first
+
+
+def test_without_a_point_nothing_is_learnt() -> None:
+    learner = NetworkLearner(LINEAR)
+    state = learner.initial(1)
+    assert learner.fit(state, np.empty((0, 4)), np.empty(0, np.int64), 1) == state
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    learner, (points, labels) = NetworkLearner(LINEAR), clusters()
+    with pytest.raises(ValueError, match=r"state of linear: 4 bytes, not 188"):
+        learner.predict(bytes(4), points)
+    with pytest.raises(ValueError, match=r"labels are in \[1, 3\]"):
+        learner.fit(learner.initial(1), points, labels + 1, 1)
+    for settings in ({"batch": 0}, {"steps": -1}, {"learning_rate": 0.0}):
+        with pytest.raises(ValueError, match="must be > 0, >= 1 and >= 0"):
+            NetworkLearner(LINEAR, **settings)  # type: ignore[arg-type]

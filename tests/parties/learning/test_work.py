@@ -1,0 +1,70 @@
+import pytest
+
+from parties.learning import LocalUpdate, MeanTeacher, ModelSpec, Scaffold, embed_work, size, train_work, trained_size
+from parties.learning.learner import NetworkLearner
+from parties.learning.work import measure_costs, operations
+from sim.compute import CostTable
+
+SMALL = ModelSpec("small_cnn", (1, 28, 28), 10)
+
+
+def test_multiplications_are_those_of_the_layers() -> None:
+    assert operations(SMALL).multiply_adds == 26 * 26 * 16 * 9 + 11 * 11 * 32 * 16 * 9 + 800 * 128 + 128 * 10
+    linear = operations(ModelSpec("linear", (7,), 3))
+    assert (linear.multiply_adds, linear.values, linear.numbers, linear.trained) == (21, 3, 24, 24)
+
+
+def test_weight_normalisation_does_not_count_as_a_layer() -> None:
+    spec = ModelSpec("cnn13", (3, 32, 32), 10)
+    first = 32 * 32 * 128 * 9 * (3 + 128 + 128)
+    second = 16 * 16 * 256 * 9 * (128 + 256 + 256)
+    third = 36 * (512 * 9 * 256 + 512 * 256 + 256 * 128)
+    assert operations(spec).multiply_adds == first + second + third + 128 * 10
+
+
+def test_training_costs_what_its_batches_hold() -> None:
+    update = LocalUpdate(epochs=5, labeled_batch=10)
+    work = train_work(SMALL, update, 10, 45)  # four batches of 10 and 10 an epoch
+    one = operations(SMALL)
+    assert work["train.multiply-add"] == 3 * 5 * 4 * 20 * one.multiply_adds
+    assert work["train.value"] == 5 * 4 * 20 * one.values
+    assert work["train.step"] == 20
+    assert work["train.parameter"] == 20 * trained_size(SMALL)
+    assert work["model.load"] == work["model.store"] == size(SMALL)
+
+
+def test_a_teacher_costs_a_forward_pass_besides() -> None:
+    plain, taught = (
+        train_work(SMALL, LocalUpdate(additions=additions), 50, 50) for additions in ((), (MeanTeacher(), Scaffold()))
+    )
+    assert taught["train.multiply-add"] == plain["train.multiply-add"]
+    assert 3 * taught["embed.multiply-add"] == taught["train.multiply-add"]
+    assert taught["train.parameter"] == 3 * plain["train.parameter"]
+
+
+def test_embedding_costs_a_forward_pass_of_every_point() -> None:
+    work = embed_work(SMALL, 501)
+    assert work["embed.multiply-add"] == 501 * operations(SMALL).multiply_adds
+    assert work["embed.batch"] == 3
+
+
+def test_the_cost_table_has_every_operation() -> None:
+    table = CostTable.load()
+    update = LocalUpdate(additions=(MeanTeacher(),))
+    for work in (train_work(SMALL, update, 50, 50), embed_work(SMALL, 9), NetworkLearner(SMALL).fit_work(100)):
+        assert table.duration(work) > 0
+
+
+def test_costs_are_measured_for_every_operation() -> None:
+    costs = measure_costs(repeats=1, quick=True)
+    work = train_work(SMALL, LocalUpdate(), 9, 0) | embed_work(SMALL, 9)
+    assert set(costs) == set(work)
+    assert min(costs.values()) >= 0
+    assert max(costs.values()) > 0
+
+
+def test_more_work_costs_more() -> None:
+    table = CostTable.load()
+    costs = [table.duration(train_work(SMALL, LocalUpdate(), n, 0)) for n in (10, 50, 500)]
+    assert costs == sorted(costs)
+    assert costs[2] == pytest.approx(10 * costs[1], rel=0.2)
