@@ -124,7 +124,7 @@ async def server(me: Server, clients: Sequence[str], round_number: int, min_clie
         missing = [name for name in clients if name not in published]
         me.lose(missing, "never joined: the round begins without it")
         me.dismiss(missing, f"the round goes on without you: your keys did not come within {deadline:g} s")
-    names, attempt = tuple(published), 1
+    names, attempt = tuple(published), me.attempt + 1
     with me.step("setup.seed"):
         require(len(names), "clients", min_clients)
         joins = published.values()

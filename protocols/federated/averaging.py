@@ -1,0 +1,183 @@
+"""How a round's models come together: sent as they are, or summed so that the server sees the average alone.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| train.update | LocalModel | client -> server | 4 P, and the additions' | `Plain`: the model as trained |
+| setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
+
+P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
+averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
+each client, so an average is exact to 2^-32.
+
+Paper: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017.
+
+Security: with `Plain` the server sees each client's model; with `Secure` their average, mean loss, number and sum of
+weights, and who took part (`secure_sum` says under which assumptions).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.learning.vectors import average, decode, encode
+from parties.server import Server
+from protocols import secure_sum, setup
+from protocols.hamming import Keys
+from protocols.outcome import require
+from protocols.values import understood
+from sim.wire import Message
+
+__all__ = ["Averages", "Averaging", "Expected", "Plain", "Secure", "Update"]
+
+
+class LocalModel(Message):
+    model: bytes
+    additions: list[bytes]
+    weight: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a client ends a round with. `weight` 0: it had nothing to train on."""
+
+    vectors: tuple[bytes, ...] = field(repr=False)
+    weight: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The bytes of each vector, the model first, and whether it is averaged with the models' weights."""
+
+    sizes: tuple[int, ...]
+    weighted: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Averages:
+    """The mean of each vector over the `clients` that had trained, and of their losses.
+
+    `sent` holds each one's vectors where the server sees them.
+    """
+
+    clients: tuple[str, ...]
+    means: tuple[bytes, ...] = field(repr=False)
+    loss: float = math.nan
+    sent: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict, repr=False)
+
+
+class Averaging(Protocol):
+    """One way to average. `individual`: the server sees each client's vectors."""
+
+    name: ClassVar[str]
+    individual: ClassVar[bool]
+
+    def waits(self, clients: int) -> int:
+        """For how many deadlines of the server it takes at most, with so many clients."""
+
+    async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
+        """Contribute `update`."""
+
+    async def server(
+        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
+    ) -> Averages:
+        """Average over `members`, or those of them that live. Raises Abort where fewer than `least` had trained."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The server averages the models that come."""
+
+    name: ClassVar[str] = "plain"
+    individual: ClassVar[bool] = True
+
+    def waits(self, clients: int) -> int:
+        return 1
+
+    async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
+        model, *additions = update.vectors
+        me.send(me.server, LocalModel(model, additions, update.weight, update.loss))
+
+    async def server(
+        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
+    ) -> Averages:
+        def checked(name: str, answer: LocalModel) -> Update:
+            vectors = (answer.model, *answer.additions)
+            if tuple(map(len, vectors)) != expected.sizes:
+                raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
+            if not (math.isfinite(answer.weight) and answer.weight >= 0):
+                raise ValueError(f"weight(={answer.weight}) must be >= 0")
+            return Update(vectors, answer.weight, answer.loss)
+
+        sent = await me.collect(LocalModel, members, deadline=deadline)
+        updates = understood(me, sent.answers, checked)
+        missing = [name for name in members if name not in updates]
+        me.lose(missing, "its model never came: left out of this round's average")
+        me.dismiss(missing, f"your model did not come within {deadline:g} s")
+        trained = {name: update for name, update in updates.items() if update.weight > 0}
+        require(len(trained), "clients with trained models", least)
+        weights = [update.weight for update in trained.values()]
+        work = {"vector.add": len(trained) * sum(expected.sizes) // 4}
+        columns = list(zip(*(update.vectors for update in trained.values()), strict=True))
+        means = await me.compute(work, _means, columns, weights, expected.weighted)
+        loss = float(np.mean([update.loss for update in trained.values()]))
+        return Averages(tuple(trained), means, loss, {name: update.vectors for name, update in trained.items()})
+
+
+def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> tuple[bytes, ...]:
+    return tuple(
+        average(column, weights if by_weight else None) for column, by_weight in zip(columns, weighted, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class Secure:
+    """A secure sum with double masks; `threshold` t, by default a majority."""
+
+    threshold: int | None = None
+    fraction_bits: int = 32
+    name: ClassVar[str] = "secure"
+    individual: ClassVar[bool] = False
+
+    def waits(self, clients: int) -> int:
+        return 2 * clients + 6
+
+    def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
+        dimension = sum(expected.sizes) // 4 + 3
+        return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, max(2, least), deadline)
+
+    async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
+        group, _ = await setup.client(me, _no_keys, deadline)
+        trained = update.weight > 0
+        parts: list[NDArray[np.floating]] = [
+            (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
+            for vector, by_weight in zip(update.vectors, expected.weighted, strict=True)
+        ]
+        parts.append(np.array([update.weight, float(trained), update.loss if trained else 0.0]))
+        await secure_sum.client(me, np.concatenate(parts), group.secrets, self._settings(expected, 0, deadline))
+
+    async def server(
+        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
+    ) -> Averages:
+        group = await setup.server(me, members, me.round, max(2, least), deadline)
+        total = await secure_sum.server(me, group.names, self._settings(expected, least, deadline))
+        values = total.values
+        weight, count, loss = values[-3:].tolist()
+        require(round(count), "clients with trained models", least)
+        ends = np.cumsum(expected.sizes) // 4
+        columns = np.split(values[:-3], ends[:-1])
+        means = tuple(
+            encode(column / (weight if by_weight else count))
+            for column, by_weight in zip(columns, expected.weighted, strict=True)
+        )
+        return Averages(total.contributors, means, loss / count)
+
+
+async def _no_keys(me: Client) -> Keys:
+    return Keys()

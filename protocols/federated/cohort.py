@@ -1,0 +1,44 @@
+"""Who takes part in a round: a share of the clients, with a fixed share of those that have labels.
+
+Scott, Yeo, Lampert (XCLP), Algorithm 2 line 3: tau m clients. When only m_L of them have labels, tau m_L of those are
+drawn, rounded up, and the rest of the others, so that every round has labels to spread.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+__all__ = ["draw"]
+
+
+def draw(
+    clients: Sequence[str],
+    labeled: Mapping[str, int],
+    share: float,
+    generator: np.random.Generator,
+    *,
+    only_labeled: bool = False,
+) -> tuple[str, ...]:
+    """A cohort, in the order of `clients`.
+
+    `labeled`: how many labels each has; one that is missing there is not known to have any. `share`: tau in (0, 1].
+    `only_labeled` leaves out those without labels, for rounds that train on labels alone.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share(={share}) must lie in (0, 1].")
+    having = [name for name in clients if labeled.get(name)]
+    others = [name for name in clients if not labeled.get(name)]
+    first = _rounded_up(share * len(having))
+    rest = 0 if only_labeled else max(0, _rounded_up(share * len(clients)) - first)
+    chosen = {*_some(having, first, generator), *_some(others, rest, generator)}
+    return tuple(name for name in clients if name in chosen)
+
+
+def _rounded_up(number: float) -> int:
+    """The next whole number, where 0.1 x 30 = 3.0000000000000004 is 3."""
+    return math.ceil(number - 1e-9)
+
+
+def _some(names: list[str], count: int, generator: np.random.Generator) -> list[str]:
+    return [names[i] for i in generator.choice(len(names), min(count, len(names)), replace=False)]

@@ -1,0 +1,142 @@
+"""Where the pseudo-labels of a round come from.
+
+| labeller | pseudo-labels of a client's points |
+| --- | --- |
+| `Network` | the classes that the model of this round predicts, weighed by how sure it is |
+| `Alone` | label propagation among the client's own points, in the features of the model |
+| `Across` | XCLP among the cohort, in the features of the model |
+| `Once` | those of another labeller, the first time; kept from then on |
+
+Paper: Scott, Yeo, Lampert (XCLP), Section 4.2: FedAvg+network, FedAvg+perclientLP and FedAvg+XCLP in `Network`, `Alone`
+and `Across`; FedSem+ in `Once`. A confidence is 1 - entropy / log C.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.learning import jobs
+from parties.learning.spec import ModelSpec
+from parties.server import Server
+from protocols import xclp
+from protocols.label_propagation import propagate
+from protocols.lsh import SEED_BYTES, distances, hash_bits, planes
+
+__all__ = ["Across", "Alone", "Labeller", "Network", "Once", "PseudoLabels"]
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoLabels:
+    """Of each of a client's n points: `labels` int64 (n,), -1 for none, and `weights` float32 (n,) in [0, 1].
+
+    Those of points that have a label of their own do not count.
+    """
+
+    labels: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+
+class Labeller(Protocol):
+    """Client and server play their parts at the same time in a round; `waits`: for how many deadlines at most."""
+
+    @property
+    def waits(self) -> int: ...
+
+    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+        """Pseudo-labels of all points of `me`, one of the cohort `members`."""
+
+    async def server(self, me: Server, members: Sequence[str]) -> None:
+        """The server's part. Raises Abort where too few of `members` are left."""
+
+
+class _Local:
+    """A labeller without a server."""
+
+    waits: ClassVar[int] = 0
+
+    async def server(self, me: Server, members: Sequence[str]) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Network(_Local):
+    """The predictions of the model."""
+
+    spec: ModelSpec
+
+    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+        images = me.shard.points
+        work = jobs.embed_work(self.spec, len(images))
+        return PseudoLabels(*await me.compute(work, jobs.pseudo_labels, self.spec, model, images))
+
+
+@dataclass(frozen=True)
+class Alone(_Local):
+    """Label propagation on the client's own graph, over `bits` hash bits of its features, as XCLP on the joint one.
+
+    Without a label of its own a client gets none.
+    """
+
+    spec: ModelSpec
+    bits: int
+    k: int
+    alpha: float
+
+    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+        shard = me.shard
+        n, known = len(shard.labels), np.where(shard.labeled, shard.labels, -1)
+        work = dict(jobs.embed_work(self.spec, n))
+        work |= {"lsh.multiply": n * self.bits, "hamming.word": n * n * -(-self.bits // 64), "graph.entry": n * n}
+        seed = me.entropy("planes").bytes(SEED_BYTES)
+        return await me.compute(work, _propagate_alone, self, model, shard.points, known, seed)
+
+
+def _propagate_alone(
+    its: Alone, model: bytes, images: NDArray[np.generic], known: NDArray[np.int64], seed: bytes
+) -> PseudoLabels:
+    features = jobs.embed_all(its.spec, model, images).astype(np.float64)
+    bits = hash_bits(features, planes(seed, its.bits, features.shape[1]))
+    found = propagate(distances(bits, bits), its.bits, known, its.spec.classes, its.k, its.alpha)
+    return PseudoLabels(found.labels, found.confidence.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Once(_Local):
+    """Asks a labeller without a server in a client's first round with pseudo-labels; the disk keeps what it said."""
+
+    labeller: Network | Alone
+
+    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+        if "pseudo-labels" not in me.disk:
+            me.disk["pseudo-labels"] = await self.labeller.client(me, model, members)
+        kept: PseudoLabels = me.disk["pseudo-labels"]
+        return kept
+
+
+@dataclass(frozen=True)
+class Across:
+    """XCLP among the cohort, on features of the model; `parameters` are XCLP's."""
+
+    spec: ModelSpec
+    parameters: xclp.Parameters
+
+    @property
+    def waits(self) -> int:
+        return self.parameters.waits
+
+    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+        points = me.shard.points
+        work = jobs.embed_work(self.spec, len(points))
+        features = await me.compute(work, jobs.embed_all, self.spec, model, points)
+        found = await xclp.client(me, features.astype(np.float64), self.parameters)
+        labels = np.full(len(points), -1)
+        weights = np.zeros(len(points), np.float32)
+        labels[found.rows], weights[found.rows] = found.labels, found.confidence
+        return PseudoLabels(labels, weights)
+
+    async def server(self, me: Server, members: Sequence[str]) -> None:
+        await xclp.server(me, members, me.round, self.parameters)

@@ -1,0 +1,270 @@
+"""A round of federated training: the server sends a model to a cohort, its clients train it, the server averages.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| train.enroll | Enroll | server -> each client not enrolled | 0 | who is there? |
+| train.enroll | Enrolled | client -> server | 0 | how many points it has, and how many labels |
+| train.open | TrainingRound | server -> each of the cohort | 4 P, and the additions' | the model |
+| train.label | the labeller's | | | pseudo-labels of unlabeled points |
+| train.update | the averaging's | | | the models as trained |
+
+P numbers of a model, float32. What a method adds to training (control variates, a teacher) travels beside the model.
+Where pseudo-labels come from is in `labelling`, how models come together in `averaging`, what each algorithm is made of
+in `method` and the files named after the algorithms.
+
+Papers: McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
+Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
+
+Lost clients: one whose model has not come by the deadline, or whose model cannot be, is left out of the average of this
+round. With fewer than `min_clients` models, or where the labelling fails for want of clients, the round is lost: the
+model stays as it was, and the next round begins. A client that comes back takes part as soon as it is drawn again. One
+that never enrolled is asked again in each round, and is drawn as one without labels until it answers.
+
+Security: semi-honest. The server sees what the averaging shows it, each client's model or the average, from which much
+about the data can be found out; who has how many points and labels; and what the labeller reveals. A client sees the
+average.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parties.client import Client, DismissedError
+from parties.learning import jobs
+from parties.learning.settings import LocalData, LocalUpdate, Trained
+from parties.learning.spec import ModelSpec
+from parties.partition import Shard
+from parties.party import NoAnswer
+from parties.server import Server
+from protocols.federated import cohort
+from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
+from protocols.federated.labelling import PseudoLabels
+from protocols.federated.method import Method
+from protocols.outcome import Abort, require
+from protocols.steps import Step
+from protocols.values import BadValues
+from sim.streams import generator
+from sim.wire import Message
+from sim.world import World
+
+__all__ = ["STEPS", "Record", "Settings", "TrainingClient", "TrainingServer"]
+
+STEPS = (
+    Step("client", "train.enroll", "say how many points and labels it has"),
+    Step("client", "train.label", "give its unlabeled points pseudo-labels; only where the algorithm has them"),
+    Step("client", "train.update", "train the model on its points and send it back"),
+    Step("server", "train.enroll", "ask who is there, with how many points and labels; once, before the first round"),
+    Step("server", "train.open", "draw a cohort and send it the model"),
+    Step("server", "train.label", "play the server's part in giving pseudo-labels"),
+    Step("server", "train.average", "average the models that come in time"),
+)
+
+
+class Enroll(Message):
+    announces: ClassVar[bool] = True
+
+
+class Enrolled(Message):
+    points: int
+    labeled: int
+
+
+class TrainingRound(Message):
+    announces: ClassVar[bool] = True
+    cohort: list[str]
+    model: bytes
+    additions: list[bytes]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all parties know beforehand.
+
+    `share`: tau, of the clients in a cohort. From round `label_from` on, counted from 1, the labeller is asked.
+    `by_points` weighs a model by the points of an epoch that it was trained on, else all models count alike.
+    `deadline` in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take.
+    """
+
+    spec: ModelSpec
+    update: LocalUpdate
+    method: Method
+    clients: int
+    rounds: int = 1
+    share: float = 1.0
+    label_from: int = 1
+    averaging: Averaging = field(default_factory=Plain)
+    by_points: bool = False
+    min_clients: int = 1
+    deadline: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.averaging.individual and any(make().individual for _, make in self.method.additions):
+            raise ValueError(
+                f"averaging(={self.averaging.name!r}) hides what the algorithm needs of each client; use plain"
+            )
+
+    def labels_in(self, number: int) -> bool:
+        """Whether round `number` has pseudo-labels."""
+        return self.method.labeller is not None and number >= self.label_from
+
+    def trains_unlabeled(self, number: int) -> bool:
+        """Whether points without a label train in round `number`."""
+        return self.labels_in(number) or any(addition.unlabeled for addition in self.update.additions)
+
+    @property
+    def patience(self) -> float:
+        """Virtual seconds that all rounds take at most."""
+        waits = 1 + self.averaging.waits(self.clients) + (self.method.labeller.waits if self.method.labeller else 0)
+        return (1 + self.rounds * waits) * self.deadline
+
+    @property
+    def expected(self) -> Expected:
+        """What is averaged: the model, then what its additions send."""
+        companions = [make() for _, make in self.method.additions]
+        sizes = (4 * jobs.size(self.spec), *(companion.size(self.spec) for companion in companions))
+        return Expected(sizes, (True, *(companion.weighted for companion in companions)))
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round at the server: who was drawn, whose models were averaged with what mean loss, or why it was `lost`."""
+
+    number: int
+    began: float
+    cohort: tuple[str, ...]
+    averaged: tuple[str, ...] = ()
+    loss: float = float("nan")
+    lost: str = ""
+
+
+class TrainingClient(Client):
+    """A client that trains. What its additions keep between rounds lies on its disk.
+
+    `ending` says how its latest part ended, for an observer.
+    """
+
+    observed = ("ending",)
+
+    def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
+        super().__init__(world, name, shard, **access)
+        self.settings = settings
+        self.ending = "never drawn"
+
+    async def main(self) -> None:
+        clock = self.world.loop.time
+        end = clock() + self.settings.patience
+        while clock() < end:
+            try:
+                self.rest(True)
+                call = await self.recv((Enroll, TrainingRound), self.server, end - clock())
+                self.rest(False)
+                if isinstance(call, Enroll):
+                    with self.step("train.enroll"):
+                        self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
+                else:
+                    await self._round(call)
+                    self.ending = "completed"
+            except DismissedError as dismissed:
+                self.ending = f"dismissed: {dismissed.reason}"
+            except (NoAnswer, BadValues) as problem:
+                self.ending = f"the server is lost: {problem}"
+
+    async def _round(self, call: TrainingRound) -> None:
+        its, labeller = self.settings, self.settings.method.labeller
+        pseudo: PseudoLabels | None = None
+        if labeller is not None and its.labels_in(self.round):
+            with self.step("train.label"):
+                pseudo = await labeller.client(self, call.model, call.cohort)
+        with self.step("train.update"):
+            data = self.data(pseudo)
+            labeled, others = map(len, its.update.usable(data))
+            work = jobs.train_work(its.spec, its.update, labeled, others)
+            seed = self.entropy("training").bytes(32)
+            kept = self.disk.get("additions", ())
+            trained: Trained = await self.compute(
+                work, jobs.train, its.spec, call.model, data, its.update, self.round - 1, seed, call.additions, kept
+            )
+            self.disk["additions"] = trained.kept
+        weight = float(its.update.batches(labeled, others).points if its.by_points else 1) if trained.steps else 0.0
+        update = Update((trained.parameters, *trained.sent), weight, trained.loss)
+        await its.averaging.client(self, update, its.expected, its.deadline)
+
+    def data(self, pseudo: PseudoLabels | None) -> LocalData:
+        """Its points as training takes them: labels of its own, and pseudo-labels where there are any."""
+        shard = self.shard
+        labels = np.where(shard.labeled, shard.labels, -1 if pseudo is None else pseudo.labels)
+        weights = np.where(shard.labeled, 1.0, 0.0 if pseudo is None else pseudo.weights)
+        return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled)
+
+
+class TrainingServer(Server):
+    """Holds the `model`. `observe` is called with the record of each round as it ends."""
+
+    def __init__(self, world: World, clients: Iterable[str], settings: Settings, model: bytes, **access: Any) -> None:
+        super().__init__(world, clients, **access)
+        self.settings, self.model = settings, model
+        self.enrolled: dict[str, Enrolled] = {}
+        self.observe: Callable[[Record], None] = lambda record: None
+        self._companions = [make() for _, make in settings.method.additions]
+        self._out: set[str] = set()  # of this round
+
+    def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
+        parties = tuple(parties)
+        self._out.update(parties)
+        super().dismiss(parties, reason, aborted=aborted)
+
+    async def main(self) -> None:
+        with self.step("train.enroll"):
+            self.advance(1, 0)
+            self.broadcast(self.clients, Enroll())
+            await self._enroll(self.settings.deadline)
+        for number in range(1, self.settings.rounds + 1):
+            self.observe(await self._round(number))
+
+    async def _enroll(self, deadline: float) -> None:
+        """Take in who has said that it is there."""
+        absent = [name for name in self.clients if name not in self.enrolled]
+        self.enrolled |= (await self.collect(Enrolled, absent, deadline=deadline)).answers
+
+    async def _round(self, number: int) -> Record:
+        its, began = self.settings, self.world.loop.time()
+        members: tuple[str, ...] = ()
+        try:
+            with self.step("train.open"):
+                members = self._open(number)
+                require(len(members), "clients with labels", 1, "a cohort's least")
+            labeller = its.method.labeller
+            if labeller is not None and its.labels_in(number):
+                with self.step("train.label"):
+                    await labeller.server(self, members)
+            with self.step("train.average"):
+                left = [name for name in members if name not in self._out]
+                found = await its.averaging.server(self, left, its.expected, its.min_clients, its.deadline)
+                await self._take(found)
+        except Abort as abort:
+            self.dismiss(members, f"the round is lost: {abort}")
+            return Record(number, began, members, lost=str(abort))
+        await self._enroll(0.0)
+        return Record(number, began, members, found.clients, found.loss)
+
+    def _open(self, number: int) -> tuple[str, ...]:
+        its = self.settings
+        self.advance(number, 1)
+        self._out.clear()
+        labeled = {name: answer.labeled for name, answer in self.enrolled.items()}
+        dice = generator(self.world.seed, "cohort", number)
+        members = cohort.draw(self.clients, labeled, its.share, dice, only_labeled=not its.trains_unlabeled(number))
+        for name in members:
+            additions = [companion.outgoing(name) for companion in self._companions]
+            self.send(name, TrainingRound(list(members), self.model, additions))
+        self.broadcast([name for name in self.clients if name not in self.enrolled and name not in members], Enroll())
+        return members
+
+    async def _take(self, found: Averages) -> None:
+        self.model, *means = found.means
+        models = {name: vectors[0] for name, vectors in found.sent.items()}
+        for i, (companion, mean) in enumerate(zip(self._companions, means, strict=True), 1):
+            sent = {name: found.sent[name][i] if found.sent else b"" for name in found.clients}
+            await companion.take(self, mean, sent, models)

@@ -1,0 +1,203 @@
+"""Rounds of federated training, whoever is lost: averages over those whose models came, and nothing hangs."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parties.data import load
+from parties.learning import jobs
+from parties.learning.settings import LocalUpdate
+from parties.learning.spec import ModelSpec
+from parties.learning.vectors import average, decode
+from parties.partition import Shard, shards
+from parties.party import play
+from protocols.federated.algorithms import ALGORITHMS, UPDATES
+from protocols.federated.averaging import Secure
+from protocols.federated.labelling import Across, Alone, Labeller, Network, Once
+from protocols.federated.method import Method, Options
+from protocols.federated.round import Record, Settings, TrainingClient, TrainingServer
+from protocols.hamming_plaintext import PlaintextHamming
+from protocols.xclp import Parameters
+from sim.faults import Crash, Fault
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.world import World
+
+CLIENTS = 4
+XCLP = Parameters(PlaintextHamming(256), CLIENTS, 10, bits=256, deadline=10.0)
+PLAIN = Method()
+SPEC = ModelSpec("linear", (1, 8, 8), 10)
+SHARDS = shards(load("digits", 240), CLIENTS, "iid", 0.3, 1)
+FIRST = jobs.initial(SPEC, 1)
+
+
+def update(method: Method, **changes: Any) -> LocalUpdate:
+    settings: dict[str, Any] = {"epochs": 1, "labeled_batch": 10, "learning_rate": 0.5, "device": "cpu", **changes}
+    return LocalUpdate(additions=tuple(addition for addition, _ in method.additions), **settings)
+
+
+def trained(
+    method: Method, *faults: Fault, seed: int = 1, dealt: list[Shard] = SHARDS, **changes: Any
+) -> tuple[TrainingServer, list[TrainingClient], list[Record], World]:
+    world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
+    settings = Settings(
+        SPEC, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
+    )
+    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(dealt)]
+    server = TrainingServer(world, [client.name for client in clients], settings, FIRST)
+    records: list[Record] = []
+    server.observe = records.append
+    try:
+        world.loop.run(play([server, *clients], server))
+    finally:
+        world.loop.finish()
+    return server, clients, records, world
+
+
+def test_a_round_is_the_average_of_what_each_client_trains_alone() -> None:
+    server, clients, records, _ = trained(PLAIN, rounds=1)
+    alone = [
+        jobs.train(
+            SPEC, FIRST, c.data(None), c.settings.update, 0, World(1).entropy(c.name, 1, 1, 1, "training").bytes(32)
+        )
+        for c in clients
+    ]
+    assert server.model == average([one.parameters for one in alone])
+    assert records[0].averaged == tuple(client.name for client in clients)
+    assert records[0].loss == pytest.approx(np.mean([one.loss for one in alone]))
+    assert {client.ending for client in clients} == {"completed"}
+
+
+def test_training_learns() -> None:
+    server, clients, _, _ = trained(PLAIN, rounds=15)
+    points = np.concatenate([client.shard.features for client in clients])
+    labels = np.concatenate([client.shard.labels for client in clients])
+    assert jobs.accuracy(SPEC, server.model, points, labels, "cpu") > 0.7
+    assert jobs.accuracy(SPEC, FIRST, points, labels, "cpu") < 0.4
+
+
+def test_a_client_lost_before_its_model_is_left_out_and_takes_part_again_when_it_is_back() -> None:
+    server, _, records, _ = trained(PLAIN, Crash("client/2", at="train.update", back_after=1.0))
+    everyone = tuple(f"client/{i}" for i in range(CLIENTS))
+    without = tuple(name for name in everyone if name != "client/2")
+    assert [record.averaged for record in records] == [without, everyone, everyone]
+    assert [loss.party for loss in server.lost] == ["client/2"]
+
+
+def test_too_few_models_lose_the_round_and_leave_the_model_as_it_was() -> None:
+    faults = [Crash(f"client/{i}", at="train.update") for i in range(3)]
+    server, _, records, _ = trained(PLAIN, *faults)
+    assert [record.averaged for record in records] == [(), (), ()]
+    assert "1 clients with trained models are left" in records[0].lost
+    assert server.model == FIRST
+
+
+def test_a_lost_server_ends_the_clients() -> None:
+    _, clients, _, _ = trained(PLAIN, Crash("server", at="train.average"))
+    assert all(client.ending.startswith("the server is lost") for client in clients)
+
+
+def test_one_that_came_too_late_to_enroll_is_asked_again() -> None:
+    _, _, records, _ = trained(PLAIN, Crash("client/1", at="train.enroll", back_after=10.0), rounds=6)
+    assert "client/1" not in records[0].cohort
+    assert "client/1" in records[-1].averaged
+
+
+def test_only_clients_with_labels_train_on_labels_alone() -> None:
+    bare = [
+        Shard(s.features, s.labels, np.zeros_like(s.labeled), s.rows) if i == 3 else s for i, s in enumerate(SHARDS)
+    ]
+    _, _, records, _ = trained(PLAIN, dealt=bare, rounds=1)
+    assert records[0].cohort == ("client/0", "client/1", "client/2")
+    _, _, records, _ = trained(Method(Network(SPEC)), dealt=bare, rounds=1)
+    assert records[0].averaged == ("client/0", "client/1", "client/2", "client/3")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_same_seed_gives_the_same_trace_and_model(name: str) -> None:
+    make = partial(ALGORITHMS[name], Options(SPEC, XCLP, 1))
+    (one, _, records, first), (two, _, _, second) = trained(make(), rounds=2), trained(make(), rounds=2)
+    assert [record.lost for record in records] == ["", ""]
+    assert first.trace.trace_hash == second.trace.trace_hash
+    assert one.model == two.model != FIRST
+    assert trained(make(), rounds=2, seed=2)[0].model != one.model
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_a_server_update_goes_with_an_algorithm(name: str) -> None:
+    base = ALGORITHMS["fedavg+network"](Options(SPEC, XCLP, 1))
+    both = replace(base, additions=(*base.additions, *UPDATES[name]()))
+    server, _, records, _ = trained(both, rounds=2)
+    assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS]
+    assert (server.model == trained(base, rounds=2)[0].model) == (name == "fedavg")
+
+
+def test_the_bytes_of_a_model_travel_both_ways() -> None:
+    _, _, _, world = trained(PLAIN, rounds=2)
+    payload = {row.type: 0 for row in world.ledger.rows()}
+    for row in world.ledger.rows():
+        payload[row.type] += row.payload
+    size = 4 * jobs.size(SPEC)
+    assert payload["TrainingRound"] == payload["LocalModel"] == 2 * CLIENTS * size
+
+
+def test_scaffold_sends_control_variates_beside_the_models() -> None:
+    _, _, _, world = trained(Method(additions=UPDATES["scaffold"]()), rounds=2)
+    sent = {row.type: 0 for row in world.ledger.rows()}
+    for row in world.ledger.rows():
+        sent[row.type] += row.payload
+    model, control = 4 * jobs.size(SPEC), 4 * jobs.trained_size(SPEC)
+    assert sent["LocalModel"] == 2 * CLIENTS * (model + control)
+    assert sent["TrainingRound"] == CLIENTS * (2 * model + control)  # in the first round there is no variate yet
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold"])
+def test_a_secure_sum_gives_the_same_average_and_shows_no_model(name: str) -> None:
+    method = Method(additions=UPDATES[name]())
+    plain = trained(method, rounds=2, by_points=True)[0]
+    server, _, records, world = trained(method, rounds=2, by_points=True, averaging=Secure())
+    assert [record.averaged for record in records] == [tuple(f"client/{i}" for i in range(CLIENTS))] * 2
+    np.testing.assert_allclose(decode(server.model), decode(plain.model), atol=1e-6)
+    assert "LocalModel" not in {row.type for row in world.ledger.rows()}
+
+
+def test_a_secure_sum_goes_on_without_who_is_lost_in_it() -> None:
+    fault = Crash("client/2", after="sum.mask")
+    server, _, records, _ = trained(Method(Across(SPEC, XCLP)), fault, rounds=2, averaging=Secure())
+    assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS - 1]
+    assert [loss.party for loss in server.lost] == ["client/2"]  # once in the second round, not once a protocol
+    fault = Crash("client/2", at="sum.mask", back_after=1.0)
+    _, _, records, _ = trained(PLAIN, fault, rounds=2, averaging=Secure())
+    assert records[0].averaged == ("client/0", "client/1", "client/3")
+    assert len(records[1].averaged) == CLIENTS
+
+
+def test_helpers_cannot_be_chosen_from_a_sum() -> None:
+    with pytest.raises(ValueError, match="hides what the algorithm needs"):
+        trained(ALGORITHMS["fedmatch"](Options(SPEC, XCLP, 1)), averaging=Secure())
+
+
+@pytest.mark.parametrize(
+    "labeller",
+    [Network(SPEC), Alone(SPEC, 256, 5, 0.99), Across(SPEC, XCLP), Once(Network(SPEC))],
+    ids=lambda one: type(one).__name__,
+)
+def test_pseudo_labels_bring_unlabeled_points_into_training(labeller: Labeller) -> None:
+    server, _, records, _ = trained(Method(labeller), rounds=3, label_from=2)
+    assert [len(record.averaged) for record in records] == [CLIENTS] * 3
+    assert server.model != trained(PLAIN, rounds=3)[0].model
+
+
+def test_a_client_lost_while_labels_spread_is_out_of_the_round() -> None:
+    _, _, records, _ = trained(Method(Across(SPEC, XCLP)), Crash("client/1", at="hamming.evaluate", back_after=1.0))
+    assert "client/1" not in records[0].averaged
+    assert "client/1" in records[1].averaged
+
+
+def test_a_round_is_lost_when_labels_cannot_spread() -> None:
+    faults = [Crash(f"client/{i}", at="rowsums.mask") for i in range(2)]
+    _, _, records, _ = trained(Method(Across(SPEC, XCLP)), *faults, rounds=1)
+    assert "clients with labels are left" in records[0].lost
