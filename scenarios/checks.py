@@ -178,15 +178,9 @@ def _check_points(scenario: Scenario, dealt: list[Shard]) -> None:
 
 
 def _check_expect(scenario: Scenario) -> None:
-    expect, clients = scenario.expect, scenario.data.clients
-    lost_at = expect.lost_at or {}
-    for key, names in (("lost", expect.lost or ()), ("lost_at", lost_at)):
-        for name in names:
-            check_party(f"expect.{key}", name, clients, patterns=False)
-    for name, step in lost_at.items():
-        known = steps_of(scenario.protocol)
-        if step not in known:
+    known = steps_of(scenario.protocol)
+    for party, step in scenario.expect.losses:
+        check_party("expect.lost", party, scenario.data.clients, patterns=False)
+        if step and step not in known:
             problem = f"{toml(step)} is not a step of {scenario.protocol.name}{similar(step, known)}"
-            raise ScenarioError("", f"expect.lost_at.{toml(name)}", f"{problem}; allowed: {', '.join(known)}")
-        if expect.lost is not None and name not in expect.lost:
-            raise ScenarioError("", f"expect.lost_at.{toml(name)}", "is not among expect.lost; allowed: those that are")
+            raise ScenarioError("", "expect.lost", f"{problem}; allowed: {', '.join(known)}")

@@ -45,7 +45,7 @@ _WORDS: dict[type[types.Type], str] = {
     types.BoolType: "true or false",
     types.StrType: "text in quotes",
     types.StructType: "a table",
-    types.DictType: "a table of texts",
+    types.DictType: "a table",
     types.NoneType: "",
 }
 

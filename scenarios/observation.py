@@ -41,8 +41,9 @@ class Strike(Struct, frozen=True):
 class Round(Struct, frozen=True):
     """What came of one round, which `began` at that virtual time.
 
-    `joined` is P, `members` Q, `contributors` are those whose labels count, `labeled` those who got labels. `finished`:
-    the server sent out all sums. `equals_plaintext`: H and all that clients got, exactly; None where nobody got any.
+    `finished`: the server sent out all sums. `joined` is P, `members` Q, `contributors` those whose labels count (if it
+    is not finished, those announced last), `labeled` those who got labels. `equals_plaintext`: H and all that clients
+    got, exactly; None where nobody got any.
     """
 
     round: int
@@ -207,7 +208,8 @@ class Observer:
         """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
         server, last = self._server, self._server.record.number
         here = dict.fromkeys(loss.party for loss in lost if loss.round == last)
-        who = f"; lost: {', '.join(here)}" if here else ""
+        clients = [name for name in here if name in self._clients]
+        who = f"; lost: {', '.join(clients)}" if clients else ""
         if here.keys() >= self._clients.keys() or not any(client.alive for client in self._clients.values()):
             return "failed", "every client was lost" + (f": {server.aborted}" if server.aborted else "")
         if not server.alive:

@@ -263,7 +263,7 @@ def _elsewhere(key: str) -> str:
 
 def _explain(message: str, raw: Table, node: types.Type) -> tuple[str, str]:
     """The key and the problem, in our words, for msgspec's message that ends in ``at `$.protocol.k` ``."""
-    path = message.rpartition("`$")[2].rstrip("`").removesuffix("[...]")
+    path = message.rpartition("`$")[2].rstrip("`")
     missing = re.search(r"missing required field `(\w+)`", message)
     value: Any = raw
     unit = ""

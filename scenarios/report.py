@@ -33,6 +33,10 @@ _PLAIN_WIDTH = 120
 """Columns where the output is no terminal: a table must not depend on the window that happens to be open."""
 
 
+_LOSSES = 12
+"""How many losses are told one by one."""
+
+
 def make_console(stderr: bool = False) -> Console:
     """A console that fits a terminal, and writes plain text of a fixed width into anything else."""
     file = sys.stderr if stderr else sys.stdout
@@ -100,6 +104,8 @@ def outcome_lines(result: Result) -> list[str]:
         f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
         for loss in result.lost
     ]
+    if len(lost) > _LOSSES:
+        lost = [f"lost      {len(lost)} losses in {len(result.rounds)} rounds: see below, and result.json"]
     return lines + (lost or ["lost      nobody"])
 
 

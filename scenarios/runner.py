@@ -174,11 +174,11 @@ def unmet(expect: Expect, result: Result) -> list[str]:
     if result.outcome == "interrupted":
         return []
     lost = sorted({loss.party for loss in result.lost})
-    steps = {party: [loss.step for loss in result.lost if loss.party == party] for party in expect.lost_at or {}}
+    wanted_lost = None if expect.lost is None else sorted({party for party, _ in expect.losses})
     found: tuple[tuple[str, object, object], ...] = (
         ("outcome", expect.outcome, result.outcome),
         ("equals_plaintext", expect.equals_plaintext, result.equals_plaintext),
-        ("lost", None if expect.lost is None else sorted(expect.lost), lost),
+        ("lost", wanted_lost, lost),
     )
     lines = [
         f"expect.{name}: {_words(wanted)} was expected, {_words(came)} came"
@@ -187,10 +187,10 @@ def unmet(expect: Expect, result: Result) -> list[str]:
     ]
     if expect.reason is not None and expect.reason not in result.reason:
         lines.append(f"expect.reason: {toml(expect.reason)} was expected in it, {toml(result.reason)} came")
-    for party, step in (expect.lost_at or {}).items():
-        if step not in steps[party]:
-            came = f"it was lost at {', '.join(steps[party])}" if steps[party] else "it was not lost"
-            lines.append(f"expect.lost_at: {party} was expected to be lost at {step}, {came}")
+    for party, step in expect.losses:
+        steps = [loss.step for loss in result.lost if loss.party == party]
+        if step and steps and step not in steps:
+            lines.append(f"expect.lost: {party} was expected to be lost at {step}, it was lost at {', '.join(steps)}")
     return lines
 
 

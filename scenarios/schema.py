@@ -319,12 +319,17 @@ class Expect(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         bool | None, Meta(description="Whether every round must equal the oracle in plain numpy.")
     ] = None
     lost: Annotated[
-        tuple[str, ...] | None, Meta(description="Exactly the parties that must be lost, each in any round.")
+        tuple[str, ...] | None,
+        Meta(
+            description="Exactly the parties that must be lost, each in any round: `client/3`, or, with the step at "
+            "which, `client/3 at hamming.evaluate`."
+        ),
     ] = None
-    lost_at: Annotated[
-        dict[str, str] | None,
-        Meta(description="For some of them, the step at which each must be lost (in any round)."),
-    ] = None
+
+    @property
+    def losses(self) -> tuple[tuple[str, str], ...]:
+        """Party and step of each entry in `lost`; the step is "" where none is given."""
+        return tuple((party, step) for party, _, step in (entry.partition(" at ") for entry in self.lost or ()))
 
 
 class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -88,6 +88,30 @@ def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
     assert tacit("run", quick, *aborting, *expected).exit_code == 0
 
 
+def test_a_run_of_many_rounds_tells_of_each(quick: Path) -> None:
+    crash = '{party="client/1", at="lsh.hash", occurrence=2, back_after="1s"}'
+    many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=3", "--set", "expect.lost=['client/1']"]
+    result = tacit("run", quick, *many)
+    assert result.exit_code == 0, result.output
+    assert "lost      round 2: client/1 at lsh.hash: missed at hamming.collect: " in result.stdout
+    rows = [line.split() for line in result.stdout.splitlines()]
+    at = rows.index(["round", "began", "joined", "members", "contributors", "labeled", "oracle", "lost"])
+    assert [row[-6:] for row in rows[at + 2 : at + 5]] == [
+        ["4", "4", "4", "4", "equal", "nobody"], ["4", "3", "3", "3", "equal", "client/1"],
+        ["4", "4", "4", "4", "equal", "nobody"],
+    ]  # fmt: skip
+
+
+def test_many_losses_are_told_in_the_table_alone(quick: Path) -> None:
+    crash = '{party="client/[0-3]", at="influence.request", probability=0.25, back_after="1s"}'
+    many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=20", "--set", "protocol.min_clients=2"]
+    result = tacit("run", quick, *many, "--set", "expect={}", "--out", "many")
+    losses = json.loads(Path("many/result.json").read_text())["lost"]
+    rounds = json.loads(Path("many/result.json").read_text())["rounds"]
+    assert len(losses) > 12
+    assert f"lost      {len(losses)} losses in {len(rounds)} rounds: see below, and result.json" in result.stdout
+
+
 def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Breaking(Simulation):
         def run(self) -> Simulated:
