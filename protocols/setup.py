@@ -54,6 +54,7 @@ K = TypeVar("K", bound=HasModulus)
 
 SEED_BYTES = 32
 CHECK_BYTES = 16
+MOST_POINTS = 1 << 20  # of a client: what others reserve for its points follows from its word alone
 
 
 class RoundStart(Message):
@@ -202,15 +203,19 @@ async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], de
 def _group(me: Client, roster: Roster) -> Group:
     """P. Raises ValueError."""
     names = announced(me, roster.names, dict.fromkeys(roster.names))
-    if not len(names) == len(roster.incarnations) == len(roster.public_keys) or min(roster.points, default=0) < 1:
+    if not len(names) == len(roster.incarnations) == len(roster.public_keys) == len(roster.points):
         raise ValueError("each client needs its incarnation, points and keys")
+    if not all(1 <= points <= MOST_POINTS for points in roster.points):
+        raise ValueError(f"a client has points that are not 1 to {MOST_POINTS}")
     points = dict(zip(names, roster.points, strict=True))
+    if points[me.name] != len(me.shard.features):
+        raise ValueError(f"{points[me.name]} points are ascribed to {me.name}, which has {len(me.shard.features)}")
     return Group(names, points, dict(zip(names, roster.moduli, strict=True)))
 
 
 def _checked(name: str, join: Join) -> Join:
-    if join.points < 1:
-        raise ValueError(f"{join.points} points are none")
+    if not 1 <= join.points <= MOST_POINTS:
+        raise ValueError(f"{join.points} points; 1 to {MOST_POINTS} are allowed")
     return join
 
 

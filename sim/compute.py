@@ -72,7 +72,7 @@ class CostTable:
             table = tomllib.loads(data.decode())
             seconds = {name: float(value) for name, value in table["seconds"].items()}
             machine = str(table["machine"]["text"])
-        except (RecursionError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (ArithmeticError, RecursionError, KeyError, TypeError, ValueError, AttributeError) as error:
             problem = " ".join(str(error).split())
             form = "[machine] text, [seconds] operation = s"
             raise ValueError(f"{where}: not a cost table ({form}): {problem}") from None

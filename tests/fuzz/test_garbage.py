@@ -178,8 +178,8 @@ CONFIGURATIONS = (
     ("plaintext", "restart"), ("plaintext", "shamir"), ("paillier", "restart"), ("iknp", "restart"),
     ("naor-pinkas", "restart"),
 )  # fmt: skip
-UNFINISHED: dict[str, str] = {}
-"""Types of messages with impossible forms that a run does not survive yet, and what goes wrong."""
+UNFINISHED = {"Roster": "what is sent to a name that no party has ends in a KeyError of the network"}
+"""Types of messages some of whose impossible forms a run does not survive yet, and what goes wrong."""
 
 
 SAMPLES: dict[type[types.Type], Any] = {
@@ -244,7 +244,7 @@ def test_the_honest_runs_complete() -> None:
         assert len(run.events) < MOST_EVENTS / 10
 
 
-@pytest.mark.parametrize("kind", [marked(kind) for kind in names_of_types()])
+@pytest.mark.parametrize("kind", names_of_types())
 def test_a_run_survives_impossible_contents(kind: str, little_memory: None) -> None:
     """Some of the ways in which a message may be impossible."""
     places = sent(kind)
