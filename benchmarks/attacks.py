@@ -1,8 +1,8 @@
 """The attacks that the protocols are built against, each on a deliberately weakened copy and on ours.
 
 A weakened copy differs from the production code in one thing, and lives with its attack. The same attack on ours does
-no better than guessing, with one exception that is known and shown: exact scores let a curious client solve for some
-of the others' labels.
+no better than guessing, with one exception that is known and has a row of its own: from the exact scores that a
+client is meant to get, it guesses more of the others' labels than blindly.
 """
 
 import json
@@ -24,6 +24,7 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "b": attacks_sums.old_masks_again,
     "c": attacks_sums.rows_of_a_lost_client,
     "d": attacks_labels.labels_from_scores,
+    "d, guessed": attacks_labels.labels_by_guessed_coefficients,
     "e": attacks_sums.two_answers_an_attempt,
     "f": attacks_sums.both_shares_in_one_answer,
     "g": attacks_pairs.no_rerandomising,
@@ -65,7 +66,8 @@ def _table(findings: dict[str, Finding]) -> Table:
     for column in ("of", "weakened", "ours", "chance"):
         table.add_column(column, justify="right")
     table.add_column("ours is", min_width=13)
+    table.add_column("remark")
     for finding in findings.values():
         rates = [f"{rate:.1%}" for rate in (finding.weakened, finding.ours, finding.chance)]
-        table.add_row(finding.name, finding.sought, f"{finding.trials:,}", *rates, _verdict(finding))
+        table.add_row(finding.name, finding.sought, f"{finding.trials:,}", *rates, _verdict(finding), finding.remark)
     return table

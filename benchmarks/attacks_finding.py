@@ -15,6 +15,7 @@ class Finding:
     """Rates in 0..1 of `sought`, of which there were `trials`: on the weakened copy, on ours, and of blind guessing.
 
     `stated` is what the weakened copy loses at least. `remains`: ours is above chance too, and is known to be.
+    `remark` says what else there is to say.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Finding:
     trials: int
     stated: float = 1.0
     remains: bool = False
+    remark: str = ""
 
     @property
     def margin(self) -> float:
