@@ -211,6 +211,20 @@ def test_a_lost_message_is_sent_again_and_those_behind_it_wait(stage: Stage) -> 
     assert [(note, when) for when, _, note in run.told("send") if note] == [("sent again: 1", 1.4)]
 
 
+def test_what_is_behind_a_message_that_its_sender_can_no_longer_send_again_is_dropped(stage: Stage) -> None:
+    async def speak(me: Any) -> None:
+        if me.incarnation == 1:
+            me.say("a", "1", "2", "3")
+        await asyncio.sleep(5)
+        me.say("a", f"life {me.incarnation}")
+
+    faults = [Lose("b", occurrence=2), Crash("b", time=0.5, back_after=0.1)]
+    run = stage({"a": listens(20), "b": speak}, faults).run()
+    assert run.heard("a") == [("1", 0.01), ("life 2", 5.61)]
+    assert run.told("drop") == [(0.5, "b", "an earlier message of its connection never came")]
+    assert run.world.network.in_flight == 0
+
+
 def test_a_lost_datagram_is_lost(stage: Stage) -> None:
     run = stage({"a": listens(20), "b": says(*"1234")}, [Lose("b", occurrence=2)], transport="datagram").run()
     assert run.texts("a") == ["1", "3", "4"]
