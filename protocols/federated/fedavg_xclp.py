@@ -12,4 +12,4 @@ __all__ = ["fedavg_xclp"]
 
 def fedavg_xclp(options: Options) -> Method:
     """Pseudo-labels across the cohort."""
-    return Method(Across(options.spec, options.xclp))
+    return Method(Across(options.spec, options.xclp, options.device))

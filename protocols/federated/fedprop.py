@@ -18,7 +18,7 @@ def fedprop(options: Options) -> Method:
     """Pseudo-labels across the cohort, sums by secret sharing whatever recovery the options name."""
     recovery = options.xclp.recovery
     shared = recovery if isinstance(recovery, Shamir) else Shamir()
-    return Method(Across(options.spec, replace(options.xclp, recovery=shared)))
+    return Method(Across(options.spec, replace(options.xclp, recovery=shared), options.device))
 
 
 def fedprop_mt(options: Options) -> Method:

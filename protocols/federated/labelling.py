@@ -64,14 +64,15 @@ class _Local:
 
 @dataclass(frozen=True)
 class Network(_Local):
-    """The predictions of the model."""
+    """The predictions of the model, on `device`."""
 
     spec: ModelSpec
+    device: str = "auto"
 
     async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
         images = me.shard.points
         work = jobs.embed_work(self.spec, len(images))
-        return PseudoLabels(*await me.compute(work, jobs.pseudo_labels, self.spec, model, images))
+        return PseudoLabels(*await me.compute(work, jobs.pseudo_labels, self.spec, model, images, self.device))
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Alone(_Local):
     bits: int
     k: int
     alpha: float
+    device: str = "auto"
 
     async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
         shard = me.shard
@@ -98,7 +100,7 @@ class Alone(_Local):
 def _propagate_alone(
     its: Alone, model: bytes, images: NDArray[np.generic], known: NDArray[np.int64], seed: bytes
 ) -> PseudoLabels:
-    features = jobs.embed_all(its.spec, model, images).astype(np.float64)
+    features = jobs.embed_all(its.spec, model, images, its.device).astype(np.float64)
     bits = hash_bits(features, planes(seed, its.bits, features.shape[1]))
     found = propagate(distances(bits, bits), its.bits, known, its.spec.classes, its.k, its.alpha)
     return PseudoLabels(found.labels, found.confidence.astype(np.float32))
@@ -123,6 +125,7 @@ class Across:
 
     spec: ModelSpec
     parameters: xclp.Parameters
+    device: str = "auto"
 
     @property
     def waits(self) -> int:
@@ -131,7 +134,7 @@ class Across:
     async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
         points = me.shard.points
         work = jobs.embed_work(self.spec, len(points))
-        features = await me.compute(work, jobs.embed_all, self.spec, model, points)
+        features = await me.compute(work, jobs.embed_all, self.spec, model, points, self.device)
         found = await xclp.client(me, features.astype(np.float64), self.parameters)
         labels = np.full(len(points), -1)
         weights = np.zeros(len(points), np.float32)

@@ -139,8 +139,9 @@ class Method:
 
 @dataclass(frozen=True)
 class Options:
-    """What an algorithm is made from: the network, XCLP's parameters, the run's seed."""
+    """What an algorithm is made from: the network, XCLP's parameters, the run's seed, where networks run."""
 
     spec: ModelSpec
     xclp: Parameters
     seed: int = 0
+    device: str = "auto"

@@ -26,7 +26,7 @@ average.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +38,7 @@ from parties.learning.spec import ModelSpec
 from parties.partition import Shard
 from parties.party import NoAnswer
 from parties.server import Server
+from protocols import secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
 from protocols.federated.labelling import PseudoLabels
@@ -49,17 +50,35 @@ from sim.streams import generator
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["STEPS", "Record", "Settings", "TrainingClient", "TrainingServer"]
+__all__ = ["Record", "Settings", "TrainingClient", "TrainingServer", "steps"]
 
-STEPS = (
+_OPEN = (
     Step("client", "train.enroll", "say how many points and labels it has"),
-    Step("client", "train.label", "give its unlabeled points pseudo-labels; only where the algorithm has them"),
-    Step("client", "train.update", "train the model on its points and send it back"),
     Step("server", "train.enroll", "ask who is there, with how many points and labels; once, before the first round"),
     Step("server", "train.open", "draw a cohort and send it the model"),
+)
+_LABEL = (
+    Step("client", "train.label", "give its unlabeled points pseudo-labels"),
     Step("server", "train.label", "play the server's part in giving pseudo-labels"),
+)
+_AVERAGE = (
+    Step("client", "train.update", "train the model on its points and send it back"),
     Step("server", "train.average", "average the models that come in time"),
 )
+_SECURE = tuple(
+    replace(step, what=f"{step.what}; only with averaging = secure") for step in (*setup.STEPS, *secure_sum.STEPS)
+)
+
+
+def steps(*, labels: bool, inside: Iterable[Step] = (), secure: bool = True) -> tuple[Step, ...]:
+    """The steps of an algorithm in order: whether it has pseudo-labels, which steps are taken `inside` of those.
+
+    `secure`: whether models may be averaged by a secure sum.
+    """
+    taken: dict[tuple[str, str], Step] = {}  # a secure sum sets up as XCLP does
+    for step in (*_OPEN, *(_LABEL if labels else ()), *inside, *_AVERAGE, *(_SECURE if secure else ())):
+        taken.setdefault((step.role, step.name), step)
+    return tuple(taken.values())
 
 
 class Enroll(Message):
@@ -142,15 +161,18 @@ class Record:
 class TrainingClient(Client):
     """A client that trains. What its additions keep between rounds lies on its disk.
 
-    `ending` says how its latest part ended, for an observer.
+    For an observer, `ending` says how its latest part ended, and `pseudo` what its points were labelled in the round
+    `labelled_in`.
     """
 
-    observed = ("ending",)
+    observed = ("ending", "labelled_in", "pseudo")
 
     def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
         super().__init__(world, name, shard, **access)
         self.settings = settings
         self.ending = "never drawn"
+        self.labelled_in = 0
+        self.pseudo: PseudoLabels | None = None
 
     async def main(self) -> None:
         clock = self.world.loop.time
@@ -177,6 +199,7 @@ class TrainingClient(Client):
         if labeller is not None and its.labels_in(self.round):
             with self.step("train.label"):
                 pseudo = await labeller.client(self, call.model, call.cohort)
+            self.pseudo, self.labelled_in = pseudo, self.round
         with self.step("train.update"):
             data = self.data(pseudo)
             labeled, others = map(len, its.update.usable(data))
