@@ -152,7 +152,7 @@ class Trained:
 
     `parameters` is the network's vector. For each addition, `sent` is what goes to the server beside it and `kept` what
     the client keeps on its disk for its next update (both may be empty). `steps` counts the batches; `loss` is their
-    mean loss, nan without a step.
+    mean loss with what additions add to it, nan without a step.
     """
 
     parameters: bytes = field(repr=False)
