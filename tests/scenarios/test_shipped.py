@@ -1,12 +1,16 @@
 """The scenarios that come with Tacit come out as they say, and the robustness ones cover what they are there for."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import scenarios
 from scenarios import Expect, Result
 from scenarios.reading import Loaded, read, shipped
 from scenarios.runner import carry_out, exit_code
@@ -52,11 +56,38 @@ def test_it_comes_out_as_it_says(result_of: Callable[[str], Result], name: str) 
 
 
 @pytest.mark.parametrize("name", ROBUSTNESS)
-@pytest.mark.parametrize("limit", [48, 200])
+@pytest.mark.parametrize("limit", [20, pytest.param(400, marks=pytest.mark.long)])
 def test_it_holds_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
     scenario = loaded(name, f"data.limit={limit}").scenario
     result = carry_out(scenario, name, out=tmp_path / "run")
     assert (result.unmet, result.error) == ([], None)
+
+
+PROGRAM = """
+import sys
+from scenarios import load
+from scenarios.simulation import Simulation
+
+for name in sys.argv[1:]:
+    simulation = Simulation(load(name))
+    simulation.run()
+    print(name, simulation.trace.trace_hash)
+    simulation.close()
+"""
+CHANCY = ("dropout-30-percent", "lossy-datagram", "lossy-reliable")
+
+
+def test_faults_strike_the_same_in_every_process() -> None:
+    """Whatever the order of the sets in it."""
+
+    def hashes(hash_seed: str) -> list[str]:
+        command = [sys.executable, "-c", PROGRAM, *CHANCY]
+        root = str(Path(scenarios.__file__).parents[1])
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": root}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    found = hashes("1")
+    assert len(found) == len(CHANCY) and found == hashes("99")
 
 
 @pytest.mark.parametrize("name", ROBUSTNESS)
@@ -71,16 +102,16 @@ def test_a_robustness_file_names_outcome_equality_and_losses(name: str) -> None:
 
 
 def test_together_they_cover_the_vocabulary() -> None:
-    scenarios = [loaded(name).scenario for name in ROBUSTNESS]
-    kinds = {fault.kind for scenario in scenarios for fault in scenario.fault}
+    every = [loaded(name).scenario for name in ROBUSTNESS]
+    kinds = {fault.kind for scenario in every for fault in scenario.fault}
     assert kinds >= {
         "crash", "leave", "pause", "slow", "partition", "hold", "lose", "duplicate", "delay", "corrupt", "availability"
     }  # fmt: skip
-    assert {(s.protocol.recovery, s.network.topology) for s in scenarios} == {
+    assert {(s.protocol.recovery, s.network.topology) for s in every} == {
         (recovery, topology) for recovery in ("restart", "shamir") for topology in ("star", "mesh")
     }
-    assert {s.network.transport for s in scenarios if s.network.loss or s.fault} == {"reliable", "datagram"}
-    assert {s.protocol.hamming for s in scenarios} >= {"plaintext", "paillier", "iknp"}
+    assert {s.network.transport for s in every if s.network.loss or s.fault} == {"reliable", "datagram"}
+    assert {s.protocol.hamming for s in every} >= {"plaintext", "paillier", "iknp"}
 
 
 CLIENTS = tuple(f"client/{number}" for number in range(6))
