@@ -21,6 +21,11 @@ _DURATION_ALLOWED = 'a number of seconds, or text such as "40ms" (ns, us, ms, s,
 _RATE_ALLOWED = 'text such as "20Mbit/s" (bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s), or "unlimited"'
 
 
+def _quoted(text: str) -> str:
+    """`text` for a message of one line."""
+    return '"' + " ".join(text.split()) + '"'
+
+
 def duration(value: str | float) -> float:
     """Seconds, >= 0, from text such as ``"40ms"`` or a number of seconds; ValueError says what is allowed."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -32,12 +37,12 @@ def duration(value: str | float) -> float:
     match = _QUANTITY.fullmatch(value)
     unit = None if match is None else match[2] or "s"
     if match is None or unit not in _SECONDS or not math.isfinite(float(match[1])):
-        raise ValueError(f'"{value}" is not a duration; allowed: {_DURATION_ALLOWED}')
+        raise ValueError(f"{_quoted(value)} is not a duration; allowed: {_DURATION_ALLOWED}")
     # Dividing by 1000 rounds once where multiplying by 1e-3 rounds twice: "40ms" is the float 0.04.
     factor = _SECONDS[unit]
     seconds = float(match[1]) * factor if factor >= 1 else float(match[1]) / round(1 / factor)
     if seconds > _LONGEST:
-        raise ValueError(f'"{value}" is too long; allowed: up to {_LONGEST:g} s')
+        raise ValueError(f"{_quoted(value)} is too long; allowed: up to {_LONGEST:g} s")
     return seconds
 
 
@@ -47,10 +52,10 @@ def rate(value: str) -> float:
         return math.inf
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2] not in _BYTES_PER_SECOND or not math.isfinite(float(match[1])):
-        shown = f'"{value}"' if isinstance(value, str) else repr(value)
+        shown = _quoted(value) if isinstance(value, str) else repr(value)
         raise ValueError(f"{shown} is not a rate; allowed: {_RATE_ALLOWED}")
     if float(match[1]) == 0:
-        raise ValueError(f'"{value}" carries nothing; a rate must be > 0; allowed: {_RATE_ALLOWED}')
+        raise ValueError(f"{_quoted(value)} carries nothing; a rate must be > 0; allowed: {_RATE_ALLOWED}")
     return float(match[1]) * _BYTES_PER_SECOND[match[2]]
 
 

@@ -22,6 +22,7 @@ from scenarios.prediction import predicted
 from scenarios.reading import load
 from scenarios.runner import run
 from sim.compute import CostTable
+from sim.faults import availability, availability_file
 from sim.latency import parse_latency
 
 PER_BYTE = 200
@@ -127,6 +128,7 @@ def lying(random: random.Random, data: bytes) -> bytes:
     return b"\x93NUMPY" + version + size + header.encode() + data[random.choice((0, 80, 128)) :]
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_archives_are_read_or_refused(inputs, mutate, memory, clear, tmp_path: Path) -> None:
     path = tmp_path / "points.npz"
     path.write_bytes(archive(random.Random(0)))
@@ -185,6 +187,25 @@ def test_latencies_are_read_or_refused(inputs, mutate, memory, clear, tmp_path: 
                 assert np.isfinite(delays).all()
                 assert (delays >= 0).all()
     assert seen == {"Latency", "ValueError"}
+
+
+AVAILABILITY = b"party,up,down\nclient/0,0,10\nclient/0,20s,2min\nclient/1,5,\n"
+
+
+def test_availability_is_read_or_refused(inputs, mutate, memory, clear, tmp_path: Path) -> None:
+    path = tmp_path / "availability.csv"
+    seen = set()
+    for one in inputs:
+        data = mutate(one.random, AVAILABILITY, AVAILABILITY, (*CELLS, b"client/0,", b"1e300h", b"-1", b"server,0,1\n"))
+        path.write_bytes(data)
+        with one.trying("availability", data):
+            found = judged(memory, clear, len(data), ValueError, partial(availability_file, path))
+            seen.add(type(found))
+            if isinstance(found, ValueError):
+                assert str(path) in str(found)
+            else:
+                judged(memory, clear, len(data), ValueError, partial(availability, found, ["server", "client/0"]))
+    assert seen == {list, ValueError}
 
 
 @pytest.fixture
