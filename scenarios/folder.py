@@ -142,7 +142,7 @@ CREATE TABLE messages (time REAL, kind TEXT, sender TEXT, receiver TEXT, protoco
     round INTEGER, attempt INTEGER, payload INTEGER, sealing INTEGER, envelope INTEGER, note TEXT,
     digest BLOB);
 CREATE TABLE steps (party TEXT, step TEXT, entered REAL, "left" REAL);
-CREATE TABLE faults (time REAL, party TEXT, step TEXT, note TEXT);
+CREATE TABLE faults (time REAL, party TEXT, peer TEXT, step TEXT, note TEXT);
 CREATE TABLE metrics (time REAL, party TEXT, name TEXT, value REAL);
 CREATE TABLE outcomes (time REAL, party TEXT, step TEXT, note TEXT);
 CREATE TABLE computations (time REAL, party TEXT, step TEXT, n INTEGER, seconds REAL);
@@ -153,9 +153,9 @@ _BATCH = 2000
 class Recorder:
     """A sink that writes every event into ``run.sqlite``, in batches.
 
-    In `messages`, kind is send or relay (a hop begins; its bytes travel), deliver, lose or drop. In `steps`,
-    left is NULL for a step that was never left. In `computations`, n counts a party's jobs in a step from 1,
-    and seconds are virtual.
+    In `messages`, kind is send or relay (a hop begins; its bytes travel), deliver, lose or drop. In `steps`, left is
+    NULL for a step that was never left. In `faults`, peer is the other side of a link, of a message its receiver. In
+    `computations`, n counts a party's jobs in a step from 1, and seconds are virtual.
     """
 
     def __init__(self, path: Path) -> None:
@@ -221,7 +221,7 @@ class Recorder:
         self._add("computations", (event.time, event.party, event.step, int(event.note), event.value))
 
     def _fault(self, event: Event) -> None:
-        self._add("faults", (event.time, event.party, event.step, event.note))
+        self._add("faults", (event.time, event.party, event.peer, event.step, event.note))
 
     def _metric(self, event: Event) -> None:
         self._add("metrics", (event.time, event.party, event.note, event.value))
@@ -239,7 +239,7 @@ class Recorder:
 _PLACES = {
     name: ", ".join("?" * count)
     for name, count in (
-        ("messages", 14), ("steps", 4), ("faults", 4), ("metrics", 4), ("outcomes", 4), ("computations", 5)
+        ("messages", 14), ("steps", 4), ("faults", 5), ("metrics", 4), ("outcomes", 4), ("computations", 5)
     )
 }  # fmt: skip
 
