@@ -6,12 +6,14 @@ XCLP, Section 3, Phase 2 and Algorithm 1, lines 6-12, with two precisions:
 - A weight is exactly 0 where 2 H >= L, decided in integers. The paper keeps cos(pi H / L) whatever it is;
   it may be negative, and in floating point cos(pi / 2) is 6e-17, which normalisation lifts to a full edge.
 
+A weight may be a power of the cosine (see `recipe`); the paper's is the first.
+
 Only the columns of the influence matrix S = (I - alpha W)^-1 that belong to labeled points are ever sent,
 so the server solves for those instead of inverting. The spectral radius of the normalised W is at most 1,
 so S exists for alpha < 1.
 
 The results are the same to the last bit wherever they are computed on one machine, whatever the order of the
-work: weights come from a table of math.cos over the integers 0..L, degrees from math.fsum, one entry is
+work: weights come from a table of math.cos(...) ** power over the integers 0..L, degrees from math.fsum, one entry is
 W_ij / sqrt(d_i d_j), the factorisation is scipy's splu with its defaults on a matrix with sorted indices, a
 client's columns are one solve, and `contribution` adds them in ascending order. The masked sums of
 SecureRowSums are exact, so a run can be compared with the plaintext oracle without any tolerance.
@@ -24,21 +26,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, eye_array
 from scipy.sparse.linalg import splu
 
-__all__ = ["Influence", "contribution", "neighbour_graph"]
+__all__ = ["Influence", "class_counts", "contribution", "neighbour_graph"]
 
 # Entries of the distance matrix looked at in one go; 8 bytes each.
 _CHUNK_ENTRIES = 1 << 22
 
 
-def neighbour_graph(distances: NDArray[np.integer], bits: int, k: int) -> "csc_array[np.float64]":
+def neighbour_graph(distances: NDArray[np.integer], bits: int, k: int, edge_power: int = 1) -> "csc_array[np.float64]":
     """The normalised neighbour graph (lines 6-9): n x n, symmetric, entries > 0, an empty diagonal.
 
     `distances` is the Hamming matrix (n, n) of any integer type with entries in 0..bits; its diagonal is
-    not looked at. Each row keeps its `k` nearest points, all if there are fewer. Rows without any edge are
-    zero. Raises ValueError if a size does not fit.
+    not looked at. Each row keeps its `k` nearest points, all if there are fewer; a weight is the cosine to the
+    `edge_power`. Rows without any edge are zero. Raises ValueError if a size does not fit.
     """
     count = min(k, _checked_size(distances, bits, k) - 1)
-    weights = _symmetric_weights(distances, bits, count)
+    weights = _symmetric_weights(distances, bits, count, edge_power)
     # d_i = sum_j W_ij (line 9); a column holds the entries of its row.
     rows = np.split(weights.data, weights.indptr[1:-1])
     degrees = np.array([math.fsum(row) for row in rows])
@@ -78,6 +80,11 @@ class Influence:
         return self._factors.solve(units)
 
 
+def class_counts(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """How many of `labels` (l,), in 0..classes - 1, are of each class: (classes,)."""
+    return np.bincount(labels, minlength=classes).astype(np.float64)
+
+
 def contribution(columns: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
     """A client's class scores for all points, Zbar = S_L Y_L (line 13): float64 (n, classes).
 
@@ -107,11 +114,13 @@ def _checked_size(distances: NDArray[np.integer], bits: int, k: int) -> int:
     return distances.shape[0]
 
 
-def _symmetric_weights(distances: NDArray[np.integer], bits: int, count: int) -> "csc_array[np.float64]":
+def _symmetric_weights(
+    distances: NDArray[np.integer], bits: int, count: int, edge_power: int
+) -> "csc_array[np.float64]":
     """W = B + B^T (lines 6-8), B the weights of the `count` nearest points of each row."""
     size = distances.shape[0]
-    # cos(pi H / L), 0 from a right angle on.
-    cosines = np.array([math.cos(math.pi * h / bits) if 2 * h < bits else 0.0 for h in range(bits + 1)])
+    # cos(pi H / L) to the power, 0 from a right angle on.
+    cosines = np.array([math.cos(math.pi * h / bits) ** edge_power if 2 * h < bits else 0.0 for h in range(bits + 1)])
     rows = np.repeat(np.arange(size), count)
     columns = _nearest(distances, count).ravel()
     values = cosines[distances[rows, columns]]

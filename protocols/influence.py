@@ -77,7 +77,15 @@ async def client(me: Client, group: Group, rows: str, deadline: float) -> Client
 
 
 async def server(
-    me: Server, group: Group, h: NDArray[np.int32], bits: int, k: int, alpha: float, min_clients: int, deadline: float
+    me: Server,
+    group: Group,
+    h: NDArray[np.int32],
+    bits: int,
+    k: int,
+    alpha: float,
+    min_clients: int,
+    deadline: float,
+    edge_power: int = 1,
 ) -> dict[str, int]:
     """Answer the members Q with their columns. Returns l_j of each that asked. Raises Abort."""
     with me.step("influence.solve"):
@@ -91,7 +99,7 @@ async def server(
         indices = [_indices(group, name, flag) for name, flag in flags.items()]
         n = len(h)
         work = {"graph.entry": n * n, "solve.entry": n * sum(labeled.values())}
-        columns = await me.compute(work, _solve, h, bits, k, alpha, indices)
+        columns = await me.compute(work, _solve, h, bits, k, edge_power, alpha, indices)
         announcement = Rows(list(flags), [np.packbits(flag).tobytes() for flag in flags.values()])
         for name, values in zip(flags, columns, strict=True):
             me.send(name, announcement)
@@ -99,8 +107,10 @@ async def server(
     return labeled
 
 
-def _solve(h: NDArray[np.int32], bits: int, k: int, alpha: float, indices: list[NDArray[np.int64]]) -> list[bytes]:
-    influence = Influence(neighbour_graph(h, bits, k), alpha)
+def _solve(
+    h: NDArray[np.int32], bits: int, k: int, edge_power: int, alpha: float, indices: list[NDArray[np.int64]]
+) -> list[bytes]:
+    influence = Influence(neighbour_graph(h, bits, k, edge_power), alpha)
     return [influence.columns(own).astype("<f8").tobytes() for own in indices]
 
 

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.graph import Influence, contribution, neighbour_graph
+from protocols.graph import Influence, class_counts, contribution, neighbour_graph
+from protocols.recipe import PAPER, Recipe
 
-__all__ = ["Propagation", "label_rows", "per_client", "propagate"]
+__all__ = ["Propagation", "label_by", "label_rows", "per_client", "propagate"]
 
 
 class Propagation(NamedTuple):
@@ -47,19 +48,33 @@ def label_rows(z: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.fl
     return labels.astype(np.int64), confidence
 
 
+def label_by(
+    recipe: Recipe, z: NDArray[np.float64], counts: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """`label_rows` of Z (n, C) by `recipe`; `counts` (C,): how many labels of each class are in Z."""
+    labels, confidence = label_rows(recipe.scores(z, counts))
+    return labels, recipe.weights(confidence)
+
+
 def propagate(
-    distances: NDArray[np.integer], bits: int, labels: NDArray[np.int64], classes: int, k: int, alpha: float
+    distances: NDArray[np.integer],
+    bits: int,
+    labels: NDArray[np.int64],
+    classes: int,
+    k: int,
+    alpha: float,
+    recipe: Recipe = PAPER,
 ) -> Propagation:
     """Label propagation on one graph.
 
     `distances` (n, n) are Hamming distances of `bits` bits, `labels` (n,) are -1 where unlabeled. Scores are
-    plain floats. XCLP rounds them to fixed point, so a point that labels reach with less than 2^-33 has a
-    label here and none there.
+    plain floats, Z whatever the `recipe`. XCLP rounds them to fixed point, so a point that labels reach with less than
+    2^-33 has a label here and none there.
     """
-    influence = Influence(neighbour_graph(distances, bits, k), alpha)
+    influence = Influence(neighbour_graph(distances, bits, k, recipe.edge_power), alpha)
     labeled = np.flatnonzero(labels >= 0)
     z = contribution(influence.columns(labeled), labels[labeled], classes)
-    return Propagation(z, *label_rows(z))
+    return Propagation(z, *label_by(recipe, z, class_counts(labels[labeled], classes)))
 
 
 def per_client(
@@ -69,10 +84,12 @@ def per_client(
     classes: int,
     k: int,
     alpha: float,
+    recipe: Recipe = PAPER,
 ) -> list[Propagation]:
     """`propagate` for each client alone; `distances[j]` holds those among client j's own points."""
     return [
-        propagate(own, bits, own_labels, classes, k, alpha) for own, own_labels in zip(distances, labels, strict=True)
+        propagate(own, bits, own_labels, classes, k, alpha, recipe)
+        for own, own_labels in zip(distances, labels, strict=True)
     ]
 
 

@@ -12,12 +12,17 @@
 (Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR.)
 Each round is this whole run with fresh keys, planes and masks; a client that was lost may come back for the next.
 
+With a `recipe` that divides class scores by the number of labels of each class (see `recipe`) the rowsums have one row
+more for each client, R_i and the class counts: a row of Zbar_j that says how many labels of each class j has. So the
+counts are summed over the very clients whose labels count, under the same masks, and each client divides its rows.
+
 Security: semi-honest parties, no collusion between server and clients, every client-server link encrypted. Revealed
 to the server: H and so the angles between points, approximately; n_j, l_j and which points are labeled. To client j:
 who takes part with how many points, which of them are labeled, its columns of S, its rows of Z, from which it can guess
-others' labels better than by chance (see `influence`). Rounds add up: over the same points the server averages H and
+others' labels better than by chance (see `influence`), and with class counts how many labels of each class there are
+altogether; the server does not learn these. Rounds add up: over the same points the server averages H and
 knows the angles better with each, and the difference of two rounds with other contributors is close to the scores of
-those who were missing. The parts' docstrings say more.
+those who were missing; of class counts it is theirs. The parts' docstrings say more.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,14 +39,16 @@ from parties.server import Dismissed, Server
 from protocols import hamming, influence, rowsums_shamir, setup
 from protocols.crypto.fixed_point import decode
 from protocols.dealing import Survivors
-from protocols.graph import contribution
+from protocols.graph import class_counts, contribution
 from protocols.hamming import SecureHamming
-from protocols.label_propagation import label_rows
+from protocols.label_propagation import label_by
 from protocols.lsh import hash_bits, planes
+from protocols.masking import Ring
 from protocols.outcome import Abort
+from protocols.recipe import PAPER, Recipe
 from protocols.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
 from protocols.steps import Step
-from protocols.values import BadValues
+from protocols.values import BadValues, values_of
 from sim.wire import Message
 from sim.world import World
 
@@ -71,6 +78,7 @@ class Parameters:
     bits: int = 1024
     k: int = 10
     alpha: float = 0.99
+    recipe: Recipe = PAPER
     rows: str = "unlabeled"
     fraction_bits: int = 32
     min_clients: int = 3
@@ -184,11 +192,31 @@ async def client(
     work = {"ring.add": view.columns.size}
     zbar = await me.compute(work, contribution, view.columns, own, its.classes)
     scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits)
-    z = await its.recovery.client(me, scores, its.deadline)
+    if its.recipe.class_balanced:
+        scores = _with_counts(scores, class_counts(own, its.classes))
+    summed = await its.recovery.client(me, scores, its.deadline)
     with me.step("xclp.label"):
-        labels, confidence = await me.compute({"ring.add": z.size}, label_rows, decode(z, its.fraction_bits))
+        z, counts = _without_counts(me, summed, len(view.rows[me.name]), its.fraction_bits)
+        values = decode(z, its.fraction_bits)
+        labels, confidence = await me.compute({"ring.add": summed.size}, label_by, its.recipe, values, counts)
     start = sum(group.points[name] for name in names[: names.index(me.name)])
     return Labels(view.rows[me.name] - start, z, labels, confidence)
+
+
+def _with_counts(scores: Scores, counts: NDArray[np.float64]) -> Scores:
+    """`scores` with the class `counts` (C,) as one more row, which every client gets."""
+    row = len(scores.zbar)
+    rows = {name: np.append(own, row) for name, own in scores.rows.items()}
+    return replace(scores, zbar=np.vstack([scores.zbar, counts]), rows=rows)
+
+
+def _without_counts(me: Client, summed: Ring, rows: int, fraction_bits: int) -> tuple[Ring, NDArray[np.float64]]:
+    """Z on the client's `rows`, and the class counts (C,) in the row after them, zeros if there is none."""
+    counts = decode(summed[rows:], fraction_bits).sum(axis=0)
+    with values_of(me, me.server, "SummedRows"):
+        if (counts < 0).any() or (counts % 1 != 0).any():
+            raise ValueError("class counts that are no whole numbers, or below 0")
+    return summed[:rows], counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +283,11 @@ async def server(
     note(joined=group.names)
     members, h = await hamming.server(me, group, its.variant, its.bits, its.min_clients, its.deadline)
     note(members=members.names, h=h)
-    labeled = await influence.server(me, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline)
+    labeled = await influence.server(
+        me, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline, its.recipe.edge_power
+    )
     hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
-    rows = {name: members.points[name] - hidden[name] for name in labeled}
+    rows = {name: members.points[name] - hidden[name] + its.recipe.class_balanced for name in labeled}
     candidates = Candidates(labeled, rows, its.classes, its.min_clients)
     contributors = await its.recovery.server(me, candidates, its.deadline)
     note(contributors=contributors, finished=True)

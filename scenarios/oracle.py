@@ -5,7 +5,7 @@ clarity, with one statement for each line of Algorithm 1 of the paper (line numb
 handles some thousand points. Scores are summed in the same fixed-point ring as the protocol's, so the two
 are compared for equality, without a tolerance.
 
-For equality in the last bit both sides hold to the same few choices: a weight is math.cos(math.pi * h / L),
+For equality in the last bit both sides hold to the same few choices: a weight is math.cos(math.pi * h / L) ** power,
 a degree math.fsum of a row, a normalised weight w / sqrt(d_i * d_j), the solver scipy's splu with its
 defaults, called once for the labeled points of each client in ascending order, and the columns of a class
 are added in that order.
@@ -28,8 +28,8 @@ class Outcome:
     """What XCLP computes for n points, the clients' points one after another in the order given.
 
     `distances`, int64 (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the
-    ring modulo 2^64. `labels`, int64 (n,): -1 for none. `confidence`, float64 (n,): in [0, 1]. `slices`:
-    each client's rows.
+    ring modulo 2^64. `labels`, int64 (n,): -1 for none. `confidence`, float64 (n,): in [0, 1] on the rows that
+    clients get. `slices`: each client's rows.
     """
 
     distances: NDArray[np.int64]
@@ -54,17 +54,21 @@ def xclp(
     k: int,
     alpha: float,
     fraction_bits: int = 32,
+    recipe: str = "paper",
+    rows: str = "unlabeled",
 ) -> Outcome:
     """XCLP among clients with hash bits (n_j, L) each and labels (n_j,), -1 where unlabeled.
 
     All clients' points are in the graph; only the labels of the clients at the positions `contributors`
-    count.
+    count. With the `recipe` "authors-code" weights are cubed, columns of Z divided by the number of labels of their
+    class, and each client's confidences by the largest among the rows that it gets: `rows`, "unlabeled" or "paper".
     """
     ends = np.cumsum([len(own) for own in bits])
     slices = tuple(slice(int(end) - len(own), int(end)) for own, end in zip(bits, ends, strict=True))
 
+    authors = {"paper": False, "authors-code": True}[recipe]
     distances = hamming(np.concatenate(list(bits)))  # line 5
-    graph = _graph(distances, bits[0].shape[1], k)  # lines 6-9
+    graph = _graph(distances, bits[0].shape[1], k, 3 if authors else 1)  # lines 6-9
     factors = splu(_system(len(distances), alpha, graph))  # line 10
 
     z = np.zeros((len(distances), classes), dtype=np.uint64)
@@ -81,25 +85,34 @@ def xclp(
         z += np.rint(scores * 2**fraction_bits).astype(np.int64).view(np.uint64)  # line 14
 
     decoded = z.view(np.int64) / 2**fraction_bits
+    if authors:
+        known = [int(label) for client in contributors for label in labels[client] if label >= 0]
+        for c in range(classes):
+            decoded[:, c] /= max(1, known.count(c))
     predictions = [_predict(row) for row in decoded.tolist()]  # lines 15-16
+    confidence = np.array([confidence for _, confidence in predictions])
+    if authors:
+        for own, own_labels in zip(slices, labels, strict=True):
+            got = confidence[own][(own_labels < 0) | (rows == "paper")]
+            confidence[own] /= max(got, default=0.0) or 1.0
     return Outcome(
         distances=distances,
         z=z,
         labels=np.array([label for label, _ in predictions], dtype=np.int64),
-        confidence=np.array([confidence for _, confidence in predictions]),
+        confidence=confidence,
         slices=slices,
     )
 
 
-def _graph(distances: NDArray[np.int64], bits: int, k: int) -> dict[tuple[int, int], float]:
-    """The normalised symmetric graph, as the weight of each edge (i, j)."""
+def _graph(distances: NDArray[np.int64], bits: int, k: int, power: int) -> dict[tuple[int, int], float]:
+    """The normalised symmetric graph, as the weight of each edge (i, j), a cosine to the `power`."""
     weights: dict[tuple[int, int], float] = {}
     for i, row in enumerate(distances):
         by_distance = np.argsort(row, kind="stable")  # stable: the lower index first among equals
         for j in [int(j) for j in by_distance if j != i][:k]:
             h = int(row[j])
             if 2 * h < bits:
-                similarity = math.cos(math.pi * h / bits)
+                similarity = math.cos(math.pi * h / bits) ** power
                 weights[i, j] = weights.get((i, j), 0.0) + similarity  # B
                 weights[j, i] = weights.get((j, i), 0.0) + similarity  # + B^T
     rows: dict[int, list[float]] = {}

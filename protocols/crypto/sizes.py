@@ -60,14 +60,15 @@ def xclp(
     hamming: Mapping[str, int],
     modulus: int = 0,
     all_rows: bool = False,
+    class_counts: bool = False,
 ) -> dict[str, int]:
     """Payload of each message type.
 
     `hamming` is that of the variant, `modulus` the bytes of a client's Paillier modulus (0: none). `all_rows`: rows =
-    "paper", else the unlabeled ones.
+    "paper", else the unlabeled ones. `class_counts`: they are summed, too, as one more row for each client.
     """
     p, n = len(points), sum(points)
-    rows = [n_j - (0 if all_rows else l_j) for n_j, l_j in zip(points, labeled, strict=True)]
+    rows = [n_j - (0 if all_rows else l_j) + class_counts for n_j, l_j in zip(points, labeled, strict=True)]
     flags = sum(_fields(n_j, 1) for n_j in points)
     return {
         "Join": p * (X25519_BYTES + modulus),

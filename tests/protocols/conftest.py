@@ -66,6 +66,8 @@ class Federation:
             its.k,
             its.alpha,
             its.fraction_bits,
+            its.recipe.name,
+            its.rows,
         )
 
     def assert_equals_oracle(self) -> None:

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocols.crypto import ot_sizes, sizes
+from protocols.recipe import RECIPES
 
 HAMMING = {
     "plaintext": sizes.plaintext_hamming,
@@ -21,12 +22,14 @@ HAMMING = {
     points=st.lists(st.integers(1, 9), min_size=2, max_size=4),
     bits=st.sampled_from([8, 57, 100]),
     rows=st.sampled_from(["unlabeled", "paper"]),
+    recipe=st.sampled_from(list(RECIPES.values())),
 )
-def test_payload_by_type(federation, make_shards, variant, points, bits, rows) -> None:
-    run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, topology="mesh").run()
+def test_payload_by_type(federation, make_shards, variant, points, bits, rows, recipe) -> None:
+    run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
     labeled = [int(client.shard.labeled.sum()) for client in run.clients]
     modulus_bytes = 64 if variant in ("paillier", "unpacked") else 0
-    expected = sizes.xclp(points, labeled, bits, 3, HAMMING[variant](points, bits), modulus_bytes, rows == "paper")
+    hamming, all_rows = HAMMING[variant](points, bits), rows == "paper"
+    expected = sizes.xclp(points, labeled, bits, 3, hamming, modulus_bytes, all_rows, recipe.class_balanced)
     measured: dict[str, int] = {}
     for row in run.world.ledger.rows():
         measured[row.type] = measured.get(row.type, 0) + row.payload

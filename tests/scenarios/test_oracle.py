@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from parties.data import load
 from parties.partition import shards
 from protocols.crypto.fixed_point import decode, encode
-from protocols.graph import Influence, contribution, neighbour_graph
-from protocols.label_propagation import label_rows
+from protocols.graph import Influence, class_counts, contribution, neighbour_graph
+from protocols.label_propagation import label_by, label_rows
 from protocols.lsh import distances, hash_bits, planes
+from protocols.recipe import AUTHORS_CODE, PAPER, Recipe
 from scenarios import oracle
 from sim.streams import derive
 
@@ -28,10 +29,11 @@ def assembled(
     k: int,
     alpha: float,
     fraction_bits: int,
+    recipe: Recipe = PAPER,
 ) -> np.ndarray:
     """Z in the ring, from the parts that the protocol's roles use."""
     everyone = np.concatenate(bits)
-    graph = neighbour_graph(distances(everyone, everyone), everyone.shape[1], k)
+    graph = neighbour_graph(distances(everyone, everyone), everyone.shape[1], k, recipe.edge_power)
     influence = Influence(graph, alpha)
     z = np.zeros((len(everyone), classes), dtype=np.uint64)
     start = 0
@@ -79,6 +81,24 @@ def test_the_oracle_and_the_protocols_parts_agree_to_the_last_bit(world, out, k,
     everyone = np.concatenate(bits)
     assert np.array_equal(outcome.distances, distances(everyone, everyone))
     assert_equal(outcome, assembled(bits, labels, contributors, 3, k, alpha, fraction_bits), fraction_bits)
+
+
+@given(
+    world=worlds(), out=st.sets(st.integers(0, 4)), k=st.integers(1, 12), rows=st.sampled_from(["unlabeled", "paper"])
+)
+def test_they_agree_on_the_authors_recipe(world, out, k, rows):
+    bits, labels = world
+    contributors = set(range(len(bits))) - out
+    outcome = oracle.xclp(bits, labels, contributors, 3, k, 0.9, recipe="authors-code", rows=rows)
+    z = assembled(bits, labels, contributors, 3, k, 0.9, 32, AUTHORS_CODE)
+    assert np.array_equal(outcome.z, z)
+    counted = [own[own >= 0] for client, own in enumerate(labels) if client in contributors]
+    counts = class_counts(np.concatenate([np.zeros(0, np.int64), *counted]), 3)
+    for own, part in zip(labels, outcome.slices, strict=True):
+        got = (own < 0) | (rows == "paper")
+        found, confidence = label_by(AUTHORS_CODE, decode(z[part][got], 32), counts)
+        assert np.array_equal(outcome.labels[part][got], found)
+        assert np.array_equal(outcome.confidence[part][got], confidence)
 
 
 @pytest.mark.parametrize("partition", ["iid", "dirichlet:0.5"])

@@ -1,0 +1,45 @@
+"""Two recipes of label propagation: the paper's, and that of its authors' own code, which does more than it says.
+
+| | paper | authors-code |
+| --- | --- | --- |
+| weight of an edge | cos(pi H / L), 0 from a right angle on | the same, cubed |
+| class scores | Z = S Y | column c of Z divided by the number of labels of class c |
+| confidence | 1 - entropy / log C | the same, divided by the largest of all |
+
+The authors' code runs in one process and divides by the largest confidence of all points of all clients. Nobody may
+know that one here, so each client divides by the largest among its own rows: no message, nothing revealed. Labels are
+the same; the confidences of a client differ by one factor, by which its most certain point falls short of everybody's.
+The class counts are those of the labels that count, so they are only known with the sum: dividing a column of Y by its
+count is dividing that column of Z. How clients learn them is in `xclp`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["AUTHORS_CODE", "PAPER", "RECIPES", "Recipe"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`edge_power`: of the cosines. `class_balanced`: columns of Z are divided. `relative`: confidences are, too."""
+
+    name: str
+    edge_power: int = 1
+    class_balanced: bool = False
+    relative: bool = False
+
+    def scores(self, z: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Class scores (n, C) from Z (n, C) and the labels of each class that are in it (C,)."""
+        return z / np.maximum(counts, 1.0) if self.class_balanced else z
+
+    def weights(self, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Confidences (n,) as they are to be used."""
+        largest = float(confidence.max(initial=0.0))
+        return confidence / largest if self.relative and largest > 0.0 else confidence
+
+
+PAPER = Recipe("paper")
+AUTHORS_CODE = Recipe("authors-code", edge_power=3, class_balanced=True, relative=True)
+RECIPES = {recipe.name: recipe for recipe in (PAPER, AUTHORS_CODE)}
