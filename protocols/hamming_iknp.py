@@ -74,12 +74,12 @@ class IknpHamming:
             pair = pair_of_vectors(me, group, j, me.name, self.bits)
             parts += [iknp.base_setup_work(self.exponents), iknp.base_seeds_work(self.exponents), sums_work(pair)]
             parts += [ot_hamming.extend_work(pair, block) for block in pair.iknp_blocks()]
-            parts += [ot_hamming.finish_work(pair, chunk) for chunk in pair.iknp_chunks()]
+            parts.append(ot_hamming.finish_work(pair, range(pair.n_k)))  # as much as all chunks
         for k in pairs_after(me.name, group):
             pair = pair_of_vectors(me, group, me.name, k, self.bits)
             parts += [iknp.base_request_work(self.exponents), sums_work(pair)]
             parts += [ot_hamming.expand_work(pair, block) for block in pair.iknp_blocks()]
-            parts += [ot_hamming.correct_work(pair, chunk) for chunk in pair.iknp_chunks()]
+            parts.append(ot_hamming.correct_work(pair, range(pair.n_k)))
         return total_work(parts)
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:

@@ -50,8 +50,10 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
 
 
 def cautions(scenario: Scenario) -> list[str]:
-    """One line for each choice that leaves the run without the secrecy it seems to have."""
-    found = []
+    """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
+    from scenarios.prediction import deadline_cautions  # which needs what this module checks for
+
+    found = deadline_cautions(scenario)
     if scenario.protocol.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
     elif scenario.protocol.key_bits < 2048:

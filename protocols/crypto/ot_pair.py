@@ -14,9 +14,9 @@ Bits = NDArray[np.bool_]
 
 _REQUESTS = 1 << 12  # Naor-Pinkas transfers a chunk
 _TRANSFERS = 1 << 14  # extended transfers a block: 256 KiB of rows, and AES called often enough for long stretches
-_CHUNK = 1 << 16, 1 << 20  # bytes that travel back a chunk, least and most
+_CHUNK = 1 << 16, 1 << 19  # bytes that travel back a chunk, least and most: a long one holds up others in a pipe
 _UNDER_WAY = 96 << 20  # bytes that travel back and are under way, of all pairs together
-_AHEAD = 2, 8  # chunks asked for ahead: for which a chunk's size leaves room, and the most
+_AHEAD = 2, 4  # chunks asked for ahead: for which a chunk's size leaves room, and the most
 _BLOCK_BYTES = 16  # of AES
 
 
@@ -69,7 +69,7 @@ class Pair:
         return _cut(range(self.n_k), _REQUESTS // (self.n_j * self.length))
 
     def iknp_chunks(self) -> list[range]:
-        """The chunks for `iknp`: 64 KiB to 1 MiB of corrections each, but at least one vector."""
+        """The chunks for `iknp`: 64 to 512 KiB of corrections each, but at least one vector."""
         return [chunk for block in self.iknp_blocks() for chunk in _cut(block, self._vectors)]
 
     def iknp_blocks(self) -> list[range]:
@@ -83,7 +83,7 @@ class Pair:
 
     @property
     def iknp_window(self) -> int:
-        """How many chunks k may have asked for without an answer: 2 to 8, as this pair's share allows.
+        """How many chunks k may have asked for without an answer: 2 to 4, as this pair's share allows.
 
         1 where two single vectors are more than that share.
         """

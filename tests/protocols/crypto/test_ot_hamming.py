@@ -233,14 +233,14 @@ def test_chunks_bound_what_is_under_way(n_j, n_k, length, clients):
     assert all(len(block) <= longest or len(block) * length <= 1 << 14 for block in blocks)
     assert all(len(chunk) == 1 or len(chunk) * length * n_j <= 4096 for chunk in others)
     size, window = pair.correction_bytes(range(longest)), pair.iknp_window
-    assert 1 <= window <= 8 and (longest == 1 or size <= 1 << 20)
+    assert 1 <= window <= 4 and (longest == 1 or size <= 1 << 19)
     under_way = clients * (clients - 1) // 2 * window * size
     assert under_way <= 96 << 20 or (window == 1 and (longest == 1 or size <= 1 << 16))
 
 
 def test_more_clients_make_smaller_chunks():
     few, many = (Pair(100, 1000, 1024, b"", clients) for clients in (2, 30))
-    assert few.iknp_window == 8 and many.iknp_window == 1 < len(few.iknp_chunks()) < len(many.iknp_chunks())
+    assert few.iknp_window == 4 and many.iknp_window == 1 < len(few.iknp_chunks()) < len(many.iknp_chunks())
     with pytest.raises(ValueError, match=r"clients\(=1\)"):
         Pair(1, 1, 8, b"", 1)
 

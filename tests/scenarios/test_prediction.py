@@ -1,0 +1,76 @@
+"""The rough time of SecureHamming against real runs, and the caution when the deadline is too short for it."""
+
+import contextlib
+import sqlite3
+
+import pytest
+
+from scenarios import load, run
+from scenarios.checks import cautions
+from scenarios.prediction import deadline_cautions, hamming_time
+
+SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]
+VARIANTS = {
+    "plaintext": ["protocol.hamming=plaintext"],
+    "paillier": ["protocol.hamming=paillier"],
+    "iknp": ["protocol.hamming=iknp"],
+    "iknp in a mesh": ["protocol.hamming=iknp", "network.topology=mesh", "network.up=500kbit/s"],
+    "iknp through a narrow relay": ["protocol.hamming=iknp", "network.server_bandwidth=2Mbit/s"],
+    "iknp on slow cores": ["protocol.hamming=iknp", "network.bandwidth=unlimited", "device.speed=0.01"],
+    "naor-pinkas": ["protocol.hamming=naor-pinkas", "protocol.bits=8", "data.limit=40"],
+}
+
+
+def scenario(changes):
+    return load("xclp-digits", [*SMALL, "expect.lost=[]", "fault=[]", "protocol.k=5", *changes])
+
+
+def seconds_of_hamming(result):
+    """From the first client's hamming.encode to the server's H."""
+    with contextlib.closing(sqlite3.connect(result.folder / "run.sqlite")) as connection:
+        ((begun, ended),) = connection.execute(
+            "SELECT min(entered), max(\"left\") FILTER (WHERE step = 'hamming.collect') FROM steps "
+            "WHERE step IN ('hamming.encode', 'hamming.collect') AND NOT (party = 'server' AND step = 'hamming.encode')"
+        )
+    return ended - begun
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_time_is_roughly_right(variant, tmp_path):
+    asked = scenario([*VARIANTS[variant], "protocol.deadline=10000s"])
+    result = run(asked, out=tmp_path / "run", engine="inline")
+    assert result.outcome == "completed" and not result.lost
+    predicted = hamming_time(asked)
+    assert predicted is not None
+    assert 0.5 < predicted.seconds / seconds_of_hamming(result) < 2
+
+
+def test_too_short_a_deadline_is_told_with_one_that_would_do(tmp_path):
+    changes = ["protocol.hamming=iknp", "network.bandwidth=200kbit/s"]
+    (line,) = cautions(scenario(changes))
+    assert line.startswith('protocol.deadline = "60s": SecureHamming by iknp will take about ')
+    enough = line.rpartition("; ")[2].removesuffix(" would do").replace(" ", "").replace('"', "")
+    assert enough.startswith("protocol.deadline=")
+    asked = scenario([*changes, enough])
+    assert cautions(asked) == []
+    result = run(asked, out=tmp_path / "run", engine="inline")
+    assert (result.outcome, result.lost, result.equals_plaintext) == ("completed", [], True)
+
+
+@pytest.mark.parametrize("changes", [["network.bandwidth=unlimited", "network.server_bandwidth=unlimited"], []])
+def test_enough_time_says_nothing(changes):
+    assert deadline_cautions(scenario(["protocol.hamming=iknp", *changes])) == []
+
+
+def test_free_computing_takes_no_time():
+    assert hamming_time(scenario(["cost=free"])).computing == 0
+    one, four = (hamming_time(scenario([f"device.cores={cores}"])).computing for cores in (1, 4))
+    assert one == pytest.approx(3 * four)  # three others to compute with
+
+
+def test_without_data_there_is_no_estimate(tmp_path):
+    file = tmp_path / "points.csv"
+    file.write_text("x,label\n" + "".join(f"{i},{i % 3}\n" for i in range(60)))
+    asked = load("xclp-digits", [f"data.path={file}", "data.clients=4", "protocol.k=5"])
+    file.unlink()
+    assert hamming_time(asked) is None and deadline_cautions(asked) == []
