@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.costs_ot import GROUPS, measure_extension, measure_group
 from benchmarks.measure import environment, seconds_each, timed
+from parties.learning import MissingExtra, average, jobs
 from protocols import graph, lsh
 from protocols.crypto import packed_hamming, paillier, prg, shamir
 from protocols.crypto.agreement import KeyPair
@@ -31,7 +32,8 @@ _POINTS, _BITS = 200, 1024
 def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, float]:
     """Seconds of every operation that the protocols count; `quick` repeats less.
 
-    All are measured in several passes, as a busy neighbour on the machine may spoil seconds on end.
+    All are measured in several passes, as a busy neighbour on the machine may spoil seconds on end. Without torch those
+    of training are left out.
     """
     costs: dict[str, float] = {}
     with threadpool_limits(1):
@@ -43,7 +45,7 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
                 measured |= measure_group(name, quick)
             measured |= measure_extension(quick)
             costs = {name: min(seconds, costs.get(name, seconds)) for name, seconds in measured.items()}
-    return costs
+        return costs | _measure_training(quick)
 
 
 def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
@@ -148,6 +150,19 @@ def _measure_numpy(repeats: int) -> dict[str, float]:
     return {name: seconds_each(action, size, repeats) for name, (action, size) in actions.items()}
 
 
+def _measure_training(quick: bool) -> dict[str, float]:
+    """Averages of models and, with torch, what networks cost: a fit, whose parts do not stand alone."""
+    vectors = [bytes(4 * 200_000)] * 10
+    averaging = {"vector.add": seconds_each(lambda: average(vectors), 10 * 200_000, 3)}
+    try:
+        jobs.require_torch()
+    except MissingExtra:
+        return averaging
+    from parties.learning import work
+
+    return averaging | work.measure_costs(3, quick)
+
+
 def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
     """Seconds of `work` by the table."""
     return sum(count * costs[name] for name, count in work.items())
@@ -155,7 +170,7 @@ def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
 
 def write_costs(path: Path, costs: dict[str, float]) -> None:
     """The cost table as TOML."""
-    found = environment(["gmpy2", "numpy", "scipy", "pycryptodome"])
+    found = environment(["gmpy2", "numpy", "scipy", "pycryptodome", "torch"])
     text = ", ".join(f"{name} {version}" for name, version in found.items())
     rounded = {name: float(f"{seconds:.4g}") for name, seconds in costs.items()}
     path.write_text(tomli_w.dumps({"machine": {"text": f"one core of {text}"}, "seconds": rounded}))
