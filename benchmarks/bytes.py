@@ -24,16 +24,11 @@ from benchmarks.measure import environment
 from benchmarks.plots import check_plot
 from parties.partition import Shard
 from parties.party import Party, play
-from protocols.crypto.groups import find_group
-from protocols.hamming import SecureHamming
-from protocols.hamming_iknp import IknpHamming
-from protocols.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.hamming_paillier import PaillierHamming
-from protocols.hamming_plaintext import PlaintextHamming
 from protocols.xclp import Parameters, XclpClient, XclpServer
 from scenarios.prediction import hamming_payloads, round_payloads
 from scenarios.report import make_console
 from scenarios.schema import Protocol
+from scenarios.variants import variant_of
 from sim.compute import Free
 from sim.latency import parse_latency
 from sim.network import Conditions
@@ -79,7 +74,8 @@ class Case:
 
     def protocol(self, variant: str) -> Protocol:
         """The [protocol] of a scenario with this case's sizes."""
-        return Protocol(bits=self.bits, key_bits=self.key_bits, group=self.group, **VARIANTS[variant])  # type: ignore[arg-type]
+        sizes: dict[str, Any] = {"bits": self.bits, "key_bits": self.key_bits, "group": self.group}
+        return Protocol(insecure_keys=self.key_bits < 2048, **sizes, **VARIANTS[variant])
 
 
 @dataclass(frozen=True)
@@ -196,22 +192,11 @@ def _compare(ledger: Sequence[LedgerRow], expected: Mapping[str, int]) -> list[D
     ]
 
 
-def _variant(its: Protocol) -> SecureHamming:
-    insecure, slots, group = its.key_bits < 2048, {"slots": None, "none": 1}[its.packing], find_group(its.group)
-    variants: list[SecureHamming] = [
-        PaillierHamming(its.bits, its.key_bits, insecure, slots),
-        IknpHamming(its.bits, group),
-        NaorPinkasHamming(its.bits, group),
-        PlaintextHamming(its.bits),
-    ]
-    return next(variant for variant in variants if variant.name == its.hamming)
-
-
 def _run(case: Case, its: Protocol) -> list[LedgerRow]:
     """One round of XCLP over random points; computing takes no virtual time."""
     world = World(1, conditions=Conditions("mesh", parse_latency("1ms")), cost=Free())
     parameters = Parameters(
-        variant=_variant(its), clients=len(case.points), classes=case.classes, bits=case.bits, k=3, min_clients=2
+        variant=variant_of(its), clients=len(case.points), classes=case.classes, bits=case.bits, k=3, min_clients=2
     )
     clients = [
         XclpClient(world, f"client/{number}", _shard(number, count, case.classes), parameters)

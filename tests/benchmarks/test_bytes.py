@@ -1,6 +1,8 @@
 """The bytes benchmark: measured equals formula, a wrong formula is told, and where the crossover lies."""
 
+import contextlib
 import json
+import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +19,8 @@ from protocols.crypto import ot_sizes
 from protocols.crypto.groups import find_group
 from protocols.hamming_iknp import IknpHamming
 from protocols.hamming_paillier import PaillierHamming
+from scenarios import Data, Network, Protocol, Scenario, run
+from scenarios.variants import variant_of
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))
 TINY = Grid((1e6, 1e10), (0.01,), ((4, 16),), key_bits=512)
@@ -86,6 +90,26 @@ def test_a_remembered_run_takes_as_long_as_a_fresh_one(variant: PaillierHamming 
     assert computed > 0 and engine.computed == computed  # nothing was computed again
     assert slower > first == duration(variant, 20, 32, 1e7, 0.01, Remembering())
     assert slower == duration(variant, 20, 32, 1e6, 0.01, Remembering())
+
+
+@pytest.mark.parametrize(("bandwidth", "latency"), [(1e6, 0.05), (1e8, 0.01)])
+@pytest.mark.parametrize("name", ["paillier", "iknp"])
+def test_a_plotted_time_is_that_of_a_real_run(name: str, bandwidth: float, latency: float, tmp_path: Path) -> None:
+    its = {"hamming": name, "bits": 64, "key_bits": 512, "insecure_keys": True, "min_clients": 2, "deadline": 1e5}
+    net = {"topology": "mesh", "latency": f"{latency * 1e3:g}ms", "jitter": 0}
+    rates = dict.fromkeys(("bandwidth", "server_bandwidth"), f"{bandwidth / 1e6:g}Mbit/s")
+    scenario = Scenario(
+        engine="inline",
+        data=Data(name="digits", limit=40, clients=2, labeled=0.5),
+        protocol=Protocol(**its),  # type: ignore[arg-type]
+        network=Network(**net, **rates),  # type: ignore[arg-type]
+    )
+    result = run(scenario, out=tmp_path / "run")
+    with contextlib.closing(sqlite3.connect(result.folder / "run.sqlite")) as connection:
+        entered = connection.execute("SELECT min(entered) FROM steps WHERE step = 'hamming.encode'").fetchone()[0]
+        left = connection.execute("SELECT max(\"left\") FROM steps WHERE step = 'hamming.collect'").fetchone()[0]
+    plotted = duration(variant_of(scenario.protocol), 20, 64, bandwidth, latency, Remembering())
+    assert left - entered == pytest.approx(plotted, rel=1e-3)
 
 
 def line(paillier: Sequence[float], iknp: Sequence[float]) -> list[Point]:
