@@ -25,6 +25,7 @@ knows the angles better with each, and the difference of two rounds with other c
 those who were missing; of class counts it is theirs. The parts' docstrings say more.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 from parties.client import Client, DismissedError
 from parties.partition import Shard
 from parties.party import NoAnswer
-from parties.server import Dismissed, Server
+from parties.server import Server
 from protocols import hamming, influence, rowsums_shamir, setup
 from protocols.crypto.fixed_point import decode
 from protocols.dealing import Survivors
@@ -120,7 +121,6 @@ class XclpClient(Client):
     the next one that it hears of.
     """
 
-    interrupts = (Dismissed, setup.RoundStart)
     observed = ("bits_of_round", "hashed_in", "results")
 
     def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
@@ -131,40 +131,50 @@ class XclpClient(Client):
         self.bits_of_round: NDArray[np.bool_] | None = None
         self.hashed_in = 0
         self.results: dict[int, Labels] = {}
-        self._begun = 0  # the last round that it began
-
-    def interrupted(self, source: str, message: Message) -> None:
-        if isinstance(message, setup.RoundStart):
-            if self.round > self._begun:
-                raise Overtaken
-        else:
-            super().interrupted(source, message)
 
     async def main(self) -> None:
         its, clock = self.parameters, self.world.loop.time
         end = clock() + its.rounds * its.waits * its.deadline
-        self._begun, overtaken = 0, False
         while self.round < its.rounds:
             self.labels = None
+            self.ending = "heard of no next round" if self.ending == "completed" else self.ending
             try:
-                if not overtaken:
-                    self.ending = "heard of no next round" if self.ending == "completed" else self.ending
-                    self.rest(True)
-                    await self.recv(setup.RoundStart, self.server, end - clock())
-                    self.rest(False)
-                self._begun, overtaken = self.round, False
-                self.labels = self.results[self._begun] = await self._round()
+                self.rest(True)
+                await self.recv(setup.RoundStart, self.server, end - clock())
+                self.rest(False)
+                number = self.round
+                self.labels = self.results[number] = await self._unless_overtaken(end - clock())
                 self.ending = "completed"
             except DismissedError as dismissed:
                 self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
                 if dismissed.aborted:
                     return
             except Overtaken:
-                overtaken = True
+                self.ending = "heard of no end of its last round"
             except (NoAnswer, BadValues) as problem:
                 self.ending = f"the server is lost: {problem}"
                 if clock() >= end:
                     return
+
+    async def _unless_overtaken(self, patience: float) -> Labels:
+        """Take part in the round that has begun. Raises Overtaken when the next one has, and nothing more comes."""
+
+        async def watch() -> None:
+            with self.incoming((setup.RoundStart,), (self.server,), deadline=patience) as starts:
+                overtaken = await starts.begun()
+            if overtaken:
+                with self.incoming((setup.RoundStart,), (), deadline=self.parameters.deadline / 4) as grace:
+                    await grace.next()  # datagrams that it overtook may still come
+                raise Overtaken
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(watch())
+                labels = await self._round()
+                watching.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return labels
 
     async def _round(self) -> Labels:
         def hashed(bits: NDArray[np.bool_]) -> None:

@@ -275,5 +275,34 @@ def sweep(
     return next((code for code in (130, 1, 3) if code in codes), 0)
 
 
+@app.command()
+@_guarded
+def chaos(
+    file: File,
+    schedules: Annotated[int, typer.Option(min=0, help="Random mixtures of faults.")] = 20,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also every pair of crashes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points, and crashes of three clients only.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Only run FILE once, with its own faults.")] = False,
+    chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random mixtures.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; default: one for each core.")] = None,
+    changes: Set = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all runs here, too.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-chaos-NUMBER.")] = None,
+    debug: Debug = False,
+) -> int:
+    """Run a scenario under every crash and random faults; check what is promised; shrink what breaks a promise.
+
+    Its own faults are put aside, and keys have 512 bits unless --set protocol.key_bits says otherwise.
+    """
+    from scenarios import chaos_command, report
+    from scenarios.chaos import Plan
+
+    console, notes = report.make_console(), report.make_console(stderr=True)
+    if replay:
+        return chaos_command.replay(console, file, changes or ())
+    plan = Plan(schedules=schedules, pairs=pairs, quick=quick, seed=chaos_seed, jobs=jobs or chaos_command.cores())
+    return chaos_command.chaos(console, notes, file, plan, changes or (), json_file, out)
+
+
 if __name__ == "__main__":
     main()

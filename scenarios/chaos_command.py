@@ -1,0 +1,130 @@
+"""The command `tacit chaos`: reads the scenario, shows how far it is, prints and writes what was found."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from scenarios.chaos import Findings, Plan, Verdict, campaign, verdict
+from scenarios.chaos_promises import PROMISES
+from scenarios.chaos_report import failure_lines, findings_table, toml_of, verdict_line, write_findings
+from scenarios.folder import new_folder
+from scenarios.reading import Loaded, read
+from scenarios.report import print_lines
+from scenarios.schema import ScenarioError
+
+__all__ = ["chaos", "cores", "replay"]
+
+_QUICK_POINTS = 120
+_TOLD = 10
+"""Where the output is no terminal, how many times it is told how far things are."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chaos(
+    console: Console,
+    notes: Console,
+    file: str,
+    plan: Plan,
+    changes: Sequence[str],
+    json_file: Path | None,
+    out: Path | None,
+) -> int:
+    """Do what `plan` says to the scenario in `file`. Returns the exit code: 0 when every promise held, 1 when not."""
+    loaded = _calm(file, plan, changes)
+    folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
+    print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
+    try:
+        with _Watch(notes) as watch:
+            campaign(loaded.scenario, plan, watch, findings)
+    except KeyboardInterrupt:
+        findings.interrupted = True
+    files = write_findings(folder, loaded.scenario, loaded.name, plan, findings)
+    if json_file is not None:
+        shutil.copyfile(folder / "chaos.json", json_file)
+    if findings.verdicts:
+        console.print(findings_table(findings.verdicts))
+    for path, failure in files.items():
+        print_lines(console, failure_lines(failure, path))
+    print_lines(console, [_summary(findings), f"folder    {folder}"])
+    return 130 if findings.interrupted else 1 if findings.broken or _useless(findings) else 0
+
+
+def replay(console: Console, file: str, changes: Sequence[str]) -> int:
+    """Run the scenario in `file` once, with its own faults, and check the promises. Returns the exit code."""
+    loaded = read(file, changes)
+    print_lines(console, [f"replay    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})", ""])
+    if loaded.scenario.fault:
+        print_lines(console, toml_of(loaded.scenario.fault).splitlines())
+    one = verdict(loaded.scenario)
+    print_lines(console, ["", f"outcome   {one.outcome}{f': {one.reason}' if one.reason else ''}"])
+    print_lines(console, (f"BROKEN    {broken.promise}: {broken.how}" for broken in one.broken))
+    print_lines(console, [] if one.broken else [f"promises  all {len(PROMISES)} held"])
+    print_lines(console, [f"trace     {one.trace_hash}"])
+    return 1 if one.broken else 0
+
+
+def _calm(file: str, plan: Plan, changes: Sequence[str]) -> Loaded:
+    """The scenario without its faults and expectations, and with short keys unless they were asked for."""
+    ours = ["fault=[]", "expect={}"]
+    keys = {change.partition("=")[0].strip() for change in changes}
+    if "fault" in keys:
+        raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
+    if "protocol.key_bits" not in keys:
+        ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
+    if plan.quick and "data.limit" not in keys:
+        limit = read(file, [*changes, *ours]).scenario.data.limit
+        ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
+    return read(file, [*changes, *ours])
+
+
+def _useless(findings: Findings) -> bool:
+    """Whether the run without faults did not complete."""
+    return not findings.verdicts or findings.verdicts[0].outcome != "completed"
+
+
+def _summary(findings: Findings) -> str:
+    runs = len(findings.verdicts)
+    if findings.interrupted:
+        return f"promises  interrupted after {runs} runs; {findings.broken} of them broke one"
+    if _useless(findings):
+        return f"promises  nothing was tried: without any fault the run is {verdict_line(findings.verdicts[0])}"
+    if findings.broken:
+        return f"promises  broken in {findings.broken} of {runs} runs"
+    return f"promises  all {len(PROMISES)} held in {runs} runs"
+
+
+class _Watch:
+    """Shows how far a campaign is: a bar on a terminal, elsewhere a line now and then; a broken promise at once."""
+
+    def __init__(self, notes: Console) -> None:
+        self._notes = notes
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        self._bar = Progress(*columns, console=notes, transient=True) if notes.is_terminal else None
+        self._task = None if self._bar is None else self._bar.add_task("", total=None)
+        self._broken = 0
+
+    def __enter__(self) -> "_Watch":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, of: int, one: Verdict) -> None:
+        self._broken += bool(one.broken)
+        if one.broken and self._broken <= _TOLD:
+            print_lines(self._notes, [verdict_line(one)])
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, total=of, description=f"{self._broken} broken")
+        elif done * _TOLD // of != (done - 1) * _TOLD // of:
+            print_lines(self._notes, [f"{done}/{of} runs, {self._broken} broke a promise"])

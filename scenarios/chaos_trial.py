@@ -1,0 +1,213 @@
+"""One run under the eyes of `tacit chaos`: with everything that its promises are checked against.
+
+The observer sees what no party can: all announcements of the server, what the clients' masking jobs work with, and
+every event. It changes nothing: the trace is that of `tacit run`.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from parties.party import Party
+from protocols import dealing, hamming, influence, rowsums, setup
+from protocols.xclp import RoundRecord
+from scenarios.schema import Scenario
+from scenarios.simulation import Simulated, Simulation
+from sim.faults import Fired
+from sim.trace import Event
+from sim.units import duration
+from sim.wire import LedgerRow, Message, Packet, decode_body, decode_frame
+
+__all__ = ["Announcement", "Limits", "Masking", "Overdue", "Trial", "observed"]
+
+_NAMING: tuple[type[Message], ...] = (
+    setup.Roster,
+    setup.NewLeader,
+    setup.SeedAgreed,
+    hamming.Members,
+    influence.Rows,
+    rowsums.Summing,
+    dealing.DealtKeys,
+    dealing.Survivors,
+    rowsums.SummedRows,
+    setup.RoundStart,
+)
+"""Messages of the server that say who is in, by naming them or by being sent to them."""
+
+_BLOCKS: tuple[type[Message], ...] = (hamming.Masks, hamming.MaskedDistances)
+
+
+class Overdue(KeyboardInterrupt):
+    """A run goes on for longer than any of its waits may. (Of that class, asyncio lets it through everywhere.)"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a run may go: virtual seconds, and events."""
+
+    seconds: float
+    events: int
+
+    @classmethod
+    def of(cls, scenario: Scenario, waits: int, events: int) -> "Limits":
+        """For a run of `scenario`, from how many waits a client of one round has patience for.
+
+        `events`: how many a run without faults takes.
+        """
+        deadline, rounds = duration(scenario.protocol.deadline), scenario.protocol.rounds
+        keys = ("time", "back_after", "lasts", "by")
+        outages = sum(duration(getattr(fault, key) or 0.0) for fault in scenario.fault for key in keys)
+        return cls(4 * (rounds + 1) * (waits * deadline + outages) + 3600, 100 * events + 10_000)
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """A message of the server that says who is in, as `receiver` gets it.
+
+    `names`: those in it, None where it names nobody. `place`: how many events there were before it was sent.
+    """
+
+    type: str
+    round: int
+    attempt: int
+    receiver: str
+    names: tuple[str, ...] | None
+    body: bytes = field(repr=False)
+    place: int
+
+
+@dataclass(frozen=True)
+class Masking:
+    """A job in which a party makes masks: who, in which of its lives, when, and with which keys of 32 bytes."""
+
+    party: str
+    incarnation: int
+    round: int
+    attempt: int
+    keys: tuple[bytes, ...] = field(repr=False)
+
+
+@dataclass(eq=False)
+class Trial:
+    """A run that has ended, one way or another: `simulated` is what came out, or `error` what went wrong."""
+
+    scenario: Scenario
+    simulation: Simulation
+    events: list[Event] = field(default_factory=list)
+    announcements: list[Announcement] = field(default_factory=list)
+    blocks: dict[bytes, tuple[str, str, str]] = field(default_factory=dict)
+    """Of packets with a part of a pair's block, by digest: message type, j, k."""
+    masking: list[Masking] = field(default_factory=list)
+    records: list[RoundRecord] = field(default_factory=list)
+    simulated: Simulated | None = None
+    error: BaseException | None = None
+
+    @property
+    def outcome(self) -> str:
+        """As in ``result.json``."""
+        return "failed" if self.simulated is None else self.simulated.outcome
+
+    @property
+    def reason(self) -> str:
+        """The same."""
+        if self.simulated is None:
+            return f"{type(self.error).__name__}: {self.error}"
+        return self.simulated.reason
+
+    @property
+    def fired(self) -> list[Fired]:
+        """The faults that came."""
+        return self.simulation.server.world.faults.fired
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were still on their way at the end."""
+        return self.simulation.server.world.network.in_flight
+
+    @property
+    def ledger(self) -> list[LedgerRow]:
+        """What was counted."""
+        return self.simulation.ledger.rows()
+
+
+def observed(scenario: Scenario, limits: Limits | None = None) -> Trial:
+    """Run `scenario`, computing in this process."""
+    events: list[Event] = []
+    simulation = Simulation(scenario, sinks=[events.append], engine="inline")
+    trial = Trial(scenario, simulation, events)
+    _watch(trial, limits)
+    logger = logging.getLogger("asyncio")  # would report at length what is told here in a line
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        trial.simulated = simulation.run()
+    except Overdue as error:
+        trial.error = error
+    except KeyboardInterrupt:
+        raise
+    except Exception as error:
+        trial.error = error
+    finally:
+        try:
+            simulation.close()
+        finally:
+            logger.disabled = disabled
+    return trial
+
+
+def _watch(trial: Trial, limits: Limits | None) -> None:
+    """Let `trial` take down what it is to know. The simulation's parts are wrapped where they stand."""
+    server, world = trial.simulation.server, trial.simulation.server.world
+    parties: dict[str, Party] = {party.name: party for party in (server, *trial.simulation.clients)}
+    naming, blocks = ({kind.__name__: kind for kind in kinds} for kinds in (_NAMING, _BLOCKS))
+
+    send, run, observe, add = world.network.send, world.computing.run, server.observe, world.trace.add
+
+    def sent(packet: Packet) -> None:
+        if packet.sender == server.name and packet.type in naming:
+            frame = decode_frame(packet.data)
+            message = decode_body(frame, frame.body, naming[packet.type])
+            names = getattr(message, "names", None)
+            trial.announcements.append(
+                Announcement(
+                    packet.type, packet.round, packet.attempt, packet.receiver,
+                    None if names is None else tuple(names), frame.body, len(trial.events),
+                )
+            )  # fmt: skip
+        elif packet.type in blocks:
+            frame = decode_frame(packet.data)
+            peer = decode_body(frame, frame.body, blocks[packet.type]).peer  # type: ignore[attr-defined]
+            first, second = sorted((packet.sender, peer), key=list(parties).index)
+            trial.blocks[packet.digest] = (packet.type, first, second)
+        send(packet)
+
+    async def computed(machine: Any, party: str, step: str, work: Any, function: Any, *arguments: Any) -> Any:
+        if step.endswith(".mask"):
+            who = parties[party]
+            keys = tuple(_keys(arguments))
+            trial.masking.append(Masking(party, who.incarnation, who.round, who.attempt, keys))
+        return await run(machine, party, step, work, function, *arguments)
+
+    def recorded(record: RoundRecord) -> None:
+        trial.records.append(record)
+        observe(record)
+
+    def added(event: Event) -> None:
+        add(event)
+        if limits is not None and (event.time > limits.seconds or world.trace.count > limits.events):
+            raise Overdue(f"{world.trace.count} events and {event.time:g} s, and it has not ended")
+
+    world.network.send = sent  # type: ignore[method-assign]
+    world.computing.run = computed  # type: ignore[method-assign]
+    world.trace.add = added  # type: ignore[method-assign]
+    server.observe = recorded
+
+
+def _keys(values: Any) -> Iterator[bytes]:
+    """The byte strings of 32 bytes in nested lists and tuples."""
+    if isinstance(values, bytes):
+        if len(values) == 32:
+            yield values
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _keys(value)

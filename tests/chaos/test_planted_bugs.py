@@ -1,0 +1,121 @@
+"""Bugs that are planted for a test are found by chaos, and shrunk to what they need to show themselves."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from parties.party import Collected, Party
+from parties.server import Server
+from protocols.crypto.agreement import SharedSecret
+from protocols.dealing import DealtKeys, Survivors
+from protocols.rowsums import MaskedRows
+from scenarios import Scenario
+from scenarios.chaos import Failure, Plan, campaign, verdict
+from scenarios.chaos_schedules import Schedule
+from scenarios.chaos_shrinking import shrink
+from scenarios.schema import Fault
+from sim.wire import Message
+
+SINGLES = Plan(schedules=0, quick=True)
+
+
+@pytest.fixture
+def with_shamir(small: Scenario) -> Scenario:
+    return structs.replace(small, protocol=structs.replace(small.protocol, recovery="shamir"))
+
+
+def failures(scenario: Scenario, plan: Plan = SINGLES) -> dict[str, Failure]:
+    return {failure.promise: failure for failure in campaign(scenario, plan).failures}
+
+
+def test_without_a_bug_nothing_is_found(small: Scenario, with_shamir: Scenario) -> None:
+    assert not failures(small) and not failures(with_shamir)
+
+
+def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result stays right, and the server learns the lost client's masks: only the keys tell."""
+    key = SharedSecret.key
+    monkeypatch.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose, min(attempt, 1)))
+    found = failures(small)
+    assert set(found) == {"fresh masks"}
+    (fault,) = found["fresh masks"].faults
+    assert (fault.kind, fault.party.partition("/")[0]) == ("crash", "client")
+    # Lost before its masked values were sent: nothing else makes a new attempt.
+    assert fault.before in ("influence.request", "rowsums.mask") or fault.after == "influence.request"
+    assert "uses a mask key of round 1" in found["fresh masks"].how
+
+
+def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a client was lost, the first of the others is told that it was not."""
+    broadcast, everyone = Server.broadcast, list[str]()
+
+    def disagreeing(self: Server, parties: Sequence[str], message: Message) -> None:
+        if isinstance(message, DealtKeys):
+            everyone[:] = message.names
+        if isinstance(message, Survivors) and len(message.names) < len(everyone):
+            broadcast(self, parties[:1], Survivors(list(everyone)))
+            parties = parties[1:]
+        broadcast(self, parties, message)
+
+    monkeypatch.setattr(Server, "broadcast", disagreeing)
+    found = failures(with_shamir)
+    assert "the same set for all" in found
+    assert set(found) & {"equal to the oracle", "aborts only for a loss"}  # shares of both kinds do not fit together
+    for failure in found.values():
+        assert len(failure.faults) == 1
+        assert failure.faults[0].party.startswith("client/")
+
+
+def test_a_wait_without_a_deadline(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    collect = Party.collect
+
+    async def for_ever(self: Party, kind: type[Message], sources: Sequence[str], **how: Any) -> Collected[Any]:
+        return await collect(self, kind, sources, **(how | ({"deadline": 1e15} if kind is MaskedRows else {})))
+
+    monkeypatch.setattr(Party, "collect", for_ever)
+    found = failures(small)
+    assert len(found["it ends"].faults) == 1
+    assert "it has not ended" in found["it ends"].how
+    assert found["it ends"].faults[0].party.startswith("client/")
+
+
+def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a timer is left: a deadlock, told at once, with whom it holds up."""
+    collect = Party.collect
+
+    async def for_ever(self: Party, kind: type[Message], sources: Sequence[str], **how: Any) -> Collected[Any]:
+        found = await collect(self, kind, sources, **how)
+        if kind is MaskedRows and found.missing:
+            await self.world.loop.create_future()
+        return found
+
+    monkeypatch.setattr(Party, "collect", for_ever)
+    found = failures(small)
+    assert len(found["it ends"].faults) == 1
+    assert found["it ends"].how.startswith("Deadlock: ") and "server" in found["it ends"].how
+
+
+def test_a_mixture_is_shrunk_to_what_it_takes(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The masks of the third attempt are those of the second: two losses, one after the other."""
+    key = SharedSecret.key
+    monkeypatch.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose, min(attempt, 5)))
+
+    def breaks(faults: Schedule) -> bool:
+        return "fresh masks" in {one.promise for one in verdict(structs.replace(small, fault=faults)).broken}
+
+    mixture = (
+        Fault(kind="duplicate", message="Join", occurrence=2),
+        Fault(party="client/1", before="rowsums.mask", back_after="2s"),
+        Fault(kind="pause", party="server", before="influence.solve", lasts="1s"),
+        Fault(kind="leave", party="client/3", before="rowsums.mask", occurrence=2),
+        Fault(kind="delay", message="SeedCheck", occurrence=3, by="50ms"),
+    )
+    small = structs.replace(small, protocol=structs.replace(small.protocol, min_clients=2))
+    assert breaks(mixture)
+    smallest = shrink(mixture, breaks, small.data.clients)
+    assert smallest == (
+        Fault(party="client/1", before="rowsums.mask"),
+        Fault(party="client/3", before="rowsums.mask", occurrence=2),
+    )

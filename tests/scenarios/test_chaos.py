@@ -1,0 +1,174 @@
+"""Chaos: what it tries, how it shrinks, what it prints and writes, and that a failure replays."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from typer.testing import CliRunner, Result
+
+from protocols.crypto.agreement import SharedSecret
+from scenarios import Scenario, load
+from scenarios.chaos import Plan, campaign, verdict
+from scenarios.chaos_promises import PROMISES
+from scenarios.chaos_schedules import Course, random_schedules, single_crashes, text
+from scenarios.chaos_shrinking import shrink
+from scenarios.cli import app
+from scenarios.faults import KINDS, faults_of
+from scenarios.faults import given as keys_given
+from scenarios.schema import Fault
+
+COURSE = Course(
+    steps=(("server", "gather", 2), ("client/0", "answer", 1), ("client/1", "answer", 3)),
+    messages=(("server", "Question", 4), ("client/0", "Answer", 1), ("client/1", "Answer", 3)),
+    seconds=2.0,
+)
+
+
+def tacit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def scenario(quick: Path) -> Scenario:
+    return load(quick, ["data.limit=20", "protocol.bits=32"])
+
+
+def test_a_crash_before_and_after_each_step_each_time() -> None:
+    tried = [schedule[0] for schedule in single_crashes(COURSE)]
+    places = [(fault.party, fault.before, fault.after, fault.occurrence or 1) for fault in tried]
+    assert len(set(places)) == len(places) == 2 * (2 + 1 + 3)
+    assert ("client/1", None, "answer", 3) in places and ("server", "gather", None, 2) in places
+    assert {fault.party for (fault,) in single_crashes(COURSE, ["client/0"])} == {"client/0"}
+
+
+def test_what_is_tried_comes_from_the_run_without_faults(scenario: Scenario) -> None:
+    findings = campaign(scenario, Plan(schedules=0, quick=True))
+    course = findings.verdicts[0].course
+    assert {party for party, _, _ in course.steps} == {"server", *(f"client/{number}" for number in range(4))}
+    tried = {one.faults for one in findings.verdicts[1:]}
+    few = {"server", "client/0", "client/2", "client/3"}
+    assert tried == set(single_crashes(course, few))
+    assert all(one.faults_fired == 1 and not one.broken for one in findings.verdicts[1:])
+    assert {one.faults[0].party for one in findings.verdicts if one.outcome == "aborted"} == {"server"}
+
+
+def test_random_schedules_follow_from_the_seed_and_use_the_whole_vocabulary() -> None:
+    schedules = list(random_schedules(COURSE, 300, 5, 10.0))
+    assert schedules == list(random_schedules(COURSE, 300, 5, 10.0))
+    assert schedules[:20] == list(random_schedules(COURSE, 20, 5, 10.0))
+    assert schedules != list(random_schedules(COURSE, 300, 6, 10.0))
+    faults = [fault for schedule in schedules for fault in schedule]
+    assert {fault.kind for fault in faults} == set(KINDS) - {"availability"}
+    assert all(faults_of(fault, 2) for fault in faults)
+    used = {key for fault in faults for key in keys_given(fault)}
+    assert used >= {"party", "peer", "before", "after", "time", "message", "occurrence", "probability", "back_after",
+                    "lasts", "factor", "by", "one_way"}  # fmt: skip
+
+
+@given(st.sets(st.integers(0, 11), min_size=1, max_size=3), st.integers(1, 12))
+def test_shrinking_finds_just_what_it_takes(needed: set[int], count: int) -> None:
+    schedule = tuple(Fault(party=f"client/{number}", time=1.0 + number, back_after="3s") for number in range(12))
+    wanted = {f"client/{number}" for number in needed}
+
+    def fails(faults: tuple[Fault, ...]) -> bool:
+        return wanted <= {fault.party for fault in faults}
+
+    smallest = shrink(schedule, fails, 12)
+    assert sorted(fault.party for fault in smallest) == sorted(wanted)
+    assert all(fault == Fault(party=fault.party, time=0.0) for fault in smallest)
+
+
+def test_shrinking_makes_each_fault_as_plain_as_it_may_be() -> None:
+    fault = Fault(
+        kind="partition", party="client/1", peer="server", before="answer", occurrence=3, lasts=2.5, one_way=True
+    )
+    assert shrink((fault,), lambda faults: bool(faults), 2) == (Fault(party="client/1", before="answer"),)
+
+    def one_way(faults: tuple[Fault, ...]) -> bool:
+        return any(fault.kind == "partition" and fault.one_way for fault in faults)
+
+    kept = Fault(kind="partition", party="client/1", before="answer", one_way=True)
+    assert shrink((fault,), one_way, 2) == (kept,)
+
+
+def test_faults_in_a_line() -> None:
+    assert text(Fault(party="client/3", before="lsh.hash")) == "crash client/3 before lsh.hash"
+    held = Fault(kind="hold", party="client/3", peer="server", time="1s", lasts="2s", one_way=True)
+    assert text(held) == "hold client/3 peer server time 1s lasts 2s one way"
+
+
+def test_the_command(quick: Path) -> None:
+    small = ("--set", "data.limit=20", "--set", "protocol.bits=16", "--jobs", "1")
+    result = tacit("chaos", quick, "--quick", "--schedules", "3", "--seed", "4", *small, "--json", "all.json")
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.output
+    record = json.loads(Path("all.json").read_text())
+    assert record == json.loads(Path("runs/quick-chaos-1/chaos.json").read_text())
+    assert record["plan"]["seed"] == 4 and set(record["promises"]) == set(PROMISES) and not record["failures"]
+    runs = record["runs"]
+    assert runs[0]["faults"] == [] and len(runs) > 40
+    lines = result.stdout.splitlines()
+    assert f"promises  all {len(PROMISES)} held in {len(runs)} runs" in [line.rstrip() for line in lines]
+    (total,) = (line.split() for line in lines if line.startswith("total"))
+    outcomes = [run["outcome"] for run in runs]
+    assert total[1:] == [str(len(runs)), str(outcomes.count("completed")), str(outcomes.count("aborted")), "0", "0"]
+    (row,) = (line.split() for line in lines if "before hamming.encode" in line and line.startswith("client"))
+    assert row[-5:] == ["3", "3", "0", "0", "0"]
+
+
+def test_its_own_faults_are_put_aside_and_keys_are_short(quick: Path) -> None:
+    quick.write_text(quick.read_text().replace('hamming = "plaintext"', "") + '[[fault]]\nparty = "server"\ntime = 0\n')
+    few = ("--quick", "--schedules", "0", "--set", "data.limit=12", "--set", "protocol.bits=8", "--jobs", "2")
+    result = tacit("chaos", quick, *few, "--out", "here")
+    assert result.exit_code == 0, result.output
+    assert json.loads(Path("here/chaos.json").read_text())["runs"][0]["outcome"] == "completed"
+
+
+def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = SharedSecret.key
+    small = ("--set", "data.limit=20", "--set", "protocol.bits=16", "--jobs", "1", "--schedules", "0", "--quick")
+    with monkeypatch.context() as bug:
+        bug.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose, min(attempt, 1)))
+        result = tacit("chaos", quick, *small)
+        assert result.exit_code == 1, result.output
+        assert "BROKEN    fresh masks" in result.stdout
+        command = next(line for line in result.stdout.splitlines() if line.startswith("replay"))
+        arguments = command.split()[1:]
+        assert arguments[:2] == ["tacit", "chaos"] and arguments[-1] == "--replay"
+        path = Path(arguments[2])
+        faults = tomllib.loads(path.read_text())["fault"]
+        assert len(faults) == 1 and f'party = "{faults[0]["party"]}"' in result.stdout.splitlines()
+        again = tacit(*arguments[1:])
+        assert again.exit_code == 1 and "BROKEN    fresh masks" in again.stdout, again.output
+        assert json.loads((path.parent / "chaos.json").read_text())["failures"][0]["faults"] == [
+            {"kind": "crash", **{key: value for key, value in faults[0].items() if key in ("party", "before", "after")}}
+        ]
+    assert tacit(*arguments[1:]).exit_code == 0  # the bug is gone
+
+
+def test_a_replay_is_the_run_that_chaos_saw(scenario: Scenario) -> None:
+    faults = (Fault(party="client/1", before="rowsums.mask"),)
+    assert (
+        verdict(structs.replace(scenario, fault=faults)).trace_hash
+        == next(one for one in campaign(scenario, Plan(schedules=0)).verdicts if one.faults == faults).trace_hash
+    )
+
+
+def test_a_scenario_that_does_not_complete_by_itself_is_told(quick: Path) -> None:
+    result = tacit("chaos", quick, "--set", "protocol.deadline=1ms", "--schedules", "1", "--jobs", "1")
+    assert result.exit_code == 1
+    assert "nothing was tried" in result.stdout and "min_clients" in result.stdout
+
+
+def test_the_users_mistakes(quick: Path) -> None:
+    result = tacit("chaos", quick, "--set", "fault=[]")
+    assert result.exit_code == 2 and "chaos brings its own faults" in result.stderr
