@@ -46,7 +46,7 @@ from protocols.setup import Group
 from sim.streams import Entropy
 from sim.wire import Message
 
-__all__ = ["PaillierHamming"]
+__all__ = ["PaillierHamming", "generate_key"]
 
 
 class EncryptedBits(Message):
@@ -71,7 +71,7 @@ class PaillierHamming:
 
     async def generate_keys(self, me: Client) -> Keys:
         work = packed.keygen_work(self.key_bits)
-        private = await me.compute(work, _generate, self.key_bits, me.entropy("paillier"), self.insecure)
+        private = await me.compute(work, generate_key, self.key_bits, me.entropy("paillier"), self.insecure)
         return Keys(private.public.to_bytes(), private)
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
@@ -133,5 +133,6 @@ class PaillierHamming:
         )
 
 
-def _generate(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:
+def generate_key(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:
+    """A client's job: its key of this round."""
     return generate(bits, entropy, insecure=insecure)

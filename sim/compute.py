@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -43,6 +44,7 @@ __all__ = [
     "Modelled",
     "Pool",
     "Replayed",
+    "StandIns",
     "Work",
     "make_engine",
 ]
@@ -269,11 +271,27 @@ class Machine:
             span.stretch(factor)
 
 
-class Computing:
-    """The jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished."""
+StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
+"""Of each function that parties hand in as a job, what is run in its place; those that are not in it run themselves."""
 
-    def __init__(self, loop: SimLoop, trace: Trace, table: CostTable, cost: Cost, engine: Engine) -> None:
+
+class Computing:
+    """The jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished.
+
+    What a job takes in virtual time is the same with and without a stand-in, unless it is measured.
+    """
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        trace: Trace,
+        table: CostTable,
+        cost: Cost,
+        engine: Engine,
+        stand_ins: StandIns | None = None,
+    ) -> None:
         self._loop, self._trace, self._cost = loop, trace, cost
+        self._stand_ins: StandIns = stand_ins or {}
         self._table, self.engine, self._inline = table, engine, Inline()
         self._count: dict[tuple[str, str], int] = {}
         self.planned = 0.0
@@ -289,14 +307,15 @@ class Computing:
         """Run `function(*arguments)` as a job of `party` and return its result at its virtual due time."""
         modelled = self._table.duration(work)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
-        engine = self.engine if modelled > _WORTH_SENDING else self._inline
-        job: Job[R] | None = None if self._cost.measures else engine.submit(function, arguments)
+        actual = self._stand_in(function)
+        engine = self.engine if modelled > _WORTH_SENDING and actual is function else self._inline
+        job: Job[R] | None = None if self._cost.measures else engine.submit(actual, arguments)
         turn = machine.cores.request()
         try:
             await self._loop.future_of(turn)
             began = time.perf_counter()
             if job is None:
-                job = _finished(function, arguments)
+                job = _finished(actual, arguments)
             wall = (time.perf_counter() - began) / machine.speed
             before = self._cost.before(party, step, index, modelled / machine.speed)
             seconds = wall if before is None else before
@@ -315,6 +334,15 @@ class Computing:
                 turn.cancel()
         self.done += modelled
         return result
+
+    def _stand_in(self, function: Callable[..., R]) -> Callable[..., R]:
+        """What is run in place of `function`: itself if nothing is."""
+        if not self._stand_ins:
+            return function
+        if isinstance(function, partial):
+            inner = self._stand_in(function.func)
+            return function if inner is function.func else partial(inner, *function.args, **function.keywords)
+        return self._stand_ins.get(function, function)
 
 
 def _finished(function: Callable[..., R], arguments: tuple[Any, ...]) -> "Future[R]":

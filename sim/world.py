@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled
+from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled, StandIns
 from sim.faults import Fault
 from sim.loop import SimLoop
 from sim.network import Conditions, Network
@@ -29,6 +29,7 @@ class World:
         faults: Iterable[Fault] = (),
         sinks: Iterable[Sink] = (),
         seeded: bool = True,
+        stand_ins: StandIns | None = None,
     ) -> None:
         self.seed = seed
         self.seeded = seeded
@@ -39,7 +40,7 @@ class World:
         self.faults = Faults(faults, seed)
         self.network = Network(self.loop, self.trace, self.ledger, seed, conditions or Conditions(), self.faults)
         self.computing = Computing(
-            self.loop, self.trace, table or CostTable.load(), cost or Modelled(), engine or Inline()
+            self.loop, self.trace, table or CostTable.load(), cost or Modelled(), engine or Inline(), stand_ins
         )
 
     def entropy(self, *names: str | int) -> Entropy:

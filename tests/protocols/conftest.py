@@ -16,7 +16,7 @@ from protocols.hamming_paillier import PaillierHamming
 from protocols.hamming_plaintext import PlaintextHamming
 from protocols.xclp import Parameters, XclpClient, XclpServer
 from scenarios import oracle
-from sim.compute import Free
+from sim.compute import Cost, Free, StandIns
 from sim.faults import Crash
 from sim.latency import parse_latency
 from sim.network import Conditions
@@ -119,6 +119,8 @@ def federation() -> Build:
         seed: int = 1,
         lose: Callable[[Packet], bool] = lambda packet: False,
         access: dict[str, float] | None = None,
+        cost: Cost | None = None,
+        stand_ins: StandIns | None = None,
         **parameters: object,
     ) -> Federation:
         events: list[Event] = []
@@ -126,9 +128,10 @@ def federation() -> Build:
         world = World(
             seed,
             conditions=Conditions(topology, parse_latency("lognormal:20ms,0.3")),
-            cost=Free(),
+            cost=cost or Free(),
             faults=faults,
             sinks=[events.append],
+            stand_ins=stand_ins,
         )
         send = world.network.send
 

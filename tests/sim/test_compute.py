@@ -6,6 +6,7 @@ import multiprocessing
 import operator
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from sim.compute import (
     Modelled,
     Pool,
     Replayed,
+    StandIns,
     make_engine,
 )
 from sim.loop import Environment, SimLoop
@@ -32,11 +34,11 @@ TABLE = CostTable({"ring.add": 1e-3, "aes.byte": 0.5}, "a machine", "digest")
 
 
 class World:
-    def __init__(self, cost: Cost, engine: Engine | None = None) -> None:
+    def __init__(self, cost: Cost, engine: Engine | None = None, stand_ins: StandIns | None = None) -> None:
         self.loop = SimLoop()
         self.events: list[Event] = []
         self.trace = Trace([self.events.append])
-        self.computing = Computing(self.loop, self.trace, TABLE, cost, engine or Inline())
+        self.computing = Computing(self.loop, self.trace, TABLE, cost, engine or Inline(), stand_ins)
 
     def machine(self, cores: int = 1, speed: float = 1.0) -> Machine:
         return Machine(self.loop.env, cores, speed)
@@ -355,3 +357,30 @@ def test_what_is_no_cost_table_is_refused_by_name(tmp_path: Path, content: str) 
     file.write_bytes(content.encode("latin-1"))
     with pytest.raises(ValueError, match=r"costs\.toml: not a cost table"):
         CostTable.load(file)
+
+
+def _doubled(value: int, *, times: int = 1) -> int:
+    return 2 * times * value
+
+
+def _guessed(value: int, *, times: int = 1) -> int:
+    return -times * value
+
+
+def test_a_stand_in_is_run_in_place_of_a_job_at_the_same_price(pool: Pool) -> None:
+    def found(stand_ins: StandIns, engine: Engine) -> tuple[list[int], float, str]:
+        world = World(Modelled(), engine, stand_ins)
+        machine = world.machine()
+
+        async def main() -> list[int]:
+            jobs: list[Callable[..., int]] = [_doubled, partial(_doubled, times=2), abs, partial(abs)]
+            return [await world.job(machine, 0.1, "a", job, -21) for job in jobs]
+
+        return world.run(main), world.loop.time(), world.trace.shape_hash
+
+    real, *shape = found({}, Inline())
+    assert real == [-42, -84, 21, 21]
+    for engine in (Inline(), pool):
+        replaced, *same = found({_doubled: _guessed}, engine)
+        assert replaced == [21, 42, 21, 21]
+        assert same == shape

@@ -1,0 +1,105 @@
+"""Sized runs: bytes, times and shape are those of the real run, and so is what comes out."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from protocols.recipe import AUTHORS_CODE
+from protocols.rowsums import Restart
+from protocols.rowsums_shamir import Shamir
+from protocols.sized import STAND_INS
+from sim.compute import Modelled
+from sim.faults import Corrupt, Crash, Fault, Lose, Pause
+
+SECURE = ["paillier", "unpacked", "iknp", "naor-pinkas"]
+
+
+def assert_same(build: Callable[..., object]) -> None:
+    """`build(stand_ins)` gives the federation to run; real and sized must not differ, but for what messages hold."""
+    real, sized = build(None).run(), build(STAND_INS).run()
+    assert sized.world.ledger.rows() == real.world.ledger.rows()
+    assert sized.world.loop.time() == real.world.loop.time()
+    assert sized.world.trace.shape_hash == real.world.trace.shape_hash
+    assert sized.server.lost == real.server.lost
+    assert sized.server.record.contributors == real.server.record.contributors
+    np.testing.assert_array_equal(sized.server.record.h, real.server.record.h)
+    assert [client.ending for client in sized.clients] == [client.ending for client in real.clients]
+    if real.labeled_clients:
+        sized.assert_equals_oracle()
+    for mine, its in zip(sized.labeled_clients, real.labeled_clients, strict=True):
+        np.testing.assert_array_equal(mine.labels.z, its.labels.z)
+        np.testing.assert_array_equal(mine.labels.confidence, its.labels.confidence)
+
+
+FAULTS: dict[str, tuple[Fault, ...]] = {
+    "nobody": (),
+    "before encoding": (Crash("client/0", before="hamming.encode"),),
+    "while evaluating": (Crash("client/2", at="hamming.evaluate"),),
+    "after reporting, and back": (Crash("client/1", after="hamming.report", back_after=5.0),),
+    "while masking": (Crash("client/2", after="rowsums.mask"), Crash("client/0", at="rowsums.mask")),
+    "a message broken": (
+        Corrupt("client/1", peer="client/*", occurrence=2),
+        Lose("client/*", peer="server", message="Masks"),
+    ),
+    "standing still": (Pause("client/1", at="hamming.report", lasts=0.5),),
+}
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize("topology", ["star", "mesh"])
+@pytest.mark.parametrize("variant", ["plaintext", *SECURE])
+def test_bytes_times_and_results_are_those_of_the_real_run(federation, make_shards, variant, topology, faults) -> None:
+    recovery = Shamir() if topology == "star" else Restart()
+    bits = 9 if variant == "naor-pinkas" else 100
+
+    def build(stand_ins):
+        return federation(
+            make_shards([3, 6, 4, 2]), variant=variant, bits=bits, topology=topology, recovery=recovery, rounds=2,
+            faults=FAULTS[faults], cost=Modelled(), stand_ins=stand_ins, access={"up": 1e6, "down": 1e6},
+        )  # fmt: skip
+
+    assert_same(build)
+
+
+@pytest.mark.parametrize("variant", SECURE)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(points=st.lists(st.integers(1, 7), min_size=2, max_size=3), bits=st.sampled_from([8, 9, 63, 64, 65, 127]))
+def test_what_a_message_begins_with_fits_whatever_the_sizes(federation, make_shards, variant, points, bits) -> None:
+    if variant == "naor-pinkas":
+        points = points[:2]
+
+    def build(stand_ins):
+        return federation(
+            make_shards(points), variant=variant, bits=bits, recipe=AUTHORS_CODE, cost=Modelled(), stand_ins=stand_ins
+        )
+
+    assert_same(build)
+
+
+@pytest.mark.parametrize("points", [[73, 73], [74, 2, 146]])
+def test_slots_that_are_all_filled(federation, make_shards, points) -> None:
+    """73 slots of 7 bits leave one bit of a plaintext of 512."""
+
+    def build(stand_ins):
+        return federation(
+            make_shards(points), variant="paillier", bits=100, cost=Modelled(), stand_ins=stand_ins, min_clients=2
+        )
+
+    assert_same(build)
+
+
+@pytest.mark.parametrize("variant", SECURE)
+def test_what_travels_is_not_what_really_travels(federation, make_shards, variant) -> None:
+    bits = 9 if variant == "naor-pinkas" else 64
+    digests = [
+        {packet.digest for packet in federation(
+            make_shards([3, 4, 2]), variant=variant, bits=bits, stand_ins=stand_ins
+        ).run().packets if packet.step.startswith("hamming") and packet.sealed}
+        for stand_ins in (None, STAND_INS)
+    ]  # fmt: skip
+    assert digests[0] and digests[1] and not digests[0] & digests[1]
+    again = federation(make_shards([3, 4, 2]), variant=variant, bits=bits, stand_ins=STAND_INS).run()
+    assert digests[1] <= {packet.digest for packet in again.packets}
