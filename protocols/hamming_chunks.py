@@ -10,8 +10,8 @@ Memory of a run, all parties in one process. What a pair has under way at any ti
 window, each as the request or as the answer and once only (in a pipe of the network, a mailbox or a job), and for iknp
 two blocks of rows at k and one at j, 256 KiB to 512 KiB each (`Pair.iknp_blocks`). All pairs are under way together;
 a pair's window times chunk is its share of 96 MiB (`crypto.ot_pair`). That does not bound: a chunk of a single vector
-of k, n_j L w / 8 bytes (iknp) or e n_j L (naor-pinkas); 64 KiB for each of more than 768 pairs; and what is n^2: R and
-T, H, the graph, the oracle.
+of k, n_j L w / 8 bytes (iknp) or e n_j L (naor-pinkas); 64 KiB for each of more than 768 pairs; workers of a pool, each
+with its own interpreter and one job; and what is n^2: R and T, H, the graph, the oracle.
 """
 
 from collections.abc import Awaitable, Callable
