@@ -23,37 +23,35 @@ SENDER_GONE = "the sender was gone before it was sent"
 Then = Callable[[], object]
 
 
-class Pipe:
+class Pipe(Span):
     """One direction of a party's access to the network, `rate` bytes a second, one packet after another."""
+
+    __slots__ = ("_queue", "rate")
 
     def __init__(self, env: Environment, rate: float) -> None:
         if not rate > 0:
             raise ValueError(f"rate(={rate}) must be > 0 bytes/s.")
+        super().__init__(env, self._pass_on)
         self._queue: deque[tuple[int, Then, Then]] = deque()  # the first one is on its way through
-        self._span = Span(env, self._end)
         self.rate = rate
 
     def carry(self, size: int, through: Then, cut: Then) -> None:
         """Call `through` when `size` bytes have gone through, after all before them; `cut` if the pipe is emptied."""
         self._queue.append((size, through, cut))
         if len(self._queue) == 1:
-            self._span.begin(size / self.rate)
-
-    def stretch(self, factor: float) -> None:
-        """From now on everything takes `factor` times as long as at full rate."""
-        self._span.stretch(factor)
+            self.begin(size / self.rate)
 
     def empty(self) -> None:
         """Drop the packet that is on its way through and those that wait: the party at this end is gone."""
-        self._span.cancel()
+        self.cancel()
         dropped, self._queue = self._queue, deque()
         for _, _, cut in dropped:
             cut()
 
-    def _end(self) -> None:
+    def _pass_on(self) -> None:
         _, through, _ = self._queue.popleft()
         if self._queue:
-            self._span.begin(self._queue[0][0] / self.rate)
+            self.begin(self._queue[0][0] / self.rate)
         through()
 
 

@@ -130,6 +130,10 @@ class Network:
                 _EFFECTS[type(fault)](copy, fault, self._faults)
         return copy
 
+    def is_gone(self, journey: "_Journey") -> bool:
+        """Whether the receiver at the end of the hop is no more the one that it was sent to."""
+        return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
+
     def arrive(self, journey: "_Journey") -> None:
         """Take over a packet that has come to the end of its hop."""
         far, is_there = journey.far, journey.far is journey.target
@@ -160,7 +164,8 @@ class Network:
         self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
 
     def _hop(self, journey: "_Journey", near: Endpoint, far: Endpoint) -> None:
-        journey.enter(near, far)
+        journey.near, journey.far = near, far
+        journey.far_incarnation = journey.target_incarnation if far is journey.target else far.incarnation
         if not self._is_perfect and near.alive:
             self._transport(near, far).send(*self._struck(journey))
             return
@@ -216,7 +221,7 @@ class Network:
         journey.target.receive(packet)
 
     def _count(self, journey: "_Journey", note: str = "") -> None:
-        near, far, relayed = journey.near.name, journey.far.name, journey.is_relayed
+        near, far, relayed = journey.near.name, journey.far.name, journey.near is not journey.source
         self._ledger.count(journey.packet, near, far, relayed)
         self._note("relay" if relayed else "send", journey, near, far, note)
 
@@ -266,6 +271,10 @@ class _Journey:
     `sim.transport.Copy`.
     """
 
+    near: Endpoint
+    far: Endpoint
+    far_incarnation: int
+
     __slots__ = (
         "data", "delay", "doomed", "far", "far_incarnation", "near", "packet",
         "source", "source_incarnation", "target", "target_incarnation",
@@ -276,11 +285,6 @@ class _Journey:
         self.source, self.source_incarnation = source, source.incarnation
         self.target, self.target_incarnation = target, target.incarnation
         self.delay, self.doomed = 0.0, False
-
-    def enter(self, near: Endpoint, far: Endpoint) -> None:
-        """Begin the hop between the two."""
-        self.near, self.far = near, far
-        self.far_incarnation = self.target_incarnation if far is self.target else far.incarnation
 
     def copy(self) -> "_Journey":
         """One more of it, from the beginning of the hop. What the relay flipped is so in all copies."""

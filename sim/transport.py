@@ -51,6 +51,9 @@ class Carrier(Protocol[C]):
     def again(self, copy: C, note: str) -> C:
         """One more copy on the same hop, counted and traced as sent."""
 
+    def is_gone(self, copy: C) -> bool:
+        """Whether the receiver at the end of the hop is no more the one that it was sent to."""
+
     def arrive(self, copy: C) -> None:
         """Take over a copy that has come to the end of its hop."""
 
@@ -176,6 +179,8 @@ class Transport(Generic[C]):
     def _repeat(self, item: _Item, copy: C) -> None:
         connection = item.connection
         if self._timeout is None or not connection.open or item in connection.timers or item.tries == _LIMIT:
+            return
+        if self._carrier.is_gone(copy):
             return
         wait = min(self._timeout * 2**item.tries, max(self._timeout, _LONGEST))
         item.tries += 1

@@ -225,6 +225,14 @@ def test_what_is_behind_a_message_that_its_sender_can_no_longer_send_again_is_dr
     assert run.world.network.in_flight == 0
 
 
+def test_nothing_is_sent_again_to_one_who_is_down(stage: Stage) -> None:
+    faults = [Crash("b", time=0.0), Lose("a", occurrence=1)]
+    run = stage({"a": says("1", "2", to="b"), "b": nothing}, faults).run()
+    assert run.told("send", "lose", "drop") == [
+        (0.0, "a", ""), (0.0, "a", "lost by a fault"), (1.0, "a", ""), (1.01, "a", "the receiver is down"),
+    ]  # fmt: skip
+
+
 def test_a_lost_datagram_is_lost(stage: Stage) -> None:
     run = stage({"a": listens(20), "b": says(*"1234")}, [Lose("b", occurrence=2)], transport="datagram").run()
     assert run.texts("a") == ["1", "3", "4"]

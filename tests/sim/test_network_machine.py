@@ -93,6 +93,7 @@ class NetworkMachine(RuleBasedStateMachine):
         self.meant_for: dict[int, int] = {}
         self.lives: dict[bytes, int] = {}
         self.first_hop: dict[bytes, int] = {}
+        self.begun: dict[tuple[bytes, str], int] = {}
         self.delivered: dict[tuple[str | int, ...], int] = {}
         self.barriers: list[Barrier] = []
         self.letters = 0
@@ -118,7 +119,10 @@ class NetworkMachine(RuleBasedStateMachine):
             self.sent += event.kind == "send" or event.note != ""
             near = self.parties[event.party]
             assert near.alive, "sent from the grave"
-            if event.note == "":
+            if event.note:
+                assert self.begun[event.digest, near.name] == near.incarnation, "sent again from the grave"
+            else:
+                self.begun[event.digest, near.name] = near.incarnation
                 self.last_hop[event.digest] = (near.name, near.incarnation), self.hops
                 if event.kind == "send":
                     self.lives[event.digest] = near.incarnation

@@ -1,0 +1,66 @@
+"""What is begun takes its seconds, at whatever speeds it goes on meanwhile."""
+
+import asyncio
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.loop import SimLoop
+from sim.pace import Span
+
+factors = st.sampled_from([1.0, 1.5, 2.0, 10.0, math.inf])
+
+
+def finish(seconds: float, changes: list[tuple[float, float]], factor: float = 1.0) -> float | None:
+    """When something of so many seconds is done if the factor changes like that, at (time, factor)."""
+    loop, ends = SimLoop(), list[float]()
+    span = Span(loop.env, lambda: ends.append(loop.time()), factor)
+    span.begin(seconds)
+    for when, new in changes:
+        loop.call_at(when, span.stretch, new)
+    loop.run(asyncio.sleep(10_000))
+    loop.finish()
+    assert len(ends) < 2
+    return ends[0] if ends else None
+
+
+@given(
+    st.floats(0, 20), st.lists(st.tuples(st.floats(0, 50), factors), max_size=6), st.sampled_from([1.0, 3.0, math.inf])
+)
+def test_what_is_done_is_the_sum_over_all_speeds(
+    seconds: float, changes: list[tuple[float, float]], factor: float
+) -> None:
+    changes = sorted(changes, key=lambda change: change[0])
+    left, now, speed = seconds, 0.0, 1 / factor
+    expected = None
+    for when, new in [*changes, (math.inf, 1.0)]:
+        if speed and now + left / speed <= when:
+            expected = now + left / speed
+            break
+        left, now, speed = left - (when - now) * speed if when < math.inf else left, when, 1 / new
+    found = finish(seconds, changes, factor)
+    if expected is None or found is None:
+        assert found == expected
+    else:
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_is_not_disturbed_ends_at_the_exact_time() -> None:
+    assert finish(0.1, []) == 0.1
+    assert finish(0.3, [(0.1, 2.0)]) == pytest.approx(0.5)
+    assert finish(0.0, [(0.0, math.inf)]) is not None
+
+
+def test_what_is_broken_off_never_ends() -> None:
+    loop, ends = SimLoop(), list[float]()
+    span = Span(loop.env, lambda: ends.append(loop.time()))
+    span.cancel()
+    span.begin(5.0)
+    loop.call_at(2.0, span.cancel)
+    loop.call_at(3.0, span.stretch, 2.0)
+    loop.call_at(4.0, span.begin, 1.0)
+    loop.run(asyncio.sleep(100))
+    loop.finish()
+    assert ends == [6.0]
