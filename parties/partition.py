@@ -12,7 +12,7 @@
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -38,13 +38,18 @@ class Shard:
     `points` are its images, numbers or texts, as in `parties.dataset.Dataset`. `labels` is int64 (n_j,) and holds
     every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be used
     by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' places in the
-    data set.
+    data set. `new`, bool (n_j,), by default false everywhere: points that are no training data, but to be predicted.
     """
 
     points: Points = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
     labeled: NDArray[np.bool_] = field(repr=False)
     rows: Rows = field(repr=False)
+    new: NDArray[np.bool_] = field(repr=False, default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        if not len(self.new):
+            object.__setattr__(self, "new", np.zeros(len(self.labels), np.bool_))
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
@@ -88,15 +93,25 @@ def shards(
     *,
     labeled_clients: int | None = None,
     labels_per_client: int | None = None,
+    new: float = 0.0,
+    without_labels: Collection[int] = (),
+    unlabeled: float = 1.0,
 ) -> list[Shard]:
     """Each client's share of the data set, with the points whose labels the client may use.
+
+    First `new` of the m points whose label is known are set apart to be predicted: round(new * m) if it is below 1,
+    else so many. They are drawn from the stream (seed, "new", j). A client among `without_labels` has no training data:
+    all its m points are new (Scott et al., XCLP, section 4.1: new data, and leave-one-client-out). What follows is
+    about the others.
 
     Only the first `labeled_clients` clients may use any; None: all. Of its m points whose label is known, client j may
     use round(labeled_fraction * m) (a half goes to the even number), any as likely as any other, or if
     `labels_per_client` is given, so many, spread over its classes: with ``iid`` as evenly as can be, else in proportion
     to its points of each class (Scott et al., FedProp, section 4: m clients, m_L with labels, n_L / m_L labels each).
-    They are drawn from the stream (seed, "labeled", j). Raises DataError as `partition` does, if the fraction is not in
-    [0, 1], if a client has fewer known labels than `labels_per_client`, and if no point at all would be labeled.
+    They are drawn from the stream (seed, "labeled", j). Of the points that are then neither labeled nor new the share
+    `unlabeled` is kept, drawn from (seed, "unlabeled", j); the others take no part. Raises DataError as `partition`
+    does, if a fraction is not in [0, 1], if a client has fewer known labels than `new` or `labels_per_client`, or no
+    point at all, and if no point of any would be labeled.
     """
     if not 0.0 <= labeled_fraction <= 1.0:
         raise DataError(f"labeled(={labeled_fraction}) must be between 0 and 1")
@@ -105,29 +120,59 @@ def shards(
         raise DataError(f"labeled_clients(={with_labels}) must be between 1 and the number of clients, {clients}")
     if labels_per_client is not None and labels_per_client < 1:
         raise DataError(f"labels_per_client(={labels_per_client}) must be >= 1")
+    if not 0.0 <= new < math.inf or (new > 1.0 and not float(new).is_integer()):
+        raise DataError(f"new(={new:g}) must be a share below 1, or a whole number of points")
+    if not 0.0 <= unlabeled <= 1.0:
+        raise DataError(f"unlabeled(={unlabeled}) must be between 0 and 1")
     even = parse_partition(how)[0] == "iid"
     result = []
     for client, rows in enumerate(partition(dataset, clients, how, seed)):
         labels, random = dataset.labels[rows], generator(seed, "labeled", client)
         labeled = np.zeros(len(rows), dtype=np.bool_)
-        known = np.flatnonzero(labels >= 0)
-        if client >= with_labels:
+        fresh = _draw_new(labels, math.inf if client in without_labels else new, client, seed)
+        known = np.flatnonzero((labels >= 0) & ~fresh)
+        if client >= with_labels or client in without_labels:
             pass
         elif labels_per_client is None:
             labeled[random.choice(known, size=round(labeled_fraction * len(known)), replace=False)] = True
         elif labels_per_client > len(known):
-            problem = f"is more than client {client}'s {len(known)} points with a known label"
+            problem = f"is more than client {client}'s {len(known)} {'training ' * (new > 0)}points with a known label"
             raise DataError(f"labels_per_client(={labels_per_client}) {problem}")
         else:
             present = random.permutation(np.unique(labels[known]))  # so that no class is always first
-            counts = np.array([np.count_nonzero(labels == label) for label in present])
+            of_class = [known[labels[known] == label] for label in present]
+            counts = np.array([len(own) for own in of_class])
             quotas = _spread(counts, labels_per_client, np.ones(len(counts)) if even else counts)
-            for label, quota in zip(present, quotas, strict=True):
-                labeled[random.choice(np.flatnonzero(labels == label), size=quota, replace=False)] = True
-        result.append(Shard(dataset.points[rows], labels, labeled, rows))
+            for own, quota in zip(of_class, quotas, strict=True):
+                labeled[random.choice(own, size=quota, replace=False)] = True
+        kept = _keep(labeled | fresh, unlabeled, client, seed)
+        result.append(Shard(dataset.points[rows[kept]], labels[kept], labeled[kept], rows[kept], fresh[kept]))
     if not any(shard.labeled.any() for shard in result):
         raise DataError(f"labeled(={labeled_fraction}) leaves no client a labeled point; it must be larger")
     return result
+
+
+def _draw_new(labels: NDArray[np.int64], new: float, client: int, seed: int) -> NDArray[np.bool_]:
+    """Which of a client's points are new: so many, or such a share, of those with a known label; infinity: all."""
+    drawn, known = np.zeros(len(labels), np.bool_), np.flatnonzero(labels >= 0)
+    if new == math.inf:
+        drawn[known] = True
+        return drawn
+    count = int(new) if new >= 1.0 else round(new * len(known))
+    if count > len(known):
+        raise DataError(f"new(={new:g}) is more than client {client}'s {len(known)} points with a known label")
+    drawn[generator(seed, "new", client).choice(known, size=count, replace=False)] = True
+    return drawn
+
+
+def _keep(needed: NDArray[np.bool_], share: float, client: int, seed: int) -> Rows:
+    """The points that are `needed`, and a share of the others."""
+    others = np.flatnonzero(~needed)
+    chosen = generator(seed, "unlabeled", client).choice(others, size=round(share * len(others)), replace=False)
+    kept = np.sort(np.concatenate([np.flatnonzero(needed), chosen])) if share < 1.0 else np.arange(len(needed))
+    if not len(kept):
+        raise DataError(f"unlabeled(={share}) leaves client {client} no point")
+    return kept
 
 
 def _spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] | NDArray[np.int64]) -> list[int]:

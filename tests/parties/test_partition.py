@@ -195,11 +195,63 @@ def test_fewer_labels_than_classes_are_not_always_of_the_same_classes():
         ({"labeled_clients": 3}, "labeled_clients(=3) must be between 1 and the number of clients, 2"),
         ({"labels_per_client": 0}, "labels_per_client(=0) must be >= 1"),
         ({"labels_per_client": 9}, "labels_per_client(=9) is more than client 0's 3 points with a known label"),
+        (
+            {"labels_per_client": 3, "new": 1},
+            "labels_per_client(=3) is more than client 0's 2 training points with a known label",
+        ),
+        ({"new": -0.5}, "new(=-0.5) must be a share below 1, or a whole number of points"),
+        ({"new": 1.5}, "new(=1.5) must be a share below 1, or a whole number of points"),
+        ({"new": 4}, "new(=4) is more than client 0's 3 points with a known label"),
+        ({"new": 3}, "labeled(=0.5) leaves no client a labeled point; it must be larger"),
+        ({"unlabeled": 1.5}, "unlabeled(=1.5) must be between 0 and 1"),
+        ({"unlabeled": 0, "labeled_clients": 1}, "unlabeled(=0) leaves client 1 no point"),
+        ({"without_labels": (0, 1)}, "labeled(=0.5) leaves no client a labeled point; it must be larger"),
     ],
 )
 def test_labels_that_cannot_be_dealt_that_way(options, message):
     with pytest.raises(DataError, match=re.escape(message)):
         shards(table([0, 1, 0, 1, 0, 1]), 2, "iid", 0.5, 1, **options)
+
+
+@given(
+    new=st.one_of(st.integers(0, 5), st.floats(0, 0.5)),
+    share=st.floats(0.3, 1),
+    unlabeled=st.floats(0, 1),
+    left_out=st.sets(st.integers(1, 3)),
+    per_client=st.one_of(st.none(), st.integers(1, 2)),
+    how=st.sampled_from(["iid", "dirichlet:5", "classes:2"]),
+    seed=st.integers(0, 5),
+)
+def test_new_points_are_no_training_data(new, share, unlabeled, left_out, per_client, how, seed):
+    data = table([0, 1, 2, -1] * 30)
+    kind = {"new": new, "without_labels": left_out, "labels_per_client": per_client}
+    whole = shards(data, 4, how, share, seed, **kind)
+    assert np.sort(np.concatenate([shard.rows for shard in whole])).tolist() == list(range(len(data.labels)))
+    for client, (shard, held) in enumerate(zip(whole, partition(data, 4, how, seed), strict=True)):
+        known = int((data.labels[held] >= 0).sum())
+        assert not (shard.new & shard.labeled).any()
+        assert (shard.labels[shard.new] >= 0).all()
+        if client in left_out:
+            assert (shard.new.sum(), shard.labeled.sum()) == (known, 0)
+        else:
+            fresh = new if new >= 1 else round(new * known)
+            assert shard.new.sum() == fresh
+            assert shard.labeled.sum() == (per_client or round(share * (known - fresh)))
+    cut = shards(data, 4, how, share, seed, unlabeled=unlabeled, **kind)
+    for shard, full in zip(cut, whole, strict=True):
+        assert shard.rows[shard.labeled].tolist() == full.rows[full.labeled].tolist()
+        assert shard.rows[shard.new].tolist() == full.rows[full.new].tolist()
+        assert set(shard.rows.tolist()) <= set(full.rows.tolist())
+        others = int((~full.labeled & ~full.new).sum())
+        assert len(shard.rows) == len(full.rows) - others + round(unlabeled * others)
+
+
+def test_without_new_points_nothing_is_drawn_otherwise():
+    data = table([0, 1, 2] * 40)
+    plain, same = shards(data, 3, "iid", 0.3, 1), shards(data, 3, "iid", 0.3, 1, new=0, unlabeled=1, without_labels=())
+    for one, other in zip(plain, same, strict=True):
+        assert one.labeled.tolist() == other.labeled.tolist()
+        assert not one.new.any() and len(one.new) == len(one.labels)
 
 
 def test_images_stay_images_until_features_are_asked_for():
