@@ -30,7 +30,7 @@ def _digits() -> Dataset:
 
     pixels, labels = load_digits(return_X_y=True)
     classes = tuple(str(digit) for digit in range(10))
-    return Dataset("digits", pixels / 16.0, labels.astype(np.int64), classes)
+    return Dataset("digits", pixels / 16.0, labels.astype(np.int64), classes, grid=(8, 8, 1))
 
 
 def _breast_cancer() -> Dataset:

@@ -21,7 +21,8 @@ class Dataset:
     `points` are images, uint8 (n, height, width, channels), which may be mapped from a file; numbers, float64 (n, d),
     all finite; or texts, (n,) objects of type str. `labels` is int64 (n,): an index into `classes`, or -1 where the
     label is unknown. `clients`, if the data names them, is int64 (n,): an index into `client_names`, the natural
-    client of each row. `columns`, if known, are the names of the d columns.
+    client of each row. `columns`, if known, are the names of the d columns. `grid` is (height, width, channels) of
+    numbers that are images written out row by row.
     """
 
     name: str
@@ -31,6 +32,13 @@ class Dataset:
     clients: NDArray[np.int64] | None = field(default=None, repr=False)
     client_names: tuple[str, ...] | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
+    grid: tuple[int, int, int] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a point as networks take it: (channels, height, width) of an image, else (d,)."""
+        grid = self.points.shape[1:] if self.images is not None else self.grid
+        return (grid[2], grid[0], grid[1]) if grid is not None else self.points.shape[1:]
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
@@ -55,14 +63,14 @@ class Dataset:
             raise DataError(f"limit(={limit}) must be >= 1")
         return self.take(slice(limit))
 
-    def take(self, rows: slice) -> "Dataset":
+    def take(self, rows: slice | NDArray[np.int64]) -> "Dataset":
         """Those rows, copied, with the clients that have any of them; the classes stay all."""
         clients, client_names = self.clients, self.client_names
         if clients is not None and client_names is not None:
             present, clients = np.unique(clients[rows], return_inverse=True)
             client_names = tuple(client_names[client] for client in present)
         points, labels = np.array(self.points[rows]), self.labels[rows].copy()  # not copy(): that stays a memmap
-        return Dataset(self.name, points, labels, self.classes, clients, client_names, self.columns)
+        return Dataset(self.name, points, labels, self.classes, clients, client_names, self.columns, self.grid)
 
 
 def as_features(points: Points) -> NDArray[np.float64]:

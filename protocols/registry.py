@@ -1,23 +1,64 @@
 """The protocols that a scenario can name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocols import xclp
+from protocols.federated.round import steps as training_steps
 from protocols.steps import Step
 
-__all__ = ["PROTOCOLS", "Protocol"]
+__all__ = ["PROTOCOLS", "Protocol", "using"]
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol's name in scenario files, one line about it, and its steps in the order in which they are taken."""
+    """A protocol's name in scenario files, one line about it, and its steps in the order in which they are taken.
+
+    `parts` says what it is made of, and so which keys of a scenario it uses: "xclp" (cryptography among clients),
+    "graph" (label propagation), "one-shot" (no training), "training", "labels" (training with pseudo-labels).
+    """
 
     name: str
     summary: str
     steps: tuple[Step, ...]
+    parts: frozenset[str] = field(default_factory=frozenset)
+
+
+_CROSS = frozenset(("xclp", "graph", "labels"))
+_ALONE = frozenset(("graph", "labels"))
+_LABELS = frozenset(("labels",))
+
+
+def _training(name: str, summary: str, parts: frozenset[str] = frozenset(), secure: bool = True) -> Protocol:
+    inside = xclp.STEPS if "xclp" in parts else ()
+    steps = training_steps(labels="labels" in parts, inside=inside, secure=secure)
+    return Protocol(name, summary, steps, parts | {"training"})
 
 
 PROTOCOLS = {
     protocol.name: protocol
-    for protocol in (Protocol("xclp", "cross-client label propagation over a joint neighbourhood graph", xclp.STEPS),)
+    for protocol in (
+        Protocol(
+            "xclp",
+            "cross-client label propagation over a joint neighbourhood graph",
+            xclp.STEPS,
+            frozenset(("xclp", "graph", "one-shot")),
+        ),
+        _training("fedavg", "federated averaging on the labeled points"),
+        _training("fedavg+xclp", "federated averaging, pseudo-labels by XCLP among each round's clients", _CROSS),
+        _training("fedprop", "the earlier form of fedavg+xclp: sums by secret sharing", _CROSS),
+        _training("fedprop+mt", "fedprop with a mean teacher", _CROSS),
+        _training("fedavg+perclient-lp", "federated averaging, pseudo-labels by each client's own graph", _ALONE),
+        _training("fedavg+network", "federated averaging, pseudo-labels predicted by the model", _LABELS),
+        _training("fedsem+", "federated averaging, pseudo-labels predicted by the model once", _LABELS),
+        _training("fedmatch", "agreement with helpers on unlabeled points", secure=False),
+        _training("fedsiam", "a siamese pair of networks held together on unlabeled points"),
+        _training("fedavg+mt", "federated averaging with a mean teacher"),
+        _training("fedprox", "fedavg with a proximal term"),
+        _training("scaffold", "fedavg with control variates"),
+    )
 }
+
+
+def using(part: str) -> tuple[str, ...]:
+    """The names of the protocols made of `part`."""
+    return tuple(name for name, protocol in PROTOCOLS.items() if part in protocol.parts)

@@ -8,7 +8,18 @@
 from scenarios.folder import Loss, Result
 from scenarios.reading import load
 from scenarios.runner import Watch, run
-from scenarios.schema import Data, Device, Expect, Fault, Network, Protocol, Scenario, ScenarioError
+from scenarios.schema import (
+    Data,
+    Device,
+    Expect,
+    Fault,
+    Model,
+    Network,
+    Protocol,
+    Scenario,
+    ScenarioError,
+    Training,
+)
 
 __all__ = [
     "Data",
@@ -16,11 +27,13 @@ __all__ = [
     "Expect",
     "Fault",
     "Loss",
+    "Model",
     "Network",
     "Protocol",
     "Result",
     "Scenario",
     "ScenarioError",
+    "Training",
     "Watch",
     "load",
     "run",

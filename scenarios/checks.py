@@ -5,17 +5,20 @@ Each check raises `ScenarioError` without a place; `check` adds it.
 
 import math
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import psutil
 
-from parties.data import DataError, Dataset, load, load_file
-from parties.partition import Shard, parse_partition, shards
+from parties.data import DataError, Dataset
+from parties.partition import Shard, parse_partition
 from protocols.registry import PROTOCOLS
 from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
+from scenarios.deals import Parts, deal, parts_of
 from scenarios.keys import similar, toml
 from scenarios.schema import Scenario, ScenarioError
+from scenarios.training_checks import check_training
 from sim.latency import parse_latency
 from sim.units import duration, format_bytes, rate
 
@@ -25,7 +28,13 @@ BYTES_PER_DISTANCE = 30
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included (measured: 17 inline)."""
 
 _DATA_PROBLEM = re.compile(
-    r"(clients|labeled|labeled_clients|labels_per_client|limit|partition)\(=([^)]*)\) (.*)", re.DOTALL
+    r"(clients|labeled|labeled_clients|labels_per_client|limit|new|partition|unlabeled|without_labels)\(=([^)]*)\) (.*)", re.DOTALL
+)
+
+
+_SIZED = (
+    'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out, results are those '
+    "of the plaintext protocol"
 )
 
 
@@ -37,11 +46,11 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
     try:
         for test in _WITHOUT_DATA:
             test(scenario)
-        dataset = _load(scenario)
-        if scenario.data.partition == "natural" and not clients_given and dataset.client_names:
-            clients = len(dataset.client_names)
+        held = _parts(scenario).held
+        if scenario.data.partition == "natural" and not clients_given and held.client_names:
+            clients = len(held.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
-        _check_points(scenario, _deal(scenario, dataset))
+        _check_points(scenario, held, _deal(scenario, held))
         check_fault_places(scenario)
         _check_expect(scenario)
     except ScenarioError as error:
@@ -53,7 +62,10 @@ def cautions(scenario: Scenario) -> list[str]:
     """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
     from scenarios.prediction import deadline_cautions  # which needs what this module checks for
 
-    found = deadline_cautions(scenario)
+    found = [_SIZED] if scenario.fidelity == "sized" else []
+    if "xclp" not in PROTOCOLS[scenario.protocol.name].parts:
+        return found
+    found += deadline_cautions(scenario)
     if scenario.protocol.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
     elif scenario.protocol.key_bits < 2048:
@@ -104,6 +116,9 @@ def _check_cost(scenario: Scenario) -> None:
     elif colon or kind not in ("free", "modelled", "measured"):
         allowed = "free, modelled, measured, replayed:RUN_DIR"
         raise ScenarioError("", "cost", f"{toml(scenario.cost)} is not known; allowed: {allowed}")
+    if scenario.fidelity == "sized" and kind not in ("modelled", "replayed"):
+        problem = f'{toml(scenario.cost)} does not go with fidelity = "sized"; allowed: modelled, replayed:RUN_DIR'
+        raise ScenarioError("", "cost", problem)
 
 
 def _check_protocol(scenario: Scenario) -> None:
@@ -111,6 +126,8 @@ def _check_protocol(scenario: Scenario) -> None:
     if protocol.name not in PROTOCOLS:
         problem = f"{toml(protocol.name)} is not known; allowed: {', '.join(PROTOCOLS)}"
         raise ScenarioError("", "protocol.name", problem + similar(protocol.name, PROTOCOLS))
+    if "xclp" not in PROTOCOLS[protocol.name].parts:
+        return
     if protocol.hamming == "paillier" and protocol.key_bits < 2048 and not protocol.insecure_keys:
         problem = f"{protocol.key_bits} is insecure; allowed: 2048, 3072, or set protocol.insecure_keys = true"
         raise ScenarioError("", "protocol.key_bits", problem)
@@ -122,14 +139,12 @@ def _check_protocol(scenario: Scenario) -> None:
 _WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost, check_fault_keys)
 
 
-def _load(scenario: Scenario) -> Dataset:
+def _parts(scenario: Scenario) -> Parts:
     data = scenario.data
     if data.name and data.path:
         raise ScenarioError("", "data", "name and path are both given; allowed: exactly one of them")
     try:
-        if data.path:
-            return load_file(data.path, data.label_column, data.client_column, data.limit)
-        return load(data.name, data.limit)
+        return parts_of(scenario)
     except ValueError as error:  # a DataError, or what no file can be called
         raise ScenarioError("", "data.path" if data.path else "data.name", str(error)) from None
 
@@ -140,15 +155,7 @@ def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
         problem = f"{data.clients} is too large for {points} points; allowed: 1 to {points}"
         raise ScenarioError("", "data.clients", problem)
     try:
-        return shards(
-            dataset,
-            data.clients,
-            data.partition,
-            data.labeled,
-            scenario.seed,
-            labeled_clients=data.labeled_clients,
-            labels_per_client=data.labels_per_client,
-        )
+        return deal(dataset, data, scenario.seed)
     except DataError as error:
         raise _about_data(error, "partition") from None
 
@@ -161,17 +168,32 @@ def _about_data(error: DataError, key: str) -> ScenarioError:
     return ScenarioError("", f"data.{match[1]}", f"{match[2]} {match[3]}")
 
 
-def _check_points(scenario: Scenario, dealt: list[Shard]) -> None:
-    points, protocol = sum(len(shard.rows) for shard in dealt), scenario.protocol
+def _check_points(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
+    """What depends on the points, for each part of the protocol."""
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    for part, test in _WITH_POINTS.items():
+        if part in parts:
+            test(scenario, held, dealt)
+
+
+def _check_graph(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
+    points, protocol = len(held.labels), scenario.protocol
     if protocol.k >= points:
         problem = f"{protocol.k} is too large; allowed: 1 to {points - 1} (n - 1)"
         raise ScenarioError("", "protocol.k", problem)
-    if len(dealt) < protocol.min_clients:  # a natural partition's clients are known only now
-        problem = f"{len(dealt)} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
+
+
+def _check_clients(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
+    protocol, together = scenario.protocol, _cohort(scenario, dealt)
+    if len(together) < protocol.min_clients:  # a natural partition's clients are known only now
+        problem = f"{len(together)} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
+        if len(together) < len(dealt):
+            problem = f"{scenario.training.share:g} of {len(dealt)} clients are too few: {problem}"
         raise ScenarioError("", "data.clients", problem)
-    if protocol.threshold is not None and protocol.threshold > len(dealt):
-        problem = f"{protocol.threshold} is too large; allowed: 2 to {len(dealt)} (the clients)"
+    if protocol.threshold is not None and protocol.threshold > len(together):
+        problem = f"{protocol.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise ScenarioError("", "protocol.threshold", problem)
+    points = sum(len(shard.rows) for shard in together)
     needed, free = BYTES_PER_DISTANCE * points**2, psutil.virtual_memory().available
     if needed > free:
         most = math.isqrt(free // BYTES_PER_DISTANCE)
@@ -179,8 +201,23 @@ def _check_points(scenario: Scenario, dealt: list[Shard]) -> None:
         raise ScenarioError("", "data.limit", f"{problem}; allowed here: 1 to {most}")
 
 
+def _cohort(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
+    """The most that clients together hold in a round."""
+    largest = sorted(dealt, key=lambda shard: len(shard.rows), reverse=True)
+    if "training" not in PROTOCOLS[scenario.protocol.name].parts:
+        return largest
+    return largest[: math.ceil(scenario.training.share * len(dealt) - 1e-9)]
+
+
+_WITH_POINTS: dict[str, Callable[[Scenario, Dataset, Sequence[Shard]], None]] = {
+    "graph": _check_graph,
+    "xclp": _check_clients,
+    "training": check_training,
+}
+
+
 def _check_expect(scenario: Scenario) -> None:
-    known = steps_of(scenario.protocol)
+    known = steps_of(scenario)
     for party, step in scenario.expect.losses:
         check_party("expect.lost", party, scenario.data.clients, patterns=False)
         if step and step not in known:

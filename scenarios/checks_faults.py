@@ -14,47 +14,89 @@ from protocols import (
     influence,
     rowsums,
     rowsums_shamir,
+    secure_sum,
     setup,
 )
+from protocols.federated import averaging
+from protocols.federated import round as training_round
 from protocols.registry import PROTOCOLS
+from protocols.steps import Step
 from scenarios.faults import DURATIONS, KINDS, faults_of, given, matching, parties
-from scenarios.keys import similar, toml
-from scenarios.schema import Fault, Protocol, Scenario, ScenarioError
+from scenarios.keys import keys, similar, toml
+from scenarios.schema import Fault, Scenario, ScenarioError
 from sim.units import duration
 from sim.wire import Message
 
-__all__ = ["check_fault_keys", "check_fault_places", "check_party", "messages_of", "read_text", "steps_of"]
+__all__ = [
+    "check_fault_keys",
+    "check_fault_places",
+    "check_party",
+    "choices_of",
+    "messages_of",
+    "read_text",
+    "steps_of",
+]
 
-_ALWAYS = (server, setup, hamming, influence, rowsums)
-_PARTS: dict[str, dict[str, tuple[ModuleType, ...]]] = {
-    "hamming": {
+_MODULES: dict[str, tuple[ModuleType, ...]] = {
+    "xclp": (setup, hamming, influence, rowsums),
+    "training": (training_round,),
+}
+"""The modules of a protocol's parts that send messages."""
+
+_CHOICES: dict[str, dict[str, tuple[ModuleType, ...]]] = {
+    "protocol.hamming": {
         "paillier": (hamming_paillier,),
         "iknp": (hamming_iknp,),
         "naor-pinkas": (hamming_naor_pinkas,),
         "plaintext": (hamming_plaintext,),
     },
-    "recovery": {"restart": (), "shamir": (dealing,)},
+    "protocol.recovery": {"restart": (), "shamir": (dealing,)},
+    "training.averaging": {"plain": (averaging,), "secure": (setup, dealing, secure_sum)},
 }
-"""The modules whose messages a choice in [protocol] brings in."""
+"""The modules whose messages a choice brings in, where the protocol has the choice."""
 
-_RECOVERY_STEPS = {"restart": rowsums.STEPS, "shamir": rowsums_shamir.STEPS}
+_CHOSEN_STEPS: dict[str, dict[str, tuple[Step, ...]]] = {
+    "protocol.recovery": {"restart": rowsums.STEPS, "shamir": rowsums_shamir.STEPS},
+    "training.averaging": {"plain": (), "secure": secure_sum.STEPS},
+}
+"""The steps that are taken with one value of a key and not with another."""
 
 
-def steps_of(protocol: Protocol, roles: Iterable[str] = ("client", "server")) -> list[str]:
+def choices_of(scenario: Scenario) -> dict[str, str]:
+    """What the scenario chooses, of the keys that bring in steps or messages and that its protocol uses."""
+    used = {key.name for key in keys() if not key.protocols or scenario.protocol.name in key.protocols}
+    found = {}
+    for key in _CHOICES:
+        table, _, name = key.partition(".")
+        if key in used:
+            found[key] = getattr(getattr(scenario, table), name)
+    return found | _FIXED.get(scenario.protocol.name, {})
+
+
+_FIXED = {name: {"protocol.recovery": "shamir"} for name in ("fedprop", "fedprop+mt")}
+"""What a protocol does not leave to the scenario."""
+
+
+def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) -> list[str]:
     """The steps that parties of these roles take in a run with these choices."""
-    chosen = _RECOVERY_STEPS[protocol.recovery]
-    others = {step for steps in _RECOVERY_STEPS.values() for step in steps} - set(chosen)
-    unused = {step.name for step in others} - {step.name for step in chosen}
-    steps = (step for step in PROTOCOLS[protocol.name].steps if step.role in roles)
-    return [step.name for step in steps if step.name not in unused]
+    chosen, unused = choices_of(scenario), set[str]()
+    for key, ways in _CHOSEN_STEPS.items():
+        mine = {step.name for step in ways[chosen[key]]} if key in chosen else set()
+        unused |= {step.name for steps in ways.values() for step in steps} - mine
+    if "xclp" not in PROTOCOLS[scenario.protocol.name].parts and chosen.get("training.averaging") != "secure":
+        unused |= {step.name for step in setup.STEPS}
+    steps = (step for step in PROTOCOLS[scenario.protocol.name].steps if step.role in roles)
+    return list(dict.fromkeys(step.name for step in steps if step.name not in unused))
 
 
-def messages_of(protocol: Protocol) -> list[str]:
+def messages_of(scenario: Scenario) -> list[str]:
     """The types of messages that may be sent in a run with these choices."""
-    chosen = (module for key, ways in _PARTS.items() for module in ways[getattr(protocol, key)])
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    always = (module for part, modules in _MODULES.items() if part in parts for module in modules)
+    chosen = (module for key, value in choices_of(scenario).items() for module in _CHOICES[key][value])
     return [
         name
-        for module in (*_ALWAYS, *chosen)
+        for module in dict.fromkeys((server, *always, *chosen))
         for name, item in vars(module).items()
         if isinstance(item, type) and issubclass(item, Message) and item.__module__ == module.__name__
     ]
@@ -145,26 +187,31 @@ def _roles(fault: Fault, scenario: Scenario) -> list[str]:
 
 def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
     protocol, roles = scenario.protocol, _roles(fault, scenario)
-    known = steps_of(protocol, roles)
+    known = steps_of(scenario, roles)
     for trigger in ("at", "before", "after"):
         step = getattr(fault, trigger)
         if step is None or step in known:
             continue
         allowed = f"; allowed: {', '.join(known)}"
         if step in {step.name for step in PROTOCOLS[protocol.name].steps if step.role in roles}:
-            problem = f"{toml(step)} is not a step with recovery = {toml(protocol.recovery)}"
+            problem = f"{toml(step)} is not a step with {_told(scenario, _CHOSEN_STEPS)}"
         else:
             problem = f"{toml(step)} is not a step of a {' or '.join(roles)} in {protocol.name}{similar(step, known)}"
         raise ScenarioError("", f"{key}.{trigger}", problem + allowed)
 
 
 def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
-    known = messages_of(scenario.protocol)
+    known = messages_of(scenario)
     if fault.message and fault.message not in known:
-        its = scenario.protocol
-        choices = ", ".join(f"{part} = {toml(getattr(its, part))}" for part in _PARTS)
+        its, choices = scenario.protocol, _told(scenario, _CHOICES)
         problem = f"{toml(fault.message)} is not a message of {its.name} with {choices}{similar(fault.message, known)}"
         raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known)}")
+
+
+def _told(scenario: Scenario, of: Iterable[str]) -> str:
+    """The choices in words."""
+    chosen = choices_of(scenario)
+    return ", ".join(f"{key.partition('.')[2]} = {toml(chosen[key])}" for key in of if key in chosen)
 
 
 def _check_return(key: str, fault: Fault, scenario: Scenario) -> None:

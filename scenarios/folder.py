@@ -6,6 +6,7 @@
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
 | ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations |
+| ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | ``failure.txt`` | only where something broke: the traceback |
 """
 
@@ -22,8 +23,8 @@ import tomli_w
 from msgspec import Struct
 
 from parties.server import Loss
-from scenarios.observation import Prediction, Round, Strike
 from scenarios.schema import Scenario, as_table
+from scenarios.simulated import Prediction, Round, Strike
 from sim.trace import Event
 
 __all__ = [
@@ -48,7 +49,9 @@ class Result(Struct, kw_only=True):
     `outcome` is completed, aborted (the server was lost, or too few clients were left), failed (an error, or every
     client was lost) or interrupted (Ctrl-C); `reason` says why, `endings` how each client's part ended. `unmet` holds
     one line for each expectation of the scenario that was not met. `faults` are those that struck, `lost` and `rounds`
-    tell of all rounds. Accuracy is a share of the unlabeled points of the clients that got labels in the last round.
+    tell of all rounds. Accuracy is a share of the points that `measured_on` names. Of training it is that of the last
+    model, whose digest is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best
+    on the points held out.
     Times are seconds; bytes count both hops of a relayed message.
     """
 
@@ -63,6 +66,9 @@ class Result(Struct, kw_only=True):
     reason: str
     unmet: list[str]
     accuracy: float | None
+    measured_on: str = ""
+    accuracy_selected: float | None = None
+    selected_round: int | None = None
     baselines: dict[str, float]
     equals_plaintext: bool | None
     lost: list[Loss]
@@ -80,6 +86,7 @@ class Result(Struct, kw_only=True):
     shape_hash: str
     hamming_digest: str
     labels_digest: str
+    model_digest: str = ""
     warnings: list[str]
     environment: dict[str, Any]
     folder: Path = Path()

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from msgspec import Struct
@@ -15,69 +16,38 @@ from protocols.label_propagation import per_client, propagate
 from protocols.lsh import distances
 from protocols.xclp import Labels, RoundRecord, XclpClient, XclpServer
 from scenarios import oracle
-from sim.faults import Crash, Fault, Fired, Leave, MessageFault
+from scenarios.simulated import Prediction, Round, Simulated, Strike
+from scenarios.struck import Struck
+from sim.faults import Fault
 from sim.world import World
 
-__all__ = ["Observer", "Prediction", "Round", "Simulated", "Strike"]
+__all__ = ["Observer", "XclpRound"]
 
-Prediction = tuple[str, str, int, str, float]
-
-
-class Strike(Struct, frozen=True):
-    """That a fault struck: its number among the scenario's [[fault]], its kind, the virtual time in seconds, whom.
-
-    Of a fault of messages `party` is the sender and `peer` the receiver. `step`: what the party was in.
-    """
-
-    fault: int
-    kind: str
-    time: float
-    party: str
-    peer: str
-    step: str
-    message: str
+_MEASURED = "the {} points of clients that got labels in the last round"
 
 
-class Round(Struct, frozen=True):
-    """What came of one round, which `began` at that virtual time.
+class XclpRound(Round, frozen=True, kw_only=True):
+    """What came of one round of XCLP.
 
     `finished`: the server sent out all sums. `joined` is P, `members` Q, `contributors` those whose labels count (if it
     is not finished, those announced last), `labeled` those who got labels. `equals_plaintext`: H and all that clients
     got, exactly; None where nobody got any.
     """
 
-    round: int
-    began: float
+    columns: ClassVar[tuple[str, ...]] = ("joined", "members", "contributors", "labeled", "oracle")
     finished: bool
     joined: tuple[str, ...]
     members: tuple[str, ...]
     contributors: tuple[str, ...]
     labeled: tuple[str, ...]
-    lost: tuple[str, ...]
     equals_plaintext: bool | None
 
+    def cells(self) -> tuple[str, ...]:
+        counts = (str(len(names)) for names in (self.joined, self.members, self.contributors, self.labeled))
+        return (*counts, _EQUAL[self.equals_plaintext])
 
-class Simulated(Struct, kw_only=True):
-    """What came out of a run that ended by itself.
 
-    `accuracy` and `baselines` are shares of the unlabeled points of the clients that got labels in the last round, over
-    those with a known label; None where there are none. `equals_plaintext` is that of all rounds. `predictions` are
-    party, its name in the data set, row of the data set, label, confidence. `endings` says for each client how its part
-    ended. `silent` says of each fault that never came, by its number, that it did not.
-    """
-
-    outcome: str
-    reason: str
-    accuracy: float | None
-    baselines: dict[str, float]
-    hamming_digest: str
-    labels_digest: str
-    lost: list[Loss]
-    rounds: list[Round]
-    equals_plaintext: bool | None
-    predictions: list[Prediction]
-    endings: dict[str, str]
-    silent: dict[int, str]
+_EQUAL = {True: "equal", False: "NOT EQUAL", None: "-"}
 
 
 class _Truth(Struct, frozen=True):
@@ -105,9 +75,11 @@ class Observer:
         server: XclpServer,
         faults: Sequence[tuple[Fault, ...]],
     ) -> None:
-        self._world, self._dataset, self._faults, self._server = world, dataset, faults, server
+        self._world, self._dataset, self._server = world, dataset, server
+        self._struck = Struck(world, faults)
         self._clients = {client.name: client for client in clients}
         self._shards = dict(zip(self._clients, shards, strict=True))
+        self._has_new = any(shard.new.any() for shard in shards)
         self._truths: list[_Truth] = []
         server.observe = self._end_round
 
@@ -122,12 +94,13 @@ class Observer:
         endings = {name: client.ending if client.alive else "crashed" for name, client in self._clients.items()}
         for name, ending in endings.items():
             self._world.note("outcome", name, note=ending)
-        rounds = [self._round(truth, lost) for truth in self._truths]
-        compared = [one.equals_plaintext for one in rounds if one.equals_plaintext is not None]
+        told = [self._round(truth, lost) for truth in self._truths]
+        compared = [one.equals_plaintext for one in told if one.equals_plaintext is not None]
         members, h = server.record.members, server.record.h.astype("<i4")
         return Simulated(
             outcome=outcome,
             reason=reason,
+            measured_on=_MEASURED.format("new" if self._has_new else "unlabeled"),
             accuracy=self._accuracy({name: _everywhere(self._shards[name], own) for name, own in found.items()}),
             baselines=self._baselines(list(found)),
             hamming_digest=_digest(["|".join(members).encode(), h]) if members else "",
@@ -135,20 +108,16 @@ class Observer:
                 [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
             ),
             lost=lost,
-            rounds=rounds,
+            rounds=list(told),
             equals_plaintext=all(compared) if compared else None,
             predictions=self._predictions(found),
             endings=endings,
-            silent=self._silent(),
+            silent=self._struck.silent(),
         )
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far, in order."""
-        number_of = {id(fault): number for number, made in enumerate(self._faults) for fault in made}
-        return [
-            Strike(number_of[id(f.fault)], f.fault.kind, f.time, f.party, f.peer, f.step, f.message)
-            for f in self._world.faults.fired
-        ]
+        return self._struck.strikes()
 
     # Losses and the outcome
 
@@ -159,16 +128,11 @@ class Observer:
         """
         found = []
         for truth in self._truths:
-            noticed = [self._noticed(loss, truth) for loss in self._server.lost if loss.round == truth.record.number]
+            told = [loss for loss in self._server.lost if loss.round == truth.record.number]
+            noticed = [self._struck.noticed(loss, truth.record.began) for loss in told]
             names = {loss.party for loss in noticed}
             found += noticed + [loss for loss in self._unnoticed(truth) if loss.party not in names]
         return found
-
-    def _noticed(self, loss: Loss, truth: _Truth) -> Loss:
-        fall = self._fall(loss.party, truth.record.began, loss.time)
-        if fall is None or fall.step in ("", loss.step):
-            return loss
-        return Loss(loss.party, fall.step, f"missed at {loss.step}: {loss.action}", loss.round, loss.time)
 
     def _unnoticed(self, truth: _Truth) -> list[Loss]:
         """Who fell in the round, or got nothing out of it, unless the server told of it."""
@@ -176,13 +140,13 @@ class Observer:
         later = [other.ended for other in self._truths if other.record.number > record.number]
         end = min(later, default=self._world.loop.time())  # a client may be in the round still while the next begins
         falls = {
-            name: self._fall(name, record.began, truth.ended) or self._fall(name, truth.ended, end)
+            name: self._struck.fall(name, record.began, truth.ended) or self._struck.fall(name, truth.ended, end)
             for name in self._clients
         }
         found = []
         if server.record.number == record.number and not server.alive:
             action = "every client ends without it"
-            fall = self._fall(server.name, 0.0, end)
+            fall = self._struck.fall(server.name, 0.0, end)
             found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
         for name, fall in falls.items():
             if record.number in self._clients[name].results:
@@ -194,15 +158,6 @@ class Observer:
             elif not record.finished and fall is not None:
                 found.append(Loss(name, step, "nobody was left to miss it", record.number, time))
         return found
-
-    def _fall(self, party: str, begin: float, end: float) -> Fired | None:
-        """The last time between `begin` and `end` (seconds, both included) that a fault took `party` down."""
-        falls = [
-            fired
-            for fired in self._world.faults.fired
-            if fired.party == party and isinstance(fired.fault, Crash | Leave) and begin <= fired.time <= end
-        ]
-        return falls[-1] if falls else None
 
     def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
         """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
@@ -219,11 +174,6 @@ class Observer:
         if not any(client.labels is not None for client in self._clients.values()):
             return "failed", "no client got its labels"
         return "completed", ""
-
-    def _silent(self) -> dict[int, str]:
-        """What did not come, of each [[fault]] that has not struck once."""
-        struck = {strike.fault for strike in self.strikes()}
-        return {number: _missed(made) for number, made in enumerate(self._faults) if number not in struck}
 
     # The plaintext
 
@@ -254,39 +204,45 @@ class Observer:
         kept = replace(record, h=record.h[:0])  # a matrix of all points, each round
         self._truths.append(_Truth(kept, same, labels, self._world.loop.time(), self._server.step_name))
 
-    def _round(self, truth: _Truth, lost: list[Loss]) -> Round:
+    def _round(self, truth: _Truth, lost: list[Loss]) -> XclpRound:
         record = truth.record
         found = {
             n: client.results[record.number] for n, client in self._clients.items() if record.number in client.results
         }
         right = truth.same_distances and all(_equal(own, truth.labels.get(name)) for name, own in found.items())
-        return Round(
-            record.number,
-            record.began,
-            record.finished,
-            record.joined,
-            record.members,
-            record.contributors,
-            tuple(found),
-            tuple(dict.fromkeys(loss.party for loss in lost if loss.round == record.number)),
-            right if found or not right else None,
+        return XclpRound(
+            round=record.number,
+            began=record.began,
+            finished=record.finished,
+            joined=record.joined,
+            members=record.members,
+            contributors=record.contributors,
+            labeled=tuple(found),
+            lost=tuple(dict.fromkeys(loss.party for loss in lost if loss.round == record.number)),
+            equals_plaintext=right if found or not right else None,
         )
 
     # Figures
 
     def _accuracy(self, labels: dict[str, NDArray[np.int64]]) -> float | None:
-        """The share of right `labels` (n_j,) over the unlabeled points with a known label; -1 is wrong."""
-        right = [
-            (found == self._shards[name].labels)[~self._shards[name].labeled & (self._shards[name].labels >= 0)]
-            for name, found in labels.items()
-        ]
+        """The share of right `labels` (n_j,) over the points that count; -1 is wrong."""
+        right = [(found == self._shards[name].labels)[self._counting(name)] for name, found in labels.items()]
         hits = np.concatenate(right) if right else np.zeros(0)
         return float(hits.mean()) if len(hits) else None
+
+    def _counting(self, name: str) -> NDArray[np.bool_]:
+        """The points of a client on which accuracy is measured: if any client has new ones, the new, else the unlabeled.
+
+        Of these, those with a known label.
+        """
+        shard = self._shards[name]
+        return (shard.new if self._has_new else ~shard.labeled) & (shard.labels >= 0)
 
     def _baselines(self, survivors: list[str]) -> dict[str, float]:
         """Label propagation in the clear on the same hashes, scored on the points of the `survivors`.
 
-        Each alone; and all on one graph, with the points and labels of those lost after they had hashed theirs.
+        Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
+        labels of those lost after they had hashed theirs.
         """
         its, last = self._server.parameters, self._server.round
         hashed = [client for client in self._clients.values() if client.hashed_in == last]
@@ -314,8 +270,10 @@ class Observer:
             its.recipe,
         )
         parts = np.split(together.labels, np.cumsum([len(own) for own in bits.values()])[:-1])
+        applicable = any(self._counting(name).any() and (own >= 0).any() for name, own in known.items())
+        each = zip(bits, alone, strict=True) if applicable else ()
         scores = {
-            "per-client label propagation": {name: p.labels for name, p in zip(bits, alone, strict=True)},
+            "per-client label propagation": {name: p.labels for name, p in each},
             "central label propagation": dict(zip(bits, parts, strict=True)),
         }
         measured = {
@@ -338,17 +296,6 @@ class Observer:
         """What the data set calls the client that a row belongs to."""
         names, clients = self._dataset.client_names, self._dataset.clients
         return "" if names is None or clients is None else names[clients[row]]
-
-
-def _missed(made: tuple[Fault, ...]) -> str:
-    """That a fault never came, in words."""
-    if not made or len(made) > 1:
-        return "the availability trace took nobody down before the run ended"
-    (fault,) = made
-    who = f"the {fault.kind} of {fault.party}"
-    if isinstance(fault, MessageFault):
-        return f"{who} never came: no such message was sent"
-    return f"{who} never came: it did not get to where it should strike"
 
 
 def _equal(own: Labels, truth: Labels | None) -> bool:

@@ -14,12 +14,13 @@ from typing import Any
 
 from protocols.crypto import ot_sizes, sizes
 from protocols.crypto.groups import find_group
+from protocols.recipe import RECIPES
 from protocols.registry import PROTOCOLS
 from protocols.setup import Group
+from scenarios.deals import dealt
 from scenarios.keys import toml
 from scenarios.reading import read
 from scenarios.schema import Protocol, Scenario
-from scenarios.simulation import deal
 from scenarios.variants import variant_of
 from sim.compute import CostTable
 from sim.units import duration, format_bytes, format_duration, rate
@@ -57,7 +58,8 @@ def round_payloads(
     """
     hamming = hamming_payloads(its, points)
     modulus = {"paillier": its.key_bits // 8}.get(its.hamming, 0)
-    once = sizes.xclp(points, labeled, its.bits, classes, hamming, modulus, its.rows == "paper")
+    balanced = RECIPES[its.recipe].class_balanced
+    once = sizes.xclp(points, labeled, its.bits, classes, hamming, modulus, its.rows == "paper", balanced)
     once |= _RECOVERY[its.recovery](len(points))
     relayed = {"Seed", "DealtShares", *hamming} - set(_TO_SERVER) if topology == "star" else set()
     return {kind: size * (2 if kind in relayed else 1) for kind, size in once.items()}
@@ -76,7 +78,7 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         scenario = read(folder).scenario
         if scenario.protocol.name != "xclp":
             return {}
-        dataset, shards = deal(scenario.data, scenario.seed)
+        dataset, shards = dealt(scenario)
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     points = [len(shard.rows) for shard in shards]
@@ -133,7 +135,7 @@ def hamming_time(scenario: Scenario) -> HammingTime | None:
     if not any(step.name == "hamming.collect" for step in PROTOCOLS[scenario.protocol.name].steps):
         return None
     try:
-        shards = deal(scenario.data, scenario.seed)[1]
+        shards = dealt(scenario)[1]
     except (OSError, ValueError):
         return None
     names = [f"client/{number}" for number in range(len(shards))]

@@ -1,4 +1,4 @@
-"""What a run shows while it goes, on a terminal only: step, messages, virtual clock, real time left."""
+"""What a run shows while it goes, on a terminal only: round, step, messages, virtual clock, real time left."""
 
 import time
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ class Progress(Watch):
             line.add_column(no_wrap=not shrinks)
         line.add_row(
             self._spinner,
-            simulation.step or "starting",
+            _place(simulation),
             f"{self._messages} messages",
             f"virtual {format_duration(simulation.now)}",
             ProgressBar(total=max(planned, 1e-9), completed=min(done, planned), width=16),
@@ -72,3 +72,9 @@ class Progress(Watch):
             return ""
         seconds = (time.perf_counter() - self._began) * max(planned - done, 0) / done
         return f"{format_duration(round(seconds))} left"
+
+
+def _place(simulation: Simulation) -> str:
+    """The step that the server is in, and of several rounds which one."""
+    (number, rounds), step = simulation.round, simulation.step or "starting"
+    return f"round {number} of {rounds}  {step}" if rounds > 1 and number else step

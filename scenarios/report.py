@@ -15,7 +15,7 @@ from scenarios.folder import ByteRow, Result
 from sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
-    from scenarios.observation import Round
+    from scenarios.simulated import Round
     from scenarios.sweep import Cell
 
 __all__ = [
@@ -35,6 +35,9 @@ _PLAIN_WIDTH = 120
 
 _LOSSES = 12
 """How many losses are told one by one."""
+
+_ROUNDS = 40
+"""How many rounds a table shows."""
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -91,9 +94,14 @@ def byte_table(rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping
 def outcome_lines(result: Result) -> list[str]:
     """Outcome, accuracy beside the baselines, times, and who was lost."""
     lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
+    if result.fidelity == "sized":
+        lines.append("fidelity  sized: real sizes, modelled times, results of the plaintext protocol")
     if result.accuracy is not None:
         beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
         lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
+        lines.append(f"          on {result.measured_on}")
+    if result.accuracy_selected is not None:
+        lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
     if result.equals_plaintext is not None:
         equal = "equal to the plaintext oracle" if result.equals_plaintext else "NOT equal to the plaintext oracle"
         lines.append(f"result    {equal}")
@@ -110,22 +118,15 @@ def outcome_lines(result: Result) -> list[str]:
 
 
 def round_table(rounds: Sequence[Round]) -> Table:
-    """How many took part in each round, got labels, and who was lost."""
-    columns = ("round", "began", "joined", "members", "contributors", "labeled")
+    """What its experiment says of each round, and who was lost; of many rounds the first and the last."""
+    columns = ("round", "began", *rounds[0].columns)
     rows = [
-        (
-            str(one.round),
-            format_duration(one.began),
-            *(str(len(names)) for names in (one.joined, one.members, one.contributors, one.labeled)),
-            _EQUAL[one.equals_plaintext],
-            ", ".join(one.lost) or "nobody",
-        )
-        for one in rounds
+        (str(one.round), format_duration(one.began), *one.cells(), ", ".join(one.lost) or "nobody") for one in rounds
     ]
-    return table((*columns, "oracle", "lost"), rows, columns)
-
-
-_EQUAL = {True: "equal", False: "NOT EQUAL", None: "-"}
+    if len(rows) > _ROUNDS:
+        left_out = (f"... {len(rows) - _ROUNDS} more", *[""] * len(columns))
+        rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
+    return table((*columns, "lost"), rows, columns)
 
 
 def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:

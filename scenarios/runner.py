@@ -83,6 +83,8 @@ def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: 
             recorder.close()
         result = _result(scenario, name, simulation, simulated, error, time.perf_counter() - began)
         result.folder = folder.path
+        if simulated is not None:
+            simulated.keep(folder.path)
         folder.write_result(result, () if simulated is None else simulated.predictions)
     if simulation is not None:
         with suppress(KeyboardInterrupt):  # of a task that unwinds, or of one more Ctrl-C: the work is done
@@ -107,13 +109,16 @@ def _result(
         title=scenario.title,
         seed=scenario.seed,
         version=version(),
-        fidelity="real",
+        fidelity=scenario.fidelity,
         entropy=scenario.entropy,
         engine=scenario.engine if simulation is None else simulation.engine,
         outcome=outcome,
         reason=reason,
         unmet=[],
         accuracy=found.accuracy,
+        measured_on=found.measured_on,
+        accuracy_selected=found.accuracy_selected,
+        selected_round=found.selected_round,
         baselines=dict(found.baselines),
         equals_plaintext=found.equals_plaintext,
         lost=found.lost,
@@ -131,6 +136,7 @@ def _result(
         shape_hash="" if simulation is None else simulation.trace.shape_hash,
         hamming_digest=found.hamming_digest,
         labels_digest=found.labels_digest,
+        model_digest=found.model_digest,
         warnings=cautions(scenario),
         environment=environment(),
         error=error,
@@ -150,6 +156,9 @@ class _Nothing(msgspec.Struct):
     """What a run that did not end has to show."""
 
     accuracy: float | None = None
+    measured_on: str = ""
+    accuracy_selected: float | None = None
+    selected_round: int | None = None
     baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None
     lost: list[Any] = []
@@ -157,6 +166,7 @@ class _Nothing(msgspec.Struct):
     endings: dict[str, str] = {}
     hamming_digest: str = ""
     labels_digest: str = ""
+    model_digest: str = ""
     silent: dict[int, str] = {}
 
 

@@ -10,15 +10,20 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from protocols.registry import using
+from scenarios.training_schema import Model, Training
+
 __all__ = [
     "Data",
     "Device",
     "Expect",
     "Fault",
+    "Model",
     "Network",
     "Protocol",
     "Scenario",
     "ScenarioError",
+    "Training",
     "as_table",
 ]
 
@@ -32,7 +37,9 @@ class ScenarioError(ValueError):
         super().__init__(": ".join(part for part in (self.where, self.key, self.problem) if part))
 
 
-_XCLP = {"protocols": ("xclp",)}
+_XCLP = {"protocols": using("xclp")}
+_GRAPH = {"protocols": using("graph")}
+_ONE_SHOT = {"protocols": using("one-shot")}
 _DURATION = {"unit": "duration"}
 _RATE = {"unit": "rate"}
 
@@ -81,6 +88,27 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             extra={"unit": "labels"},
         ),
     ] = None
+    new: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Points of each client that are no training data but new, to be predicted: below 1 a share, "
+            "else so many. If there are any, accuracy is measured on the new points alone.",
+            extra={"unit": "points"},
+        ),
+    ] = 0.0
+    without_labels: Annotated[
+        tuple[str, ...],
+        Meta(description='Clients without training data, as `["client/3"]`: all their points are new.'),
+    ] = ()
+    unlabeled: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Share of the training points without a label that take part; 0: training data is labeled.",
+        ),
+    ] = 1.0
     limit: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Use only so many points, for a quick look.", extra={"unit": "points"}),
@@ -99,11 +127,19 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             extra=_XCLP,
         ),
     ] = "paillier"
-    bits: Annotated[int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={**_XCLP, "unit": "bits"})] = (
-        1024
-    )
-    k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.", extra=_XCLP)] = 10
-    alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.", extra=_XCLP)] = 0.99
+    bits: Annotated[
+        int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={**_GRAPH, "unit": "bits"})
+    ] = 1024
+    k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.", extra=_GRAPH)] = 10
+    alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.", extra=_GRAPH)] = 0.99
+    recipe: Annotated[
+        Literal["paper", "authors-code"],
+        Meta(
+            description="`authors-code`: as the XCLP paper's authors have programmed it. Edges are cubed, class scores "
+            "divided by the labels of the class, confidences by the largest; the learning rate is 0.05 with fewer "
+            "than 20 labels in a batch.",
+        ),
+    ] = "paper"
     key_bits: Annotated[
         Literal[512, 1024, 2048, 3072],
         Meta(
@@ -134,7 +170,7 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["restart", "shamir"],
         Meta(
             description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
-            "for it with shared secrets, and masked values that came count.",
+            "for it with shared secrets, and masked values that came count. FedProp always has `shamir`.",
             extra=_XCLP,
         ),
     ] = "restart"
@@ -147,8 +183,21 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     min_clients: Annotated[
-        int, Meta(ge=2, description="Fewer clients with labels in the summing: a clear abort.", extra=_XCLP)
+        int,
+        Meta(
+            ge=2,
+            description="Fewer clients with labels in the summing: a clear abort; in training the round is lost.",
+            extra=_XCLP,
+        ),
     ] = 3
+    recipe: Annotated[
+        Literal["paper", "authors-code"],
+        Meta(
+            description="`authors-code`: edges cubed, class scores divided by the number of labels of the class (which "
+            "clients then learn), confidences by the client's largest, as the XCLP paper's authors have programmed it.",
+            extra=_GRAPH,
+        ),
+    ] = "paper"
     rows: Annotated[
         Literal["unlabeled", "paper"],
         Meta(
@@ -164,7 +213,7 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Duration,
         Meta(description="Longest wait of the server for answers, in virtual time.", extra=_DURATION),
     ] = "60s"
-    rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1
+    rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.", extra=_ONE_SHOT)] = 1
 
 
 class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -354,9 +403,18 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["seeded", "os"],
         Meta(description="Randomness of the cryptography: replayable, or the operating system's."),
     ] = "seeded"
+    fidelity: Annotated[
+        Literal["real", "sized"],
+        Meta(
+            description="`sized`: SecureHamming is not carried out; its messages have the real sizes, its computing "
+            "takes the modelled time, and results are those of the plaintext protocol. For many rounds."
+        ),
+    ] = "real"
     size: Annotated[Literal["", "long"], Meta(description="`long` marks a file that takes minutes.")] = ""
     data: Data = Data()
     protocol: Protocol = Protocol()
+    model: Model = Model()
+    training: Training = Training()
     network: Network = Network()
     device: Device = Device()
     fault: tuple[Fault, ...] = ()

@@ -1,37 +1,30 @@
 """Builds the world that a scenario describes, and runs it."""
 
-import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from parties.data import Dataset, load, load_file
-from parties.partition import Shard, shards
 from parties.party import play
-from protocols.crypto.groups import find_group
-from protocols.hamming import SecureHamming
-from protocols.hamming_iknp import IknpHamming
-from protocols.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.hamming_paillier import PaillierHamming
-from protocols.hamming_plaintext import PlaintextHamming
-from protocols.rowsums import Restart, SecureRowSums
-from protocols.rowsums_shamir import Shamir
-from protocols.setup import Group
-from protocols.xclp import Parameters, XclpClient, XclpServer
+from protocols.sized import STAND_INS
 from scenarios import schema
+from scenarios.deals import deal, parts_of
 from scenarios.durations import durations_of
+from scenarios.experiment import Setting
+from scenarios.experiments import EXPERIMENTS
 from scenarios.faults import faults_of
-from scenarios.observation import Observer, Simulated
-from sim.compute import Cost, CostTable, Free, Measured, Modelled, Replayed, make_engine
+from scenarios.simulated import Simulated
+from sim.compute import Cost, CostTable, Free, Measured, Modelled, Replayed, StandIns, make_engine
 from sim.latency import parse_latency
 from sim.network import Conditions
 from sim.trace import Sink, Trace
-from sim.units import duration, rate
+from sim.units import duration
 from sim.wire import Ledger
 from sim.world import World
 
-__all__ = ["Simulated", "Simulation", "deal"]
+__all__ = ["Simulated", "Simulation"]
+
+_STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
 
 
 class Simulation:
@@ -39,7 +32,8 @@ class Simulation:
 
     def __init__(self, scenario: schema.Scenario, *, sinks: Iterable[Sink] = (), engine: str = "auto") -> None:
         self._scenario = scenario
-        self._dataset, self._shards = deal(scenario.data, scenario.seed)
+        parts = parts_of(scenario)
+        shards = deal(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine)
         try:
@@ -52,15 +46,13 @@ class Simulation:
                 faults=[fault for made in faults for fault in made],
                 sinks=sinks,
                 seeded=scenario.entropy == "seeded",
+                stand_ins=_STAND_INS[scenario.fidelity],
             )
-            self._parameters = _parameters(scenario, len(self._dataset.classes))
-            self.clients = [
-                XclpClient(self._world, f"client/{i}", shard, self._parameters, **_client_access(scenario))
-                for i, shard in enumerate(self._shards)
-            ]
-            names = tuple(client.name for client in self.clients)
-            self.server = XclpServer(self._world, names, self._parameters, **_server_access(scenario))
-            self.observer = Observer(self._world, self._dataset, self._shards, self.clients, self.server, faults)
+            self._experiment = EXPERIMENTS[scenario.protocol.name](
+                Setting(self._world, scenario, parts, shards, faults)
+            )
+            self.clients, self.server = self._experiment.clients, self._experiment.server
+            self.observer = self._experiment.observer
         except BaseException:
             self._engine.close()
             raise
@@ -93,7 +85,12 @@ class Simulation:
     @property
     def step(self) -> str:
         """The step that the server is in."""
-        return self.server.step_name
+        return str(self.server.step_name)
+
+    @property
+    def round(self) -> tuple[int, int]:
+        """The round that the server is in, from 1, and how many there will be."""
+        return self.server.round, self._experiment.rounds
 
     @property
     def engine(self) -> str:
@@ -102,10 +99,7 @@ class Simulation:
 
     def run(self) -> Simulated:
         """Run to the end. Raises what a party's program raises, Deadlock, and KeyboardInterrupt."""
-        everyone = Group(self.server.clients, {c.name: len(c.shard.rows) for c in self.clients}, {})
-        for client in self.clients:
-            for _ in range(self._parameters.rounds):
-                client.plan(self._parameters.variant.plan(client, everyone))
+        self._experiment.plan()
         with threadpool_limits(1):  # a sum must not depend on how many threads share it
             self._world.loop.run(play([self.server, *self.clients], self.server))
             return self.observer.sum_up()
@@ -114,26 +108,6 @@ class Simulation:
         """Stop what still runs, and the workers."""
         self._engine.close()
         self._world.loop.finish()
-
-
-def deal(data: schema.Data, seed: int) -> tuple[Dataset, list[Shard]]:
-    """The data set, and each client's share of it. Raises DataError."""
-    dataset = _load(data)
-    return dataset, shards(
-        dataset,
-        data.clients,
-        data.partition,
-        data.labeled,
-        seed,
-        labeled_clients=data.labeled_clients,
-        labels_per_client=data.labels_per_client,
-    )
-
-
-def _load(data: schema.Data) -> Dataset:
-    if data.path:
-        return load_file(data.path, data.label_column, data.client_column, data.limit)
-    return load(data.name, data.limit)
 
 
 def _conditions(network: schema.Network) -> Conditions:
@@ -156,55 +130,3 @@ def _cost(text: str) -> Cost:
         "replayed": lambda: Replayed(durations_of(Path(folder))),
     }
     return makers[kind]()
-
-
-def _parameters(scenario: schema.Scenario, classes: int) -> Parameters:
-    its = scenario.protocol
-    slots = {"slots": None, "none": 1}[its.packing]
-    exponents = find_group(its.group, short_exponents=its.short_exponents)
-    variants: dict[str, SecureHamming] = {
-        variant.name: variant
-        for variant in (
-            PaillierHamming(its.bits, its.key_bits, its.insecure_keys, slots),
-            IknpHamming(its.bits, exponents),
-            NaorPinkasHamming(its.bits, exponents),
-            PlaintextHamming(its.bits),
-        )
-    }
-    recoveries: dict[str, SecureRowSums] = {way.name: way for way in (Restart(), Shamir(its.threshold))}
-    return Parameters(
-        variant=variants[its.hamming],
-        recovery=recoveries[its.recovery],
-        clients=scenario.data.clients,
-        classes=classes,
-        bits=its.bits,
-        k=its.k,
-        alpha=its.alpha,
-        rows=its.rows,
-        fraction_bits=its.fraction_bits,
-        min_clients=its.min_clients,
-        deadline=duration(its.deadline),
-        rounds=its.rounds,
-    )
-
-
-def _pipe(text: str) -> float:
-    """Bytes a second, 0 for an unlimited one."""
-    value = rate(text)
-    return 0.0 if math.isinf(value) else value
-
-
-def _client_access(scenario: schema.Scenario) -> dict[str, float]:
-    network, device = scenario.network, scenario.device
-    return {
-        "up": _pipe(network.up or network.bandwidth),
-        "down": _pipe(network.down or network.bandwidth),
-        "cores": device.cores,
-        "speed": device.speed,
-    }
-
-
-def _server_access(scenario: schema.Scenario) -> dict[str, float]:
-    network, device = scenario.network, scenario.device
-    own = _pipe(network.server_bandwidth)
-    return {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}

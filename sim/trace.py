@@ -63,6 +63,11 @@ class Trace:
         """The chain over all events without payloads, notes and metrics' values, in hexadecimal."""
         return self._shape.hex()
 
+    def tell(self, event: Event) -> None:
+        """Hand `event` to the sinks alone: what an observer measures is no part of the run."""
+        for sink in self._sinks:
+            sink(event)
+
     def add(self, event: Event) -> None:
         """Chain `event` and pass it on."""
         self.count += 1
@@ -73,5 +78,4 @@ class Trace:
         self._shape = hashlib.sha256(self._shape + shape).digest()
         rest = self._encode((event.note, event.value, event.digest))
         self._trace = hashlib.sha256(self._trace + shape + rest).digest()
-        for sink in self._sinks:
-            sink(event)
+        self.tell(event)

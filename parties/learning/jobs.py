@@ -17,6 +17,7 @@ from sim.compute import Work
 
 __all__ = [
     "accuracy",
+    "choose_device",
     "embed_all",
     "embed_work",
     "initial",
@@ -37,6 +38,13 @@ Images = NDArray[np.generic]
 def require_torch() -> None:
     """Raise MissingExtra, which says what to install, if torch is not there."""
     require("torch", "train", "training")
+
+
+def choose_device(name: str) -> None:
+    """Raise ValueError unless networks can run on the device `name`: ``auto``, ``cpu`` or ``cuda``."""
+    from parties.learning import backend
+
+    backend.choose_device(name)
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:

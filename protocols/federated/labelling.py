@@ -25,6 +25,7 @@ from parties.server import Server
 from protocols import xclp
 from protocols.label_propagation import propagate
 from protocols.lsh import SEED_BYTES, distances, hash_bits, planes
+from protocols.recipe import PAPER, Recipe
 
 __all__ = ["Across", "Alone", "Labeller", "Network", "Once", "PseudoLabels"]
 
@@ -86,6 +87,7 @@ class Alone(_Local):
     bits: int
     k: int
     alpha: float
+    recipe: Recipe = PAPER
     device: str = "auto"
 
     async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
@@ -102,7 +104,7 @@ def _propagate_alone(
 ) -> PseudoLabels:
     features = jobs.embed_all(its.spec, model, images, its.device).astype(np.float64)
     bits = hash_bits(features, planes(seed, its.bits, features.shape[1]))
-    found = propagate(distances(bits, bits), its.bits, known, its.spec.classes, its.k, its.alpha)
+    found = propagate(distances(bits, bits), its.bits, known, its.spec.classes, its.k, its.alpha, its.recipe)
     return PseudoLabels(found.labels, found.confidence.astype(np.float32))
 
 

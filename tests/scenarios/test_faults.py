@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenarios import Expect, Fault, ScenarioError, load
+from scenarios import Expect, Fault, Scenario, ScenarioError, Training, load
 from scenarios.checks_faults import messages_of, steps_of
 from scenarios.faults import KINDS, faults_of
 from scenarios.schema import Protocol
@@ -181,14 +182,34 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
+def chosen(name: str = "xclp", averaging: str = "plain", **choices: str) -> Scenario:
+    protocol = msgspec.convert({"name": name, **choices}, Protocol)
+    return Scenario(protocol=protocol, training=msgspec.convert({"averaging": averaging}, Training))
+
+
 def test_steps_and_messages_follow_from_the_choices() -> None:
-    restart, shamir = Protocol(), Protocol(recovery="shamir", hamming="iknp")
+    restart, shamir = chosen(), chosen(recovery="shamir", hamming="iknp")
     assert "rowsums.deal" in steps_of(shamir) and "rowsums.deal" not in steps_of(restart)
     assert set(steps_of(restart)) < set(steps_of(shamir))
     assert set(steps_of(restart, ["server"])) | set(steps_of(restart, ["client"])) == set(steps_of(restart))
     assert {"EncryptedBits", "MaskedRows", "Join", "Dismissed"} <= set(messages_of(restart))
     assert {"Extension", "DealtShares", "Survivors"} <= set(messages_of(shamir))
     assert "EncryptedBits" not in messages_of(shamir) and "DealtShares" not in messages_of(restart)
+
+
+def test_steps_and_messages_of_training_follow_from_the_choices() -> None:
+    plain, secure = chosen("fedavg"), chosen("fedavg", "secure")
+    assert steps_of(plain) == ["train.enroll", "train.open", "train.update", "train.average"]
+    assert {*steps_of(secure)} - {*steps_of(plain)} == {
+        "setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal", "sum.collect"
+    }  # fmt: skip
+    assert "LocalModel" in messages_of(plain) and "LocalModel" not in messages_of(secure)
+    assert "MaskedChunk" in messages_of(secure) and "MaskedChunk" not in messages_of(plain)
+    across = chosen("fedavg+xclp", hamming="iknp")
+    assert {"setup.keys", "hamming.report", "rowsums.mask", "train.label"} <= set(steps_of(across))
+    assert "rowsums.deal" in steps_of(chosen("fedprop")) and "rowsums.deal" not in steps_of(across)
+    assert {"Extension", "LocalModel", "MaskedRows"} <= set(messages_of(across))
+    assert "MaskedRows" not in messages_of(chosen("fedavg+network"))
 
 
 # --- what is expected

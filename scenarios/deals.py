@@ -1,0 +1,80 @@
+"""The points of a run: what clients hold, and what is kept apart to measure models by."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parties.data import DataError, Dataset, load, load_file, load_split
+from parties.dataset import as_features
+from parties.partition import Shard, shards
+from protocols.registry import PROTOCOLS
+from scenarios.schema import Data, Scenario
+from sim.streams import generator
+
+__all__ = ["Parts", "deal", "dealt", "parts_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """`held`: the clients' points. `test` and `validation` are nobody's; None where there are none."""
+
+    held: Dataset
+    test: Dataset | None = None
+    validation: Dataset | None = None
+
+
+def parts_of(scenario: Scenario) -> Parts:
+    """The data as the scenario's protocol uses it. Raises DataError.
+
+    Training learns from the training part alone, and is tested on the test part of data sets with a name; `data.limit`
+    bounds both. Of the training part `training.validation` is drawn from the stream (seed, "validation").
+    """
+    data = scenario.data
+    if "training" not in PROTOCOLS[scenario.protocol.name].parts:
+        return Parts(_whole(data))
+    if data.path:
+        held, test = _whole(data), None
+    else:
+        whole, rest = load_split(data.name)
+        held, test = whole.first(data.limit), rest.first(data.limit)
+    as_features(held.points[:1])  # texts are refused
+    share, n = scenario.training.validation, len(held.labels)
+    if not share:
+        return Parts(held, test)
+    order = generator(scenario.seed, "validation").permutation(n)
+    count = round(share * n)
+    if not 1 <= count < n:
+        return Parts(held, test)
+    return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])))
+
+
+def dealt(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
+    """The clients' data, and each one's share of it. Raises DataError."""
+    held = parts_of(scenario).held
+    return held, deal(held, scenario.data, scenario.seed)
+
+
+def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
+    """Each client's share of `held`. Raises DataError."""
+    names = [f"client/{i}" for i in range(data.clients)]
+    for name in data.without_labels:
+        if name not in names:
+            raise DataError(f"without_labels(={name!r}) must be clients, {names[0]} to {names[-1]}")
+    return shards(
+        held,
+        data.clients,
+        data.partition,
+        data.labeled,
+        seed,
+        labeled_clients=data.labeled_clients,
+        labels_per_client=data.labels_per_client,
+        new=data.new,
+        without_labels=[names.index(name) for name in data.without_labels],
+        unlabeled=data.unlabeled,
+    )
+
+
+def _whole(data: Data) -> Dataset:
+    if data.path:
+        return load_file(data.path, data.label_column, data.client_column, data.limit)
+    return load(data.name, data.limit)

@@ -1,0 +1,77 @@
+"""What came out of a run that ended by itself, whatever was run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct
+
+from parties.server import Loss
+
+__all__ = ["Prediction", "Round", "Simulated", "Strike"]
+
+Prediction = tuple[str, str, int, str, float]
+
+
+class Strike(Struct, frozen=True):
+    """That a fault struck: its number among the scenario's [[fault]], its kind, the virtual time in seconds, whom.
+
+    Of a fault of messages `party` is the sender and `peer` the receiver. `step`: what the party was in.
+    """
+
+    fault: int
+    kind: str
+    time: float
+    party: str
+    peer: str
+    step: str
+    message: str
+
+
+class Round(Struct, frozen=True, kw_only=True):
+    """What came of one round, which `began` at that virtual time. An experiment says more of its own rounds.
+
+    `columns` are the titles of `cells`, which a table shows between when it began and who was lost.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    round: int
+    began: float
+    lost: tuple[str, ...]
+
+    def cells(self) -> tuple[str, ...]:
+        """The round's line of a table."""
+        raise NotImplementedError
+
+
+def _nothing(folder: Path) -> None:
+    pass
+
+
+class Simulated(Struct, kw_only=True):
+    """What came out.
+
+    `accuracy` is a share of the points that `measured_on` names; of training, `accuracy_selected` that of the model
+    of the round `selected_round`, which did best on the points held out. None where there are no such points.
+    `equals_plaintext` is that of all rounds. `predictions` are party, its name in the data set, row of the data set,
+    label, confidence. `endings` says for each client how its part ended. `silent` says of each fault that never came,
+    by its number, that it did not. `keep` writes what else there is into the run's folder.
+    """
+
+    outcome: str
+    reason: str
+    accuracy: float | None
+    measured_on: str = ""
+    accuracy_selected: float | None = None
+    selected_round: int | None = None
+    baselines: dict[str, float] = {}
+    hamming_digest: str = ""
+    labels_digest: str = ""
+    model_digest: str = ""
+    lost: list[Loss]
+    rounds: list[Round]
+    equals_plaintext: bool | None = None
+    predictions: list[Prediction] = []
+    endings: dict[str, str]
+    silent: dict[int, str]
+    keep: Callable[[Path], None] = _nothing

@@ -1,0 +1,121 @@
+"""Federated training: from the tables [model] and [training] to clients, a server and an observer."""
+
+from parties.data import Dataset
+from parties.learning import jobs
+from parties.learning.settings import LocalUpdate
+from parties.learning.spec import ModelSpec
+from protocols.federated import cohort
+from protocols.federated.algorithms import ALGORITHMS, UPDATES
+from protocols.federated.averaging import Averaging, Plain, Secure
+from protocols.federated.labelling import Across
+from protocols.federated.method import Method, Options
+from protocols.federated.round import Settings, TrainingClient, TrainingServer
+from protocols.setup import Group
+from scenarios import schema
+from scenarios.experiment import Setting
+from scenarios.one_shot import parameters_of
+from scenarios.training_observation import TrainingObserver
+from sim.streams import generator
+from sim.units import duration
+
+__all__ = ["UPDATE_OF", "Training", "method_of", "model_of", "settings_of"]
+
+
+class Training:
+    """Rounds of federated training."""
+
+    def __init__(self, setting: Setting) -> None:
+        world, scenario, held = setting.world, setting.scenario, setting.parts.held
+        self.settings = settings_of(scenario, held)
+        self.clients = [
+            TrainingClient(world, f"client/{i}", shard, self.settings, **setting.client_access)
+            for i, shard in enumerate(setting.shards)
+        ]
+        names = tuple(client.name for client in self.clients)
+        first = jobs.initial(self.settings.spec, scenario.seed)
+        self.server = TrainingServer(world, names, self.settings, first, **setting.server_access)
+        self.observer = TrainingObserver(
+            world, setting.parts, self.clients, self.server, setting.faults, scenario.training.evaluate_every
+        )
+        self.rounds = self.settings.rounds
+        self._seed = scenario.seed
+
+    def plan(self) -> None:
+        """As it will be if nobody is lost: the cohorts follow from the seed."""
+        its = self.settings
+        labeled = {client.name: int(client.shard.labeled.sum()) for client in self.clients}
+        for number in range(1, its.rounds + 1):
+            dice = generator(self._seed, "cohort", number)
+            alone = not its.trains_unlabeled(number)
+            members = cohort.draw(self.server.clients, labeled, its.share, dice, only_labeled=alone)
+            group = Group(members, {c.name: len(c.shard.rows) for c in self.clients if c.name in members}, {})
+            for client in self.clients:
+                if client.name in members:
+                    self._plan(client, group, number)
+
+    def _plan(self, client: TrainingClient, group: Group, number: int) -> None:
+        its, points = self.settings, len(client.shard.rows)
+        known = int(client.shard.labeled.sum())
+        labeller = its.method.labeller if its.labels_in(number) else None
+        others = points - known if its.trains_unlabeled(number) else 0
+        client.plan(jobs.train_work(its.spec, its.update, known, others))
+        if labeller is not None:
+            client.plan(jobs.embed_work(its.spec, points))
+        if isinstance(labeller, Across):
+            client.plan(labeller.parameters.variant.plan(client, group))
+
+
+def model_of(scenario: schema.Scenario, held: Dataset) -> ModelSpec:
+    """The network. Raises ValueError where it does not fit the data."""
+    its = scenario.model
+    return ModelSpec(
+        its.name, held.shape, len(held.classes), its.width, its.embedding, its.normalised, its.mean, its.std
+    )
+
+
+UPDATE_OF = {"fedprox": "fedprox", "scaffold": "scaffold"}
+"""Of the protocols that are `fedavg` with another server update."""
+
+
+def method_of(scenario: schema.Scenario, spec: ModelSpec) -> Method:
+    """The algorithm with its server update; Shamir's threshold goes with FedProp, too."""
+    its, name = scenario.training, scenario.protocol.name
+    parameters = parameters_of(scenario, spec.classes)
+    base = ALGORITHMS.get(name, ALGORITHMS["fedavg"])(Options(spec, parameters, scenario.seed, its.device))
+    update = UPDATE_OF.get(name, its.update)
+    extra = UPDATES[update](its.mu) if update == "fedprox" else UPDATES[update]()
+    return Method(base.labeller, (*base.additions, *extra))
+
+
+_AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure())}
+
+
+def settings_of(scenario: schema.Scenario, held: Dataset) -> Settings:
+    """What all parties of a training run know beforehand. Raises ValueError for what does not go together."""
+    its, spec = scenario.training, model_of(scenario, held)
+    method = method_of(scenario, spec)
+    update = LocalUpdate(
+        epochs=its.epochs,
+        labeled_batch=its.labeled_batch,
+        learning_rate=its.learning_rate,
+        recipe=scenario.protocol.recipe,
+        weight_decay=its.weight_decay,
+        momentum=its.momentum,
+        decay_rounds=its.decay_rounds,
+        augmentation=its.augmentation,
+        device=its.device,
+        additions=tuple(addition for addition, _ in method.additions),
+    )
+    return Settings(
+        spec,
+        update,
+        method,
+        scenario.data.clients,
+        rounds=its.rounds,
+        share=its.share,
+        label_from=its.label_from,
+        averaging=_AVERAGINGS[its.averaging],
+        by_points=its.weighting == "points",
+        min_clients=its.min_clients,
+        deadline=duration(scenario.protocol.deadline),
+    )

@@ -1,0 +1,173 @@
+"""The tables [model] and [training] of a scenario: which network is trained, and how."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from parties.learning.spec import MODELS
+from protocols.registry import using
+
+__all__ = ["Model", "Training"]
+
+_TRAINING = {"protocols": using("training")}
+_LABELS = {"protocols": using("labels")}
+
+
+class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[model]: the network, whose inputs and classes are those of the data."""
+
+    name: Annotated[
+        str,
+        Meta(
+            description="The network: "
+            + "; ".join(f"`{name}`, {kind.description}" for name, kind in MODELS.items())
+            + ".",
+            extra=_TRAINING,
+        ),
+    ] = "linear_embedding"
+    width: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Of `cnn13`: so many times the channels.",
+            extra={**_TRAINING, "unit": "factor"},
+        ),
+    ] = 1.0
+    embedding: Annotated[
+        int,
+        Meta(ge=1, description="Of `linear_embedding`: its features.", extra={**_TRAINING, "unit": "features"}),
+    ] = 128
+    normalised: Annotated[
+        bool | None,
+        Meta(
+            description="Whether features are scaled to length 1; without it as is usual for the network "
+            "(of `cnn13` and `resnet18` they are).",
+            extra=_TRAINING,
+        ),
+    ] = None
+    mean: Annotated[
+        tuple[float, ...],
+        Meta(description="One number a channel, taken off the values in [0, 1] inside the network.", extra=_TRAINING),
+    ] = ()
+    std: Annotated[
+        tuple[float, ...],
+        Meta(description="One number a channel, by which they are divided then.", extra=_TRAINING),
+    ] = ()
+
+
+class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[training]: rounds of local updates, and how the models come together."""
+
+    rounds: Annotated[int, Meta(ge=1, description="Rounds.", extra={**_TRAINING, "unit": "rounds"})] = 20
+    share: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="tau, the share of the clients that is drawn in each round: so many of those with labels and "
+            "so many of the others, rounded up; where labels alone are trained on, none of the others.",
+            extra=_TRAINING,
+        ),
+    ] = 1.0
+    epochs: Annotated[
+        int, Meta(ge=1, description="Passes of a client over its points in a round.", extra=_TRAINING)
+    ] = 5
+    labeled_batch: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="The most labeled points in a batch; as many others come beside them.",
+            extra={**_TRAINING, "unit": "points"},
+        ),
+    ] = 50
+    learning_rate: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description="Of the first round; without it 0.3 for clients with 50 labels in a batch and 0.1 for others, "
+            "as in the paper (see `protocol.recipe`).",
+            extra=_TRAINING,
+        ),
+    ] = None
+    decay_rounds: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="The round in which the learning rate, a cosine, would reach 0; 0: it stays as it is.",
+            extra={**_TRAINING, "unit": "rounds"},
+        ),
+    ] = 2000
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="Of the steps.", extra=_TRAINING)] = 0.0
+    weight_decay: Annotated[float, Meta(ge=0, description="Times the parameters, in each step.", extra=_TRAINING)] = (
+        2e-4
+    )
+    augmentation: Annotated[
+        Literal["none", "translate-flip", "rotate-flip", "strong"],
+        Meta(
+            description="Of images of more than 4 x 4 pixels: moved by up to 4 pixels and mirrored; turned by up to 10 "
+            "degrees and mirrored; or more than that.",
+            extra=_TRAINING,
+        ),
+    ] = "none"
+    update: Annotated[
+        Literal["fedavg", "fedprox", "scaffold"],
+        Meta(
+            description="What is added to any algorithm: nothing, a proximal term, or control variates. The protocols "
+            "`fedprox` and `scaffold` have theirs.",
+            extra=_TRAINING,
+        ),
+    ] = "fedavg"
+    mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.", extra=_TRAINING)] = 0.01
+    averaging: Annotated[
+        Literal["plain", "secure"],
+        Meta(
+            description="`plain`: the server sees each client's model; `secure`: a secure sum, so it sees the average.",
+            extra=_TRAINING,
+        ),
+    ] = "plain"
+    weighting: Annotated[
+        Literal["equal", "points"],
+        Meta(
+            description="What a model counts in the average: one, or the points it was trained on in an epoch.",
+            extra=_TRAINING,
+        ),
+    ] = "equal"
+    min_clients: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="With fewer models the round is lost and the model stays as it was; `secure` needs two.",
+            extra={**_TRAINING, "unit": "clients"},
+        ),
+    ] = 1
+    label_from: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="The first round with pseudo-labels; those before train on labels alone.",
+            extra={**_LABELS, "unit": "round"},
+        ),
+    ] = 1
+    validation: Annotated[
+        float,
+        Meta(
+            ge=0,
+            lt=1,
+            description="Share of the training points that no client gets, to select the best round's model by.",
+            extra=_TRAINING,
+        ),
+    ] = 0.1
+    evaluate_every: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="The model is tested after each so many rounds, outside of virtual time, and at the end.",
+            extra={**_TRAINING, "unit": "rounds"},
+        ),
+    ] = 1
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        Meta(
+            description="Where networks really run: `auto` takes a GPU where there is one. Virtual time is the same.",
+            extra=_TRAINING,
+        ),
+    ] = "auto"
