@@ -28,13 +28,15 @@ BYTES_PER_DISTANCE = 30
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included (measured: 17 inline)."""
 
 _DATA_PROBLEM = re.compile(
-    r"(clients|labeled|labeled_clients|labels_per_client|limit|new|partition|unlabeled|without_labels)\(=([^)]*)\) (.*)", re.DOTALL
+    r"(clients|labeled|labeled_clients|labels_per_client|limit|new|partition|unlabeled|without_labels)"
+    r"\(=([^)]*)\) (.*)",
+    re.DOTALL,
 )
 
 
 _SIZED = (
-    'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out, results are those '
-    "of the plaintext protocol"
+    'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
+    "results are those of the plaintext protocol"
 )
 
 

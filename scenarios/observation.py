@@ -231,7 +231,7 @@ class Observer:
         return float(hits.mean()) if len(hits) else None
 
     def _counting(self, name: str) -> NDArray[np.bool_]:
-        """The points of a client on which accuracy is measured: if any client has new ones, the new, else the unlabeled.
+        """The points of a client that accuracy is measured on: the new ones if any client has some, else the unlabeled.
 
         Of these, those with a known label.
         """

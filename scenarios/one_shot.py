@@ -1,7 +1,6 @@
 """XCLP by itself: clients label each other's points as they are, in one round or several."""
 
 from protocols.recipe import RECIPES
-from protocols.recipe import RECIPES
 from protocols.rowsums import Restart, SecureRowSums
 from protocols.rowsums_shamir import Shamir
 from protocols.setup import Group
@@ -49,7 +48,6 @@ def parameters_of(scenario: schema.Scenario, classes: int) -> Parameters:
         bits=its.bits,
         k=its.k,
         alpha=its.alpha,
-        recipe=RECIPES[its.recipe],
         recipe=RECIPES[its.recipe],
         rows=its.rows,
         fraction_bits=its.fraction_bits,

@@ -132,14 +132,6 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = 1024
     k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.", extra=_GRAPH)] = 10
     alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.", extra=_GRAPH)] = 0.99
-    recipe: Annotated[
-        Literal["paper", "authors-code"],
-        Meta(
-            description="`authors-code`: as the XCLP paper's authors have programmed it. Edges are cubed, class scores "
-            "divided by the labels of the class, confidences by the largest; the learning rate is 0.05 with fewer "
-            "than 20 labels in a batch.",
-        ),
-    ] = "paper"
     key_bits: Annotated[
         Literal[512, 1024, 2048, 3072],
         Meta(
@@ -194,8 +186,8 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["paper", "authors-code"],
         Meta(
             description="`authors-code`: edges cubed, class scores divided by the number of labels of the class (which "
-            "clients then learn), confidences by the client's largest, as the XCLP paper's authors have programmed it.",
-            extra=_GRAPH,
+            "clients then learn), confidences by the client's largest, as the XCLP paper's authors have programmed it; "
+            "in training the learning rate is 0.05 with fewer than 20 labels in a batch.",
         ),
     ] = "paper"
     rows: Annotated[
