@@ -216,13 +216,13 @@ def show_bytes(
 ) -> int:
     """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost."""
     from scenarios import report
-    from scenarios.folder import byte_rows
+    from scenarios.folder import byte_rows, fidelity_of
     from scenarios.prediction import predicted
 
     console = report.make_console()
     for folder in folders:
         rows = byte_rows(folder)
-        report.print_lines(console, [str(folder)])
+        report.print_lines(console, [f"{folder} (sized)" if fidelity_of(folder) == "sized" else str(folder)])
         formula = predicted(folder, {row.type for row in rows})
         console.print(report.byte_table(rows, exact=True, formula=formula))
     return 0

@@ -35,6 +35,7 @@ __all__ = [
     "Result",
     "RunFolder",
     "byte_rows",
+    "fidelity_of",
     "new_folder",
 ]
 
@@ -265,6 +266,14 @@ class ByteRow(Struct, frozen=True):
     def total(self) -> int:
         """All bytes."""
         return self.payload + self.sealing + self.envelope
+
+
+def fidelity_of(folder: Path) -> str:
+    """Whether the run in `folder` was "real" or "sized"; "" where it does not say."""
+    try:
+        return str(msgspec.json.decode((folder / "result.json").read_bytes())["fidelity"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def byte_rows(folder: Path) -> list[ByteRow]:

@@ -122,7 +122,7 @@ def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
 def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
     """One line for each run that ended, as comma-separated values."""
     swept = [key for key, _ in plans[0].values]
-    figures = ("outcome", "accuracy", "virtual_seconds", "wall_seconds", "bytes_total", "trace_hash")
+    figures = ("outcome", "fidelity", "accuracy", "virtual_seconds", "wall_seconds", "bytes_total", "trace_hash")
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((*swept, "seed", *figures, "folder"))
@@ -134,7 +134,7 @@ def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -
 
 def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
     accuracies = [run.accuracy for run in runs if run.accuracy is not None]
-    counts = Counter(run.outcome for run in runs)
+    counts = Counter(f"{run.outcome}{'' if run.fidelity == 'real' else f', {run.fidelity}'}" for run in runs)
     return Cell(
         values=values,
         runs=len(runs),

@@ -1,0 +1,89 @@
+"""Sized runs of scenarios: the real run's bytes, times and results, and every output says what they are."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scenarios import ScenarioError, run
+from scenarios.cli import app
+from scenarios.prediction import predicted
+from scenarios.reading import read
+
+SMALL = ["data.limit=40", "cost=modelled", "engine=inline", "protocol.insecure_keys=true", "protocol.key_bits=512"]
+
+
+def told(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["protocol.hamming=paillier", "protocol.recovery=shamir"],
+        ["protocol.hamming=paillier", "protocol.packing=none", "network.topology=mesh", "protocol.bits=16"],
+        ["protocol.hamming=iknp", "protocol.recipe=authors-code", "protocol.rounds=2"],
+        ["protocol.hamming=naor-pinkas", "protocol.bits=8", "data.limit=16", "data.labeled=0.5"],
+    ],
+)
+def test_a_sized_run_is_the_real_one_but_for_the_contents(quick: Path, tmp_path: Path, settings: list[str]) -> None:
+    found = {}
+    for fidelity in ("real", "sized"):
+        scenario = read(quick, [*SMALL, *settings, f"fidelity={fidelity}"]).scenario
+        found[fidelity] = run(scenario, out=tmp_path / fidelity)
+    real, sized = found["real"], found["sized"]
+    assert (real.fidelity, sized.fidelity) == ("real", "sized")
+    assert sized.unmet == real.unmet == []
+    same = (
+        "shape_hash", "virtual_seconds", "messages", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope",
+        "accuracy", "baselines", "equals_plaintext", "hamming_digest", "labels_digest", "rounds",
+    )  # fmt: skip
+    for name in same:
+        assert getattr(sized, name) == getattr(real, name), name
+    assert sized.trace_hash != real.trace_hash
+    measured = {kind: size for kind, size in predicted(sized.folder).items() if size}
+    assert measured == {kind: size for kind, size in predicted(real.folder).items() if size}
+    assert sum(measured.values()) == sized.bytes_payload
+
+
+def test_a_pool_changes_nothing(quick: Path, tmp_path: Path) -> None:
+    settings = [*SMALL, "protocol.hamming=paillier", "fidelity=sized"]
+    hashes = {
+        run(read(quick, settings).scenario, out=tmp_path / engine, engine=engine).trace_hash
+        for engine in ("inline", "pool:2")
+    }
+    assert len(hashes) == 1
+
+
+def test_a_sized_run_takes_the_times_of_a_recorded_one(quick: Path, tmp_path: Path) -> None:
+    settings = [*SMALL, "protocol.hamming=paillier"]
+    real = run(read(quick, [*settings, "cost=measured"]).scenario, out=tmp_path / "real")
+    again = [*settings, f"cost=replayed:{real.folder}", "fidelity=sized"]
+    sized = run(read(quick, again).scenario, out=tmp_path / "sized")
+    assert (sized.shape_hash, sized.virtual_seconds) == (real.shape_hash, real.virtual_seconds)
+
+
+@pytest.mark.parametrize("cost", ["free", "measured"])
+def test_a_sized_run_has_modelled_times_or_replayed_ones(quick: Path, cost: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        read(quick, ["fidelity=sized", f"cost={cost}"])
+    assert error.value.key == "cost"
+    assert error.value.problem.endswith('does not go with fidelity = "sized"; allowed: modelled, replayed:RUN_DIR')
+
+
+def test_every_output_tells_the_fidelity(quick: Path, tmp_path: Path) -> None:
+    sets = [part for text in (*SMALL, "fidelity=sized") for part in ("--set", text)]
+    lines = told("run", quick, *sets, "--out", tmp_path / "run").splitlines()
+    assert any(line.startswith("WARNING  fidelity") for line in lines)
+    assert any(line.startswith("fidelity  sized") for line in lines)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["fidelity"] == "sized"
+    assert told("bytes", tmp_path / "run").splitlines()[0].endswith("(sized)")
+    assert "2 completed, sized" in told("sweep", quick, *sets, "--seeds", 2, "--out", tmp_path / "sweep")
+    with (tmp_path / "sweep" / "sweep.csv").open(newline="") as file:
+        assert {row["fidelity"] for row in csv.DictReader(file)} == {"sized"}
+    real = told("run", quick, "--out", tmp_path / "real") + told("bytes", tmp_path / "real")
+    assert "sized" not in real

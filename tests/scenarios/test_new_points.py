@@ -1,0 +1,111 @@
+"""XCLP as one-shot prediction: new points beside training data, a client left out, partly labeled training data."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parties.partition import Shard
+from scenarios import Result, ScenarioError, run
+from scenarios.deals import dealt
+from scenarios.prediction import predicted
+from scenarios.reading import read
+from scenarios.simulation import Simulation
+
+
+def settings(**values: Any) -> list[str]:
+    return [f"data.{key}={value}" for key, value in values.items()]
+
+
+def carried_out(quick: Path, out: Path, **values: Any) -> tuple[Result, list[Shard]]:
+    scenario = read(quick, settings(**{"limit": 200, **values})).scenario
+    result = run(scenario, out=out)
+    assert (result.outcome, result.unmet) == ("completed", [])
+    return result, dealt(scenario)[1]
+
+
+def accuracy_by_hand(result: Result, shards: list[Shard], counts: Any) -> float:
+    """From labels.csv; `counts(shard)` are the points that count."""
+    lines = [line.split(",") for line in (result.folder / "labels.csv").read_text().splitlines()[1:]]
+    found = {(party, int(row)): label for party, _, row, label, _ in lines}
+    hits = [
+        found.get((f"client/{i}", int(row))) == str(label)
+        for i, shard in enumerate(shards)
+        for row, label, counting in zip(shard.rows, shard.labels, counts(shard), strict=True)
+        if counting
+    ]
+    return float(np.mean(hits))
+
+
+@pytest.mark.parametrize("recipe", ["paper", "authors-code"])
+@pytest.mark.parametrize("labeled", [1.0, 0.4])
+def test_new_points_are_predicted_and_scored_apart(quick: Path, tmp_path: Path, labeled: float, recipe: str) -> None:
+    scenario = read(quick, [*settings(limit=200, new=0.3, labeled=labeled), f"protocol.recipe={recipe}"]).scenario
+    result, shards = run(scenario, out=tmp_path / "out"), dealt(scenario)[1]
+    assert (result.outcome, result.unmet) == ("completed", [])
+    assert all(shard.new.sum() == 15 for shard in shards)
+    assert all((shard.labeled == ~shard.new).all() for shard in shards) == (labeled == 1.0)
+    assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: shard.new)
+    assert result.measured_on.startswith("the new points")
+    assert set(result.baselines) == {"per-client label propagation", "central label propagation"}
+    assert sum(predicted(result.folder).values()) == result.bytes_payload
+
+
+def test_so_many_new_points_each(quick: Path, tmp_path: Path) -> None:
+    _, shards = carried_out(quick, tmp_path / "out", new=7, labeled=1.0)
+    assert [shard.new.sum() for shard in shards] == [7, 7, 7, 7]
+
+
+def test_leaving_one_client_out(quick: Path, tmp_path: Path) -> None:
+    result, shards = carried_out(quick, tmp_path / "out", without_labels='["client/2"]', labeled=1.0)
+    assert [bool(shard.labeled.all()) for shard in shards] == [True, True, False, True]
+    assert not shards[2].labeled.any() and shards[2].new.all()
+    assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: shard.new)
+    assert result.accuracy is not None and result.accuracy > 0.5
+    assert set(result.baselines) == {"central label propagation"}  # nobody with such points has labels of its own
+
+
+def test_unlabeled_training_data_is_only_there_for_the_graph(quick: Path, tmp_path: Path) -> None:
+    found = {}
+    for share in (0, 0.5, 1):
+        result, shards = carried_out(
+            quick, tmp_path / str(share), new=10, labels_per_client=12, unlabeled=share, clients=4
+        )
+        assert [shard.labeled.sum() for shard in shards] == [12] * 4
+        assert [len(shard.rows) - shard.labeled.sum() - shard.new.sum() for shard in shards] == [round(28 * share)] * 4
+        found[share] = [(shard.rows[shard.new].tolist(), shard.rows[shard.labeled].tolist()) for shard in shards]
+        assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: shard.new)
+    assert found[0] == found[0.5] == found[1]
+
+
+def test_without_new_points_accuracy_is_that_of_the_unlabeled(quick: Path, tmp_path: Path) -> None:
+    result, shards = carried_out(quick, tmp_path / "out")
+    assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: ~shard.labeled)
+    assert result.measured_on.startswith("the unlabeled points")
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "problem"),
+    [
+        ({"new": 1.5}, "data.new", "1.5 must be a share below 1, or a whole number of points"),
+        ({"new": 99}, "data.new", "99 is more than client 0's 15 points with a known label"),
+        ({"without_labels": '["client/4"]'}, "data.without_labels", "'client/4' must be clients, client/0 to client/3"),
+        ({"without_labels": '["server"]'}, "data.without_labels", "'server' must be clients, client/0 to client/3"),
+        ({"unlabeled": 0, "labeled_clients": 3}, "data.unlabeled", "0.0 leaves client 3 no point"),
+    ],
+)
+def test_what_cannot_be_dealt_is_an_error_at_its_key(quick: Path, values: Any, key: str, problem: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        read(quick, settings(**values))
+    assert (error.value.key, error.value.problem) == (key, problem)
+
+
+def test_a_client_of_new_points_alone_gets_labels_for_all_of_them(quick: Path) -> None:
+    simulation = Simulation(read(quick, settings(without_labels='["client/0"]', labeled=1.0)).scenario, engine="inline")
+    simulation.run()
+    try:
+        labels = [client.labels for client in simulation.clients]
+        assert [len(own.labels) for own in labels] == [15, 0, 0, 0]
+    finally:
+        simulation.close()
