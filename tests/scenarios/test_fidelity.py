@@ -87,3 +87,21 @@ def test_every_output_tells_the_fidelity(quick: Path, tmp_path: Path) -> None:
         assert {row["fidelity"] for row in csv.DictReader(file)} == {"sized"}
     real = told("run", quick, "--out", tmp_path / "real") + told("bytes", tmp_path / "real")
     assert "sized" not in real
+
+
+def test_training_with_secure_sums_is_the_same_too(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    settings = [
+        *SMALL, "data.limit=150", "data.clients=4", "protocol.hamming=paillier", "protocol.bits=64",
+        "training.rounds=2", "training.averaging=secure", "training.min_clients=2",
+        'fault=[{kind="crash", party="client/2", after="hamming.encode", back_after=1.0}]', "expect.lost=['client/2']",
+    ]  # fmt: skip
+    real, sized = (
+        run(read("fedavg-xclp-digits", [*settings, f"fidelity={one}"]).scenario, out=tmp_path / one)
+        for one in ("real", "sized")
+    )
+    assert (sized.outcome, sized.unmet) == ("completed", [])
+    assert sized.shape_hash == real.shape_hash
+    assert (sized.virtual_seconds, sized.bytes_total) == (real.virtual_seconds, real.bytes_total)
+    assert (sized.model_digest, sized.rounds) == (real.model_digest, real.rounds)
+    assert sized.trace_hash != real.trace_hash
