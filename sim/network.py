@@ -116,11 +116,15 @@ class Network:
     # For transports
 
     def barrier(self, sender: str, receiver: str) -> Barrier | None:
-        """What stands between the two, if anything does."""
+        """What stands between the two, the first if there are several."""
         for barrier in self._barriers:
             if barrier.is_between(sender, receiver):
                 return barrier
         return None
+
+    def is_cut(self, sender: str, receiver: str) -> bool:
+        """Whether a partition is between the two."""
+        return any(not barrier.holds and barrier.is_between(sender, receiver) for barrier in self._barriers)
 
     def again(self, journey: "_Journey", note: str) -> "_Journey":
         """One more copy of a packet on the same hop, counted and traced as sent."""

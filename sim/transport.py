@@ -46,7 +46,10 @@ class Carrier(Protocol[C]):
     """The network around a transport."""
 
     def barrier(self, sender: str, receiver: str) -> Barrier | None:
-        """What stands between the two, if anything does."""
+        """What stands between the two, the first if there are several."""
+
+    def is_cut(self, sender: str, receiver: str) -> bool:
+        """Whether a partition is between the two."""
 
     def again(self, copy: C, note: str) -> C:
         """One more copy on the same hop, counted and traced as sent."""
@@ -138,7 +141,7 @@ class Transport(Generic[C]):
             self._link.travel(partial(self._come_in, item, copy), copy.delay)
 
     def _come_in(self, item: _Item, copy: C) -> None:
-        if self._is_cut(self._source, self._target):
+        if self._carrier.is_cut(self._source, self._target):
             self._lose(item, copy, CUT)
         else:
             self._link.come_in(copy.size, partial(self._arrive, item, copy))
@@ -146,7 +149,7 @@ class Transport(Generic[C]):
     def _arrive(self, item: _Item, copy: C) -> None:
         connection = item.connection
         item.flying -= 1
-        if self._is_cut(self._target, self._source) or self._link.loses_answer():
+        if self._carrier.is_cut(self._target, self._source) or self._link.loses_answer():
             self._repeat(item, copy)
         elif (timer := connection.timers.pop(item, None)) is not None:
             timer.cancel()
@@ -163,10 +166,6 @@ class Transport(Generic[C]):
             while (first := connection.early.pop(connection.due, None)) is not None:
                 connection.due += 1
                 self._carrier.arrive(first)
-
-    def _is_cut(self, sender: str, receiver: str) -> bool:
-        barrier = self._carrier.barrier(sender, receiver)
-        return barrier is not None and not barrier.holds
 
     # Once more
 

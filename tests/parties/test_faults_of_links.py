@@ -199,6 +199,12 @@ def test_barriers_that_overlap(stage: Stage) -> None:
     assert [when for _, when in run.heard("a")][:3] == [0.01, 7.01, 7.01]
 
 
+def test_what_is_on_its_way_is_cut_off_also_where_others_are_held_back(stage: Stage) -> None:
+    faults = [Hold("b", time=0.2, lasts=9.0), Partition("b", time=0.5)]
+    run = stage({"a": listens(9), "b": says("1")}, faults, latency="1s", transport="datagram").run()
+    assert run.told("lose") == [(1.0, "b", "cut off by a partition")]
+
+
 # Single messages
 
 
