@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from protocols.crypto.fixed_point import encode
 from protocols.recipe import AUTHORS_CODE, PAPER
-from protocols.rowsums import Restart, SummedRows
+from protocols.rowsums import MaskedRows, Restart, SummedRows
 from protocols.rowsums_shamir import Shamir
 from sim.faults import Crash
 from sim.wire import decode_body, decode_frame, encode_body, pack_frame
@@ -118,3 +118,27 @@ def test_counts_that_cannot_be_end_the_clients_part(federation, make_shards, cou
     assert run.client("client/1").labels is None
     assert "class counts" in run.client("client/1").ending
     assert {client.name for client in run.labeled_clients} == {"client/0", "client/2"}
+
+
+@pytest.mark.parametrize("recovery", [Restart(), Shamir()])
+def test_the_server_cannot_read_the_counts(federation, make_shards, recovery) -> None:
+    shards = make_shards([6, 7, 8])
+    run = federation(shards, recipe=AUTHORS_CODE, recovery=recovery).run()
+    own = [np.bincount(shard.labels[shard.labeled], minlength=CLASSES) for shard in shards]
+    telling = {int(count) << 32 for counts in (*own, sum(own), *(sum(own) - one for one in own)) for count in counts}
+    sent = {
+        packet.sender: np.frombuffer(decode_body(frame, frame.body, MaskedRows).values, "<u8").reshape(-1, CLASSES)
+        for packet in run.packets
+        if packet.type == "MaskedRows"
+        for frame in [decode_frame(packet.data)]
+    }
+    rows = [int((~shard.labeled).sum()) + 1 for shard in shards]
+    last = {
+        (i, sender): values[sum(size for k, size in enumerate(rows) if k <= i and f"client/{k}" != sender) - 1]
+        for sender, values in sent.items()
+        for i in range(3)
+        if sender != f"client/{i}"
+    }
+    assert len(last) == 6
+    sums = [sum(row for (block, _), row in last.items() if block == i) for i in range(3)]
+    assert not telling & {int(word) for row in (*last.values(), *sums) for word in row}

@@ -103,3 +103,20 @@ def test_what_travels_is_not_what_really_travels(federation, make_shards, varian
     assert digests[0] and digests[1] and not digests[0] & digests[1]
     again = federation(make_shards([3, 4, 2]), variant=variant, bits=bits, stand_ins=STAND_INS).run()
     assert digests[1] <= {packet.digest for packet in again.packets}
+
+
+@pytest.mark.parametrize("variant", SECURE)
+def test_every_costly_job_has_a_stand_in(federation, make_shards, variant) -> None:
+    run = federation(make_shards([3, 4, 2]), variant=variant, bits=9)
+    computing, jobs = run.world.computing, set()
+    carry_out = computing.run
+
+    async def watched(machine, party, step, work, function, *arguments):
+        if any(name.startswith(("paillier", "p256", "iknp")) for name in work):
+            jobs.add(getattr(function, "func", function))
+        return await carry_out(machine, party, step, work, function, *arguments)
+
+    computing.run = watched
+    run.run()
+    assert jobs
+    assert jobs <= STAND_INS.keys()
