@@ -34,7 +34,7 @@ class Loss(msgspec.Struct, frozen=True):
 class Server(Party):
     """The coordinating party. It knows the clients by name and keeps the list of those lost."""
 
-    observed = ("lost",)
+    observed: ClassVar[tuple[str, ...]] = ("lost",)
 
     def __init__(self, world: World, clients: Iterable[str], name: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)

@@ -22,28 +22,34 @@ from scipy.sparse.linalg import splu
 
 __all__ = ["Outcome", "hamming", "xclp"]
 
+_ROWS = 512
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What XCLP computes for n points, the clients' points one after another in the order given.
 
-    `distances`, int64 (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the
+    `distances`, int32 (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the
     ring modulo 2^64. `labels`, int64 (n,): -1 for none. `confidence`, float64 (n,): in [0, 1] on the rows that
     clients get. `slices`: each client's rows.
     """
 
-    distances: NDArray[np.int64]
+    distances: NDArray[np.int32]
     z: NDArray[np.uint64]
     labels: NDArray[np.int64]
     confidence: NDArray[np.float64]
     slices: tuple[slice, ...]
 
 
-def hamming(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The number of differing bits of every two rows of `bits` (n, L): int64 (n, n)."""
+def hamming(bits: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """The number of differing bits of every two rows of `bits` (n, L): int32 (n, n)."""
     ones = bits.astype(np.float32)  # products of 0 and 1 are exact in float32 up to L = 2^24, and fast
-    differing = ones @ (1 - ones).T
-    return (differing + differing.T).astype(np.int64)
+    zeros = 1 - ones
+    distances = np.empty((len(bits), len(bits)), dtype=np.int32)
+    for start in range(0, len(bits), _ROWS):  # some rows at a time: what is n x n here is the result alone
+        some = slice(start, start + _ROWS)
+        distances[some] = ones[some] @ zeros.T + zeros[some] @ ones.T
+    return distances
 
 
 def xclp(
@@ -104,7 +110,7 @@ def xclp(
     )
 
 
-def _graph(distances: NDArray[np.int64], bits: int, k: int, power: int) -> dict[tuple[int, int], float]:
+def _graph(distances: NDArray[np.int32], bits: int, k: int, power: int) -> dict[tuple[int, int], float]:
     """The normalised symmetric graph, as the weight of each edge (i, j), a cosine to the `power`."""
     weights: dict[tuple[int, int], float] = {}
     for i, row in enumerate(distances):

@@ -95,8 +95,11 @@ class Network:
 
     def send(self, packet: Packet) -> None:
         """Send `packet` on its way; returns at once."""
-        source, target = self._endpoints[packet.sender], self._endpoints[packet.receiver]
-        if source.paused:
+        source, target = self._endpoints[packet.sender], self._endpoints.get(packet.receiver)
+        if target is None:  # a name out of a message that somebody made up
+            note = f"{packet.type} to {packet.receiver!r}: there is no such party"
+            self._trace.add(Event(self._loop.env.now, "drop", packet.sender, step=packet.step, note=note))
+        elif source.paused:
             source.sends.append(partial(self._begin, packet, source, target))
         else:
             self._begin(packet, source, target)

@@ -178,8 +178,6 @@ CONFIGURATIONS = (
     ("plaintext", "restart"), ("plaintext", "shamir"), ("paillier", "restart"), ("iknp", "restart"),
     ("naor-pinkas", "restart"),
 )  # fmt: skip
-UNFINISHED = {"Roster": "what is sent to a name that no party has ends in a KeyError of the network"}
-"""Types of messages some of whose impossible forms a run does not survive yet, and what goes wrong."""
 
 
 SAMPLES: dict[type[types.Type], Any] = {
@@ -231,12 +229,6 @@ def names_of_types() -> list[str]:
     )
 
 
-def marked(kind: str) -> Any:
-    return pytest.param(
-        kind, marks=pytest.mark.xfail(strict=True, reason=UNFINISHED[kind]) if kind in UNFINISHED else ()
-    )
-
-
 def test_the_honest_runs_complete() -> None:
     for run in honest():
         assert [client.ending for client in run.clients] == ["completed"] * 4
@@ -254,7 +246,7 @@ def test_a_run_survives_impossible_contents(kind: str, little_memory: None) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [marked(kind) for kind in names_of_types()])
+@pytest.mark.parametrize("kind", names_of_types())
 def test_a_run_survives_all_impossible_contents(kind: str, little_memory: None) -> None:
     """All the ways, under every configuration."""
     failures = [text for place, sender in sent(kind) for text in survive(kind, sender, place, every=1)]
