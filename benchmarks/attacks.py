@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks import attacks_labels, attacks_pairs, attacks_sums
 from benchmarks.attacks_finding import Finding
 from benchmarks.measure import environment
+from scenarios import report
 
 __all__ = ["ATTACKS", "main"]
 
@@ -39,9 +39,14 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
 
 def main(quick: bool = False, json_file: Path | None = None) -> None:
     """Carry all out, print a table, and write it to `json_file`. Raises SystemExit when one is not as stated."""
-    console = Console()
+    console = report.make_console()
     findings = {letter: attack(quick) for letter, attack in ATTACKS.items()}
+    report.print_lines(console, ["What an attack recovers, of so many, from the weakened copy and from ours:", ""])
     console.print(_table(findings))
+    report.print_lines(
+        console,
+        [f"{finding.name} ({finding.sought}): {finding.remark}" for finding in findings.values() if finding.remark],
+    )
     if json_file is not None:
         rows = [{"attack": letter, "verdict": _verdict(f)} | asdict(f) for letter, f in findings.items()]
         content = {"environment": environment(("numpy", "gmpy2")), "quick": quick, "findings": rows}
@@ -60,14 +65,10 @@ def _verdict(finding: Finding) -> str:
 
 
 def _table(findings: dict[str, Finding]) -> Table:
-    table = Table(title="What an attack recovers", title_justify="left")
-    table.add_column("weakness")
-    table.add_column("who seeks what")
-    for column in ("of", "weakened", "ours", "chance"):
-        table.add_column(column, justify="right")
-    table.add_column("ours is", min_width=13)
-    table.add_column("remark")
-    for finding in findings.values():
-        rates = [f"{rate:.1%}" for rate in (finding.weakened, finding.ours, finding.chance)]
-        table.add_row(finding.name, finding.sought, f"{finding.trials:,}", *rates, _verdict(finding), finding.remark)
-    return table
+    numbers = ("of", "weakened", "ours", "chance")
+    rows = [
+        (finding.name, finding.sought, f"{finding.trials:,}", f"{finding.weakened:.1%}", f"{finding.ours:.1%}",
+         f"{finding.chance:.1%}", _verdict(finding))
+        for finding in findings.values()
+    ]  # fmt: skip
+    return report.table(("weakness", "who seeks what", *numbers, "ours is"), rows, numbers)

@@ -22,6 +22,7 @@ from benchmarks.crypto_symmetric import measure_masks, measure_symmetric
 from benchmarks.measure import Standing, environment, print_standings, write_json
 from benchmarks.plots import check_plot, plot_standings
 from protocols.crypto import paillier
+from scenarios.report import make_console
 from sim.streams import Entropy
 
 __all__ = ["main"]
@@ -51,7 +52,7 @@ def main(
 
     `quick`: one length of keys, fewer turns, smaller batches, and of the pairs of 500 x 500 only that by IKNP.
     """
-    console = Console()
+    console = make_console()
     if costs_file is not None:
         write_costs(costs_file, measure_costs(quick=quick))
         console.print(f"wrote {costs_file}")

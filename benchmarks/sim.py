@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import simpy
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import environment, timed
 from parties.party import Party, play
+from scenarios.report import make_console
 from sim.compute import CostTable, Free
 from sim.latency import parse_latency
 from sim.link import Link
@@ -62,7 +62,7 @@ class Row:
 
 def main(quick: bool = False, json_file: Path | None = None) -> None:
     """Measure, print a table, and write it to `json_file`."""
-    console = Console()
+    console = make_console()
     found = environment(("simpy", "msgspec", "numpy", "looptime", "async-solipsism"))
     console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one core")
     rows = measure(messages=2_000 if quick else 20_000, repeats=3 if quick else 7)
