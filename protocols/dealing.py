@@ -102,6 +102,13 @@ class Dealt:
         me.world.note("metric", me.name, step=me.step_name, note=f"refused to reveal shares: {problem}")
         return False
 
+    async def hear(self, me: Client, deadline: float) -> None:
+        """Learn U3 when the sum is there already and shares are of no more use. Raises NoAnswer, or ValueError."""
+        survivors = await me.recv(Survivors, me.server, deadline)
+        if not self.accepts(me, survivors.names):
+            raise ValueError("those who survived are none of this attempt")
+        self.answered = tuple(survivors.names)
+
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
         """Answer an accepted U3: one share for each of A, of the seed or of the dealt key."""
         self.answered = tuple(survivors)

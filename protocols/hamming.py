@@ -20,10 +20,10 @@ reads as 0).
 A client evaluates and reports at the same time, each pair as its message comes.
 
 Lost clients: the server waits until every block is there or the deadline has passed. Then it calls those who lack a
-block; who does not answer within a quarter of the deadline is lost and left out. Among those who answer it leaves out
-each without an own block; then, while a pair lacks its block (they cannot reach each other), the client with most
-such pairs (ties: the later), and tells it. The blocks of the rest stand. A client whose blocks are all there stays
-in, lost or not. A block with distances that cannot be is none.
+block; who does not answer within a quarter of the deadline, and still lacks one, is lost and left out. Among those who
+answer it leaves out each without an own block; then, while a pair lacks its block (they cannot reach each other), the
+client with most such pairs (ties: the later), and tells it. The blocks of the rest stand. A client whose blocks are all
+there stays in, lost or not. A block with distances that cannot be is none.
 
 Security: semi-honest, no collusion between server and clients. The server learns every distance in H, and with the
 vectors of one colluding client could reconstruct others' well; distances already sent by a client that is left out
@@ -233,11 +233,16 @@ async def server(
 ) -> tuple[Group, NDArray[np.int32]]:
     """Gather all blocks. Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
     with me.step("hamming.collect"):
-        blocks = await _gather(me, group, deadline)
+        blocks = _Blocks()
+        await _gather(me, group, blocks, deadline)
+        suspects = blocks.incomplete(group.names)
+        me.broadcast(suspects, RollCall())
+        called = await me.collect(Present, suspects, deadline=deadline / 4)
+        await _gather(me, group, blocks, 0.0)  # what has come meanwhile
+        lacking = blocks.incomplete(group.names)
+        silent = tuple(name for name in called.missing if name in lacking)
         own = understood(me, blocks.own, lambda name, block: _own_distances(block.distances, group.points[name], bits))
-        came = {pair for pair in blocks.masks if pair in blocks.masked}
-        silent = await _silent(me, group.names, set(own), came, deadline)
-        pairs = [(j, k) for j, k in combinations(group.names, 2) if (j, k) in came and not {j, k} & set(silent)]
+        pairs = [pair for pair in blocks.pairs(group.names) if not set(pair) & set(silent)]
         found = await me.together(*(_combined(me, group, variant, bits, blocks, pair) for pair in pairs))
         between = {pair: block for pair, block in zip(pairs, found, strict=True) if block is not None}
         there = tuple(name for name in group.names if name not in silent)
@@ -260,12 +265,29 @@ class _Blocks:
     masks: dict[Pair, bytes] = field(default_factory=dict)
     masked: dict[Pair, bytes] = field(default_factory=dict)
 
+    def complete(self, clients: int) -> bool:
+        """Whether all blocks of so many clients are there."""
+        return len(self.own) == clients and len(self.masks) == len(self.masked) == clients * (clients - 1) // 2
 
-async def _gather(me: Server, group: Group, deadline: float) -> _Blocks:
-    blocks, expected = _Blocks(), len(group.names) * (len(group.names) - 1) // 2
+    def pairs(self, names: Sequence[str]) -> list[Pair]:
+        """The pairs of `names` that have both parts."""
+        return [pair for pair in combinations(names, 2) if pair in self.masks and pair in self.masked]
+
+    def incomplete(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` who lack a block, of their own or of a pair."""
+        gaps = _gaps(names, set(self.pairs(names)))
+        return [name for name in names if gaps[name] or name not in self.own]
+
+
+async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) -> None:
+    """Take in blocks until all are there, or the deadline has passed."""
     kinds = (OwnBlock, Masks, MaskedDistances)
     with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
-        async for source, message in arrivals:
+        while not blocks.complete(len(group.names)):
+            arrival = await arrivals.next()
+            if arrival is None:
+                break
+            source, message = arrival
             with suppress(BadValues), values_of(me, source, type(message).__name__):
                 match message:
                     case OwnBlock():
@@ -274,9 +296,6 @@ async def _gather(me: Server, group: Group, deadline: float) -> _Blocks:
                         blocks.masks.setdefault(_pair(group, source, message.peer), message.values)
                     case MaskedDistances():
                         blocks.masked.setdefault(_pair(group, source, message.peer), message.values)
-            if len(blocks.own) == len(group.names) and len(blocks.masks) == len(blocks.masked) == expected:
-                break
-    return blocks
 
 
 async def _combined(
@@ -300,16 +319,6 @@ def _pair(group: Group, one: str, other: str) -> Pair:
     if other not in group.names or one == other:
         raise ValueError(f"{one} and {other} are no pair of this round")
     return (one, other) if group.names.index(one) < group.names.index(other) else (other, one)
-
-
-async def _silent(
-    me: Server, names: tuple[str, ...], with_own: set[str], complete: set[Pair], deadline: float
-) -> tuple[str, ...]:
-    """Who lacks a block and does not answer a call."""
-    gaps = _gaps(names, complete)
-    suspects = [name for name in names if gaps[name] or name not in with_own]
-    me.broadcast(suspects, RollCall())
-    return (await me.collect(Present, suspects, deadline=deadline / 4)).missing
 
 
 def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:

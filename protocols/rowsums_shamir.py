@@ -106,6 +106,8 @@ class Shamir:
         with me.step("rowsums.unmask"), values_of(me, me.server, "SummedRows"):
             if dealt is None:
                 raise ValueError("there was no attempt")
+            if not dealt.answered:  # the sum has overtaken U3, or t others were enough before it came
+                await dealt.hear(me, deadline)
             # Z[R_j] = sum + Zbar_j[R_j] + the pair masks of j with U3 on block j, under set-up keys
             mine = dealt.names.index(me.name)
             keys = [

@@ -126,11 +126,13 @@ def _without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
         if event.kind == "deliver" and event.peer == "server":
             what = trial.blocks.get(event.digest, (event.type, event.party))
             arrived.setdefault((event.round, *what), place)
-    rounds = {one.round: one for one in trial.announcements if one.type == "Members"}
+    ends: dict[int, int] = {}  # of each round, where its time for blocks was over
+    for place, event in enumerate(trial.events):
+        if event.kind == "send" and event.type in ("RollCall", "Members"):
+            ends.setdefault(event.round, place)
     for one in trial.announcements:
         if one.type == "SeedAgreed" and one.receiver == (one.names or ("",))[0]:
-            # Without an announcement of members the run was over: then all that was missing counts.
-            place = rounds[one.round].place if one.round in rounds else len(trial.events) - 1
+            place = ends.get(one.round, len(trial.events) - 1)
             silent = {name for name in one.names or () if (one.round, "Present", name) not in arrived}
             for pair in combinations(one.names or (), 2):
                 parts = [(one.round, part, *pair) for part in ("Masks", "MaskedDistances")]

@@ -197,9 +197,9 @@ def _watch(trial: Trial, limits: Limits | None) -> None:
         if limits is not None and (event.time > limits.seconds or world.trace.count > limits.events):
             raise Overdue(f"{world.trace.count} events and {event.time:g} s, and it has not ended")
 
-    world.network.send = sent  # type: ignore[method-assign]
-    world.computing.run = computed  # type: ignore[method-assign]
-    world.trace.add = added  # type: ignore[method-assign]
+    world.network.send = sent
+    world.computing.run = computed
+    world.trace.add = added
     server.observe = recorded
 
 

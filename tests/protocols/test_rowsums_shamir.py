@@ -285,3 +285,31 @@ def test_payload_by_type(federation, make_shards) -> None:
         for row in source.world.ledger.rows():
             table[row.type] = table.get(row.type, 0) + row.payload
     assert found == {**without_sharing, **sizes.dealing(4), "Survivors": 0}
+
+
+def test_a_client_that_never_hears_who_survived_has_no_labels(federation, make_shards) -> None:
+    """t others are enough for the sum; without U3 the client cannot take its masks out, and must not guess."""
+    run = federation(
+        make_shards(SIZES),
+        recovery=Shamir(),
+        lose=lambda packet: packet.type == "Survivors" and packet.receiver == "client/2",
+    ).run()
+    assert run.client("client/2").labels is None
+    assert run.client("client/2").ending.startswith("the server is lost: client/2 waited 10 s for Survivors")
+    assert run.server.record.contributors == NAMES
+    assert len(run.labeled_clients) == len(NAMES) - 1
+    run.assert_equals_oracle()
+
+
+def test_a_sum_that_overtakes_the_survivors_is_unmasked(federation, make_shards) -> None:
+    run = federation(make_shards(SIZES), recovery=Shamir())
+    send = run.world.network.send
+
+    def late(packet) -> None:
+        slow = packet.type == "Survivors" and packet.receiver == "client/2"
+        run.world.loop.call_later(2.0, send, packet) if slow else send(packet)
+
+    run.world.network.send = late
+    run.run()
+    assert len(run.labeled_clients) == len(NAMES)
+    run.assert_equals_oracle()
