@@ -43,6 +43,8 @@ def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) ->
         jobs.size(settings.spec)
     except ValueError as error:
         raise ScenarioError("", _key_of(str(error)), str(error)) from None
+    except RuntimeError as error:  # torch's, of a network that does not fit into memory
+        raise ScenarioError("", "model.name", f"{toml(scenario.model.name)} cannot be built here: {error}") from None
     _check_rounds(scenario, settings, dealt)
     _check_memory(scenario, settings)
 

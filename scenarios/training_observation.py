@@ -83,8 +83,8 @@ class TrainingObserver:
     def sum_up(self) -> Simulated:
         """What came out, once all parties have ended."""
         server = self._server
-        if server.round > len(self._rounds):  # the server did not live to end it
-            self._keep(Record(server.round, self._ended[-1] if self._ended else 0.0, (), lost="the server was lost"))
+        if self._last > len(self._rounds):  # the server did not live to end it
+            self._keep(Record(self._last, self._ended[-1] if self._ended else 0.0, (), lost="the server was lost"))
         lost = self.losses()
         outcome, reason = self._outcome(lost)
         endings = {name: client.ending if client.alive else "crashed" for name, client in self._clients.items()}
@@ -105,6 +105,11 @@ class TrainingObserver:
             silent=self._struck.silent(),
             keep=partial(self._save, server.model, selected),
         )
+
+    @property
+    def _last(self) -> int:
+        """The number of the last round that began; the enrolling before the first belongs to it."""
+        return max(1, self._server.round)
 
     # Each round
 
@@ -175,7 +180,7 @@ class TrainingObserver:
     def _unnoticed(self, one: TrainedRound, ended: float, told: set[str]) -> list[Loss]:
         """Who fell in the round and was not missed: its model was in already, or the round was lost."""
         server, found = self._server, []
-        if one.round == server.round and not server.alive:
+        if one.round == self._last and not server.alive:
             fall = self._struck.fall(server.name, 0.0, ended)
             time = fall.time if fall else ended
             found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
@@ -190,7 +195,7 @@ class TrainingObserver:
     def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
         """Outcome and reason. A run that all clients are lost to has failed, whatever came of it before."""
         server = self._server
-        last = set(_names(lost, server.round))
+        last = set(_names(lost, self._last))
         if last >= self._clients.keys() or not any(client.alive for client in self._clients.values()):
             return "failed", "every client was lost"
         if not server.alive:

@@ -1,0 +1,322 @@
+"""Federated training by scenario: every algorithm, whatever is lost, always the same, and mistakes in one line."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import scenarios.training_checks
+from parties.learning import jobs
+from parties.learning.spec import ModelSpec
+from protocols.registry import PROTOCOLS, using
+from scenarios import Expect, Result, ScenarioError, load, run
+from scenarios.reading import read
+from scenarios.runner import exit_code
+from scenarios.simulation import Simulation
+
+TINY = """
+title = "Four clients train, quickly"
+seed = 3
+engine = "inline"
+[data]
+name = "digits"
+clients = 4
+labeled = 0.3
+limit = 80
+[protocol]
+hamming = "plaintext"
+bits = 64
+k = 3
+deadline = "10s"
+[network]
+latency = "5ms"
+[model]
+name = "linear"
+[training]
+rounds = 2
+epochs = 1
+learning_rate = 0.5
+device = "cpu"
+"""
+NAMES = using("training")
+FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"}
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+def ran(file: Path, *changes: str, faults: str = "", name: str = "fedavg", out: str = "run") -> Result:
+    """What comes of the tiny scenario with these changes and [[fault]] tables."""
+    file.write_text(TINY + faults)
+    return run(load(file, [f"protocol.name={name}", *changes]), out=file.parent / out)
+
+
+def crash(where: str, party: str = "client/1", back: str = "") -> str:
+    return f"[[fault]]\nkind = 'crash'\nparty = '{party}'\nat = '{where}'\n" + (
+        f"back_after = '{back}'\n" if back else ""
+    )
+
+
+# --- every algorithm
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_runs_by_its_name(tiny: Path, name: str) -> None:
+    result = ran(tiny, "training.rounds=3", name=name)
+    assert (result.outcome, result.lost, [one.problem for one in result.rounds]) == ("completed", [], ["", "", ""])
+    assert [len(one.averaged) for one in result.rounds] == [4, 4, 4]
+    labels = "labels" in PROTOCOLS[name].parts
+    assert [one.pseudo_accuracy is not None for one in result.rounds] == [labels] * 3
+    entered = {row[0] for row in rows(result, "SELECT DISTINCT step FROM steps")}
+    listed = {step.name for step in PROTOCOLS[name].steps if "only with" not in step.what}
+    assert entered == listed | ({"rowsums.deal", "rowsums.reveal"} if name.startswith("fedprop") else set())
+
+
+@pytest.mark.parametrize("update", ["fedprox", "scaffold"])
+def test_a_server_update_goes_with_the_algorithm_and_by_its_own_name(tiny: Path, update: str) -> None:
+    steps = "training.epochs=3"  # a proximal term acts from the second step on
+    plain = ran(tiny, steps, out="plain")
+    key = ran(tiny, steps, f"training.update={update}", out="key")
+    named = ran(tiny, steps, name=update, out="named")
+    assert key.model_digest == named.model_digest != plain.model_digest
+    assert ran(tiny, f"training.update={update}", name="fedavg+network", out="both").outcome == "completed"
+
+
+def test_stage_one_trains_on_labels_alone(tiny: Path) -> None:
+    staged = ran(tiny, "training.rounds=3", "training.label_from=3", name="fedavg+network")
+    assert [one.pseudo_accuracy is None for one in staged.rounds] == [True, True, False]
+    alone = ran(tiny, "training.rounds=2", out="alone")
+    assert [one.accuracy for one in staged.rounds[:2]] == [one.accuracy for one in alone.rounds]
+
+
+def test_what_the_cryptography_computes_is_what_the_plaintext_does(tiny: Path) -> None:
+    keys = ["protocol.key_bits=512", "protocol.insecure_keys=true", "training.rounds=1"]
+    plain, *encrypted = [
+        ran(tiny, *keys, f"protocol.hamming={way}", name="fedavg+xclp", out=way)
+        for way in ("plaintext", "paillier", "iknp")
+    ]
+    assert {one.model_digest for one in encrypted} == {plain.model_digest}
+    assert encrypted[0].trace_hash != plain.trace_hash
+
+
+# --- what is measured
+
+
+def rows(result: Result, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(result.folder / "run.sqlite")) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
+    result = ran(tiny, "training.rounds=3", "training.evaluate_every=2", name="fedavg+network")
+    assert {path.name for path in result.folder.iterdir()} == FILES
+    record = json.loads((result.folder / "result.json").read_text())
+    assert record["measured_on"] == "the test part of the data set"
+    assert record["model_digest"] == result.model_digest and record["labels_digest"] == ""
+    assert [one["accuracy"] is None for one in record["rounds"]] == [True, False, False]  # and always of the last
+    assert result.accuracy == result.rounds[-1].accuracy
+    told = rows(result, "SELECT name, count(*) FROM metrics WHERE party = 'server' GROUP BY name ORDER BY name")
+    assert told == [("accuracy", 2), ("loss", 3), ("pseudo_accuracy", 3), ("validation", 2)]
+
+
+def test_the_saved_model_is_the_one_that_was_measured(tiny: Path) -> None:
+    result = ran(tiny, "training.rounds=4")
+    from parties.data import load_split
+
+    test = load_split("digits")[1].first(80)
+    with np.load(result.folder / "model.npz") as saved:
+        spec = ModelSpec(**{**json.loads(str(saved["spec"])), "shape": (1, 8, 8), "mean": (), "std": ()})
+        last, selected = saved["parameters"].tobytes(), saved["selected"].tobytes()
+    assert jobs.accuracy(spec, last, test.points, test.labels, "cpu") == result.accuracy
+    assert jobs.accuracy(spec, selected, test.points, test.labels, "cpu") == result.accuracy_selected
+
+
+def test_the_selected_round_is_the_first_with_the_best_validation(tiny: Path) -> None:
+    result = ran(tiny, "training.rounds=5", "training.learning_rate=2.0")
+    figures = [one.validation for one in result.rounds]
+    assert result.selected_round == figures.index(max(figures)) + 1
+    assert result.accuracy_selected == result.rounds[result.selected_round - 1].accuracy
+
+
+def test_without_held_out_points_nothing_is_selected(tiny: Path) -> None:
+    result = ran(tiny, "training.validation=0")
+    assert (result.accuracy_selected, result.selected_round) == (None, None)
+    assert [one.validation for one in result.rounds] == [None, None]
+
+
+def test_a_file_without_a_test_part_is_measured_on_the_unlabeled_points(tiny: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    labels = random.integers(0, 2, 60)
+    np.savez(tmp_path / "own.npz", features=random.normal(labels[:, None] * 4.0, 1.0, (60, 3)), labels=labels)
+    result = ran(tiny, f"data.path={tmp_path / 'own.npz'}", "data.limit=60", "training.rounds=5")
+    assert result.measured_on == "the clients' unlabeled points"
+    assert result.accuracy is not None and result.accuracy > 0.8
+
+
+def test_measuring_is_no_part_of_the_run(tiny: Path) -> None:
+    often, seldom = ran(tiny, out="often"), ran(tiny, "training.evaluate_every=50", out="seldom")
+    assert (often.trace_hash, often.accuracy) == (seldom.trace_hash, seldom.accuracy)
+
+
+# --- always the same
+
+
+@pytest.mark.parametrize("name", ["fedavg+xclp", "fedprop+mt"])
+def test_the_same_seed_is_the_same_run(tiny: Path, name: str) -> None:
+    one, two = (ran(tiny, name=name, out=out) for out in ("one", "two"))
+    assert (one.trace_hash, one.model_digest) == (two.trace_hash, two.model_digest)
+    other = ran(tiny, "seed=4", name=name, out="other")
+    assert other.model_digest != one.model_digest
+
+
+def test_a_pool_computes_the_same(tiny: Path) -> None:
+    heavy = ["model.name=fedct_fashionmnist", "training.epochs=5"]  # jobs that are worth sending
+    inline, pool = (ran(tiny, *heavy, f"engine={engine}", out=engine[:4]) for engine in ("inline", "pool:2"))
+    assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
+    assert pool.engine == "pool:2"
+
+
+def test_the_announced_work_is_what_is_done(tiny: Path) -> None:
+    for name, share in (("fedavg+xclp", 1.0), ("fedavg+network", 0.5), ("fedavg", 0.5)):
+        simulation = Simulation(load(tiny, [f"protocol.name={name}", f"training.share={share}", "data.labeled=0.4"]))
+        try:
+            simulation.run()
+        finally:
+            simulation.close()
+        assert simulation.round == (2, 2)
+        least = 0.9 if name == "fedavg" else 0.1  # of a round with labels what costs little is not announced
+        assert least < simulation.planned / simulation.done <= 1.0
+
+
+# --- whoever is lost
+
+EVERYONE = tuple(f"client/{i}" for i in range(4))
+
+
+@pytest.mark.parametrize(
+    "step", ["train.update", "train.label", "setup.keys", "setup.seed", "hamming.evaluate", "rowsums.mask"]
+)
+def test_a_client_lost_in_a_round_is_left_out_and_takes_part_again(tiny: Path, step: str) -> None:
+    result = ran(tiny, "training.rounds=3", faults=crash(step, back="1s"), name="fedavg+xclp")
+    assert result.outcome == "completed"
+    assert [(loss.party, loss.step, loss.round) for loss in result.lost] == [("client/1", step, 1)]
+    assert result.rounds[0].averaged == tuple(name for name in EVERYONE if name != "client/1")
+    assert result.rounds[2].averaged == EVERYONE
+    assert result.rounds[0].lost == ("client/1",) and result.rounds[2].lost == ()
+    assert [fault.party for fault in result.faults] == ["client/1"]
+
+
+@pytest.mark.parametrize("step", ["sum.deal", "sum.mask"])
+def test_a_client_lost_in_a_secure_average_is_left_out(tiny: Path, step: str) -> None:
+    result = ran(tiny, "training.averaging=secure", faults=crash(step, back="1s"), name="fedavg+network")
+    assert result.rounds[0].averaged == tuple(name for name in EVERYONE if name != "client/1")
+    assert [(loss.party, loss.step) for loss in result.lost] == [("client/1", step)]
+
+
+def test_a_secure_average_comes_to_the_same(tiny: Path) -> None:
+    plain, secure = (ran(tiny, f"training.averaging={way}", out=way) for way in ("plain", "secure"))
+    assert secure.accuracy == plain.accuracy
+    kinds = {row[0] for row in rows(secure, "SELECT DISTINCT type FROM messages")}
+    assert "LocalModel" not in kinds and "MaskedChunk" in kinds
+
+
+def test_every_round_lost_is_an_abort(tiny: Path) -> None:
+    faults = "".join(crash("train.update", f"client/{i}") for i in range(3))
+    result = ran(tiny, "training.min_clients=2", faults=faults)
+    assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
+    assert result.reason.startswith("every round was lost: ")
+    assert result.accuracy is not None and result.accuracy_selected is None  # the model is as it was
+
+
+def test_a_lost_round_is_no_abort(tiny: Path) -> None:
+    faults = "".join(crash("train.update", f"client/{i}", "1s") for i in range(3))
+    result = ran(tiny, "training.min_clients=2", faults=faults)
+    assert (result.outcome, [bool(one.problem) for one in result.rounds]) == ("completed", [True, False])
+
+
+@pytest.mark.parametrize("step", ["train.enroll", "train.update", "rowsums.mask"])
+def test_every_client_lost_is_a_failure(tiny: Path, step: str) -> None:
+    result = ran(tiny, faults=crash(step, "client/*"), name="fedavg+xclp")
+    assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
+    assert result.reason == "every client was lost"
+
+
+@pytest.mark.parametrize("step", ["train.enroll", "train.open", "hamming.collect", "train.average"])
+def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
+    result = ran(tiny, faults=crash(step, "server"), name="fedavg+xclp")
+    assert (result.outcome, result.reason) == ("aborted", f"the server was lost at {step}")
+    assert all(ending.startswith("the server is lost") or ending == "never drawn" for ending in result.endings.values())
+    assert [loss.party for loss in result.lost] == ["server"]
+
+
+# --- mistakes
+
+MISTAKES = [
+    ("protocol.name=fedavgg", "protocol.name", "did you mean fedavg?"),
+    ("model.name=linaer", "model.name", "did you mean linear?"),
+    ("model.name=cnn13", "model.name", "takes images of at least 12 x 12 pixels, not shape"),
+    ("model.width=2.0", "model.width", "must be 1"),
+    ("training.averaging=secure protocol.name=fedmatch", "training.averaging", "hides what the algorithm needs"),
+    ("protocol.name=scaffold training.momentum=0.9", "training.momentum", "must be 0"),
+    ("training.update=scaffold training.momentum=0.9", "training.momentum", "must be 0"),
+    ("protocol.name=fedprox training.update=scaffold", "training.update", "which has its own"),
+    ("data.name=breast_cancer training.augmentation=strong", "training.augmentation", "are 30 numbers; allowed"),
+    ("protocol.name=fedavg+network training.label_from=9", "training.label_from", "after the last round"),
+    ("training.share=0.2 training.averaging=secure", "training.share", "needs 2"),
+    ("training.min_clients=9", "training.share", "training.min_clients needs 9"),
+    ("protocol.name=fedavg+xclp training.share=0.5", "data.clients", "0.5 of 4 clients are too few: 2 is too small"),
+    ("protocol.name=fedavg+xclp protocol.k=500", "protocol.k", "is too large"),
+    ("model.embedding=1000000000 model.name=linear_embedding", "model.name", "cannot be built here"),
+    ("training.rounds=0", "training.rounds", "too small"),
+]
+
+
+@pytest.mark.parametrize(("changes", "key", "problem"), MISTAKES, ids=[key for _, key, _ in MISTAKES])
+def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load(tiny, ["protocol.name=fedavg", *changes.split()])
+    assert caught.value.key == key and problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_models_that_do_not_fit_into_memory_are_told_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = SimpleNamespace(available=4 * 650 * 10)
+    monkeypatch.setattr(scenarios.training_checks.psutil, "virtual_memory", lambda: few)
+    problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 46\.8 kB of memory and 26 kB"
+    with pytest.raises(ScenarioError, match=problem):
+        load(tiny, ["protocol.name=fedavg"])
+    assert load(tiny, ["protocol.name=fedavg", "training.share=0.25"]).training.share == 0.25
+
+
+def test_faults_at_steps_that_are_not_taken_are_mistakes(tiny: Path) -> None:
+    for step, name in (("hamming.evaluate", "fedavg"), ("train.label", "fedavg+mt"), ("sum.mask", "fedavg")):
+        tiny.write_text(TINY + crash(step))
+        with pytest.raises(ScenarioError, match="is not a step"):
+            load(tiny, [f"protocol.name={name}"])
+
+
+def test_without_torch_the_extra_is_named(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from parties.learning import extras
+
+    monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ScenarioError, match=r"training needs torch, which is not installed: pip install .tacit.train."):
+        load(tiny, ["protocol.name=fedavg"])
+    assert load(tiny).protocol.name == "xclp"
+
+
+def test_keys_of_other_algorithms_are_listed_as_unused(tiny: Path) -> None:
+    assert read(tiny, ["protocol.name=fedavg"]).unused == ("protocol.hamming", "protocol.bits", "protocol.k")
+    assert read(tiny, ["protocol.name=fedavg+perclient-lp"]).unused == ("protocol.hamming",)
+    assert read(tiny, ["protocol.name=fedavg+xclp"]).unused == ()
+    assert set(read(tiny).unused) == {"model.name", *(f"training.{key}" for key in TRAINING_KEYS)}
+
+
+TRAINING_KEYS = ("rounds", "epochs", "learning_rate", "device")
