@@ -1,6 +1,10 @@
 """The secure sum of vectors: exactly the sum over those whose chunks came, whoever is lost."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,3 +256,37 @@ def test_payload_by_type(dimension: int) -> None:
         if row.step.startswith("sum."):
             found[row.type] = found.get(row.type, 0) + row.payload
     assert {kind: size for kind, size in found.items() if size} == sizes.secure_sum(COUNT, dimension)
+
+
+LARGE = """
+import resource
+import numpy as np
+from parties.party import play
+from protocols.secure_sum import Settings
+from sim.faults import Crash
+from sim.world import World
+from {module} import Adder, Member
+
+settings = Settings(1_000_000, deadline=600.0)
+world = World(1, faults=[Crash("client/7", at="sum.mask")])
+random = np.random.default_rng(1)
+vectors = [random.standard_normal(settings.dimension, dtype=np.float32) for _ in range(100)]
+names = [f"client/{{i}}" for i in range(len(vectors))]
+clients = [Member(world, name, vector, settings) for name, vector in zip(names, vectors)]
+server = Adder(world, names, settings)
+world.loop.run(play([server, *clients], server))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+expected = sum(vector.astype(float) for i, vector in enumerate(vectors) if i != 7)
+print(len(server.total.contributors), np.abs(server.total.values - expected).max(), 1024 * peak)
+"""
+
+
+@pytest.mark.long
+def test_a_hundred_vectors_of_a_million_numbers_fit_into_two_gigabytes() -> None:
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    program = LARGE.format(module=Path(__file__).stem)
+    done = subprocess.run([sys.executable, "-c", program], env=path, capture_output=True, text=True, check=True)
+    count, error, peak = done.stdout.split()
+    assert int(count) == 99
+    assert float(error) < 100 * 2**-32
+    assert int(peak) < 2e9
