@@ -59,7 +59,7 @@ def chaos(
 
 def replay(console: Console, file: str, changes: Sequence[str]) -> int:
     """Run the scenario in `file` once, with its own faults, and check the promises. Returns the exit code."""
-    loaded = read(file, changes)
+    loaded = _of_xclp(read(file, changes))
     print_lines(console, [f"replay    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})", ""])
     if loaded.scenario.fault:
         print_lines(console, toml_of(loaded.scenario.fault).splitlines())
@@ -82,7 +82,15 @@ def _calm(file: str, plan: Plan, changes: Sequence[str]) -> Loaded:
     if plan.quick and "data.limit" not in keys:
         limit = read(file, [*changes, *ours]).scenario.data.limit
         ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
-    return read(file, [*changes, *ours])
+    return _of_xclp(read(file, [*changes, *ours]))
+
+
+def _of_xclp(loaded: Loaded) -> Loaded:
+    """`loaded`, if it is of the protocol whose promises are known."""
+    name = loaded.scenario.protocol.name
+    if name != "xclp":
+        raise ScenarioError(loaded.where, "protocol.name", f'chaos cannot tell what "{name}" promises; allowed: "xclp"')
+    return loaded
 
 
 def _useless(findings: Findings) -> bool:

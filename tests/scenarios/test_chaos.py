@@ -172,3 +172,6 @@ def test_a_scenario_that_does_not_complete_by_itself_is_told(quick: Path) -> Non
 def test_the_users_mistakes(quick: Path) -> None:
     result = tacit("chaos", quick, "--set", "fault=[]")
     assert result.exit_code == 2 and "chaos brings its own faults" in result.stderr
+    result = tacit("chaos", "fedavg-xclp-digits", "--quick")
+    assert result.exit_code == 2 and 'protocol.name: chaos cannot tell what "' in result.stderr, result.output
+    assert not Path("runs").exists()
