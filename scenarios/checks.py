@@ -15,7 +15,7 @@ from parties.data import DataError, Dataset
 from parties.partition import Shard, parse_partition
 from protocols.registry import PROTOCOLS
 from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
-from scenarios.deals import Parts, deal, parts_of
+from scenarios.deals import Parts, deal, parts_of, together
 from scenarios.keys import similar, toml
 from scenarios.schema import Scenario, ScenarioError
 from scenarios.training_checks import check_training
@@ -186,29 +186,21 @@ def _check_graph(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> N
 
 
 def _check_clients(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
-    protocol, together = scenario.protocol, _cohort(scenario, dealt)
-    if len(together) < protocol.min_clients:  # a natural partition's clients are known only now
-        problem = f"{len(together)} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
-        if len(together) < len(dealt):
+    protocol, drawn = scenario.protocol, together(scenario, dealt)
+    if len(drawn) < protocol.min_clients:  # a natural partition's clients are known only now
+        problem = f"{len(drawn)} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
+        if len(drawn) < len(dealt):
             problem = f"{scenario.training.share:g} of {len(dealt)} clients are too few: {problem}"
         raise ScenarioError("", "data.clients", problem)
-    if protocol.threshold is not None and protocol.threshold > len(together):
-        problem = f"{protocol.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
+    if protocol.threshold is not None and protocol.threshold > len(drawn):
+        problem = f"{protocol.threshold} is too large; allowed: 2 to {len(drawn)} (the clients)"
         raise ScenarioError("", "protocol.threshold", problem)
-    points = sum(len(shard.rows) for shard in together)
+    points = sum(len(shard.rows) for shard in drawn)
     needed, free = BYTES_PER_DISTANCE * points**2, psutil.virtual_memory().available
     if needed > free:
         most = math.isqrt(free // BYTES_PER_DISTANCE)
         problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
         raise ScenarioError("", "data.limit", f"{problem}; allowed here: 1 to {most}")
-
-
-def _cohort(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
-    """The most that clients together hold in a round."""
-    largest = sorted(dealt, key=lambda shard: len(shard.rows), reverse=True)
-    if "training" not in PROTOCOLS[scenario.protocol.name].parts:
-        return largest
-    return largest[: math.ceil(scenario.training.share * len(dealt) - 1e-9)]
 
 
 _WITH_POINTS: dict[str, Callable[[Scenario, Dataset, Sequence[Shard]], None]] = {

@@ -1,5 +1,7 @@
 """The points of a run: what clients hold, and what is kept apart to measure models by."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +13,7 @@ from protocols.registry import PROTOCOLS
 from scenarios.schema import Data, Scenario
 from sim.streams import generator
 
-__all__ = ["Parts", "deal", "dealt", "parts_of"]
+__all__ = ["Parts", "deal", "dealt", "parts_of", "together"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,12 @@ def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
         without_labels=[names.index(name) for name in data.without_labels],
         unlabeled=data.unlabeled,
     )
+
+
+def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
+    """The largest shards of as many clients as take part in a round at a time."""
+    share = scenario.training.share if "training" in PROTOCOLS[scenario.protocol.name].parts else 1.0
+    return sorted(dealt, key=lambda shard: -len(shard.rows))[: math.ceil(share * len(dealt) - 1e-9)]
 
 
 def _whole(data: Data) -> Dataset:

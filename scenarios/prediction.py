@@ -7,20 +7,23 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from parties.data import Dataset
+from parties.partition import Shard
 from protocols.crypto import ot_sizes, sizes
 from protocols.crypto.groups import find_group
 from protocols.recipe import RECIPES
 from protocols.registry import PROTOCOLS
 from protocols.setup import Group
-from scenarios.deals import dealt
+from scenarios.deals import dealt, together
 from scenarios.keys import toml
 from scenarios.reading import read
 from scenarios.schema import Protocol, Scenario
+from scenarios.training_prediction import training_payloads
 from scenarios.variants import variant_of
 from sim.compute import CostTable
 from sim.units import duration, format_bytes, format_duration, rate
@@ -76,16 +79,27 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         if result["outcome"] != "completed" or result["lost"]:
             return {}
         scenario = read(folder).scenario
-        if scenario.protocol.name != "xclp":
-            return {}
-        dataset, shards = dealt(scenario)
+        held, shards = dealt(scenario)
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    found = next((formula(scenario, held, shards) for part, formula in _WHOLE_RUN.items() if part in parts), None)
+    return {} if found is None else {**dict.fromkeys(types, 0), **found}
+
+
+def _xclp_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int]:
     points = [len(shard.rows) for shard in shards]
     labeled = [int(shard.labeled.sum()) for shard in shards]
-    network, its = scenario.network, scenario.protocol
-    once = round_payloads(its, points, labeled, len(dataset.classes), network.topology)
-    return {**dict.fromkeys(types, 0), **{kind: its.rounds * size for kind, size in once.items()}}
+    its = scenario.protocol
+    once = round_payloads(its, points, labeled, len(held.classes), scenario.network.topology)
+    return {kind: its.rounds * size for kind, size in once.items()}
+
+
+_WHOLE_RUN: dict[str, Callable[[Scenario, Dataset, Sequence[Shard]], dict[str, int]]] = {
+    "one-shot": _xclp_payloads,
+    "training": partial(training_payloads, xclp=round_payloads),
+}
+"""The payloads of a whole run of protocols that are made of a part."""
 
 
 _SENT_BY_J = frozenset(
@@ -135,7 +149,7 @@ def hamming_time(scenario: Scenario) -> HammingTime | None:
     if not any(step.name == "hamming.collect" for step in PROTOCOLS[scenario.protocol.name].steps):
         return None
     try:
-        shards = dealt(scenario)[1]
+        shards = together(scenario, dealt(scenario)[1])
     except (OSError, ValueError):
         return None
     names = [f"client/{number}" for number in range(len(shards))]

@@ -1,9 +1,12 @@
 """Federated training: from the tables [model] and [training] to clients, a server and an observer."""
 
+from collections.abc import Mapping
+
 from parties.data import Dataset
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
+from parties.partition import Shard
 from protocols.federated import cohort
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
@@ -18,7 +21,7 @@ from scenarios.training_observation import TrainingObserver
 from sim.streams import generator
 from sim.units import duration
 
-__all__ = ["UPDATE_OF", "Training", "method_of", "model_of", "settings_of"]
+__all__ = ["UPDATE_OF", "Training", "cohort_of", "method_of", "model_of", "settings_of"]
 
 
 class Training:
@@ -43,11 +46,9 @@ class Training:
     def plan(self) -> None:
         """As it will be if nobody is lost: the cohorts follow from the seed."""
         its = self.settings
-        labeled = {client.name: int(client.shard.labeled.sum()) for client in self.clients}
+        shards = {client.name: client.shard for client in self.clients}
         for number in range(1, its.rounds + 1):
-            dice = generator(self._seed, "cohort", number)
-            alone = not its.trains_unlabeled(number)
-            members = cohort.draw(self.server.clients, labeled, its.share, dice, only_labeled=alone)
+            members = cohort_of(its, shards, self._seed, number)
             group = Group(members, {c.name: len(c.shard.rows) for c in self.clients if c.name in members}, {})
             for client in self.clients:
                 if client.name in members:
@@ -63,6 +64,13 @@ class Training:
             client.plan(jobs.embed_work(its.spec, points))
         if isinstance(labeller, Across):
             client.plan(labeller.parameters.variant.plan(client, group))
+
+
+def cohort_of(its: Settings, shards: Mapping[str, Shard], seed: int, number: int) -> tuple[str, ...]:
+    """Who is drawn in round `number` of clients that have all enrolled with these `shards`."""
+    labeled = {name: int(shard.labeled.sum()) for name, shard in shards.items()}
+    dice = generator(seed, "cohort", number)
+    return cohort.draw(tuple(shards), labeled, its.share, dice, only_labeled=not its.trains_unlabeled(number))
 
 
 def model_of(scenario: schema.Scenario, held: Dataset) -> ModelSpec:

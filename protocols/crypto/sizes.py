@@ -52,6 +52,16 @@ def paillier_hamming(points: Sequence[int], bits: int, key_bits: int, packed: bo
     }
 
 
+def setup(clients: int, modulus: int = 0) -> dict[str, int]:
+    """Keys and the group seed among `clients`; `modulus`: the bytes of a client's Paillier modulus, 0 for none."""
+    return {
+        "Join": clients * (X25519_BYTES + modulus),
+        "Roster": clients * clients * (X25519_BYTES + modulus),
+        "Seed": (clients - 1) * SEED_BYTES,
+        "SeedCheck": clients * CHECK_BYTES,
+    }
+
+
 def xclp(
     points: Sequence[int],
     labeled: Sequence[int],
@@ -71,10 +81,7 @@ def xclp(
     rows = [n_j - (0 if all_rows else l_j) + class_counts for n_j, l_j in zip(points, labeled, strict=True)]
     flags = sum(_fields(n_j, 1) for n_j in points)
     return {
-        "Join": p * (X25519_BYTES + modulus),
-        "Roster": p * p * (X25519_BYTES + modulus),
-        "Seed": (p - 1) * SEED_BYTES,
-        "SeedCheck": p * CHECK_BYTES,
+        **setup(p, modulus),
         "OwnBlock": sum(_fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points),
         **hamming,
         "LabeledPoints": flags,

@@ -14,6 +14,7 @@ from parties.learning import jobs
 from parties.learning.spec import ModelSpec
 from protocols.registry import PROTOCOLS, using
 from scenarios import Expect, Result, ScenarioError, load, run
+from scenarios.prediction import hamming_time, predicted
 from scenarios.reading import read
 from scenarios.runner import exit_code
 from scenarios.simulation import Simulation
@@ -320,3 +321,32 @@ def test_keys_of_other_algorithms_are_listed_as_unused(tiny: Path) -> None:
 
 
 TRAINING_KEYS = ("rounds", "epochs", "learning_rate", "device")
+
+
+# --- bytes
+
+BYTES = [
+    ("fedavg", ""),
+    ("fedavg+xclp", "protocol.hamming=iknp training.share=0.8"),
+    ("fedprop+mt", "network.topology=mesh training.label_from=2"),
+    ("fedmatch", "training.share=0.5 training.rounds=4"),
+    ("scaffold", "training.averaging=secure"),
+    ("fedavg+xclp", "training.averaging=secure training.update=scaffold protocol.recipe=authors-code"),
+    ("fedsiam", "data.labeled_clients=2 training.share=0.5"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), BYTES)
+def test_the_bytes_are_those_of_the_formulas(tiny: Path, name: str, changes: str) -> None:
+    result = ran(tiny, *changes.split(), name=name)
+    assert result.outcome == "completed" and not result.lost
+    sent = dict(rows(result, "SELECT type, sum(payload) FROM messages WHERE kind IN ('send', 'relay') GROUP BY type"))
+    assert predicted(result.folder, sent) == sent
+
+
+def test_the_deadline_is_compared_with_what_a_cohort_takes(tiny: Path) -> None:
+    slow = ["protocol.name=fedavg+xclp", "protocol.hamming=iknp", "network.bandwidth=1Mbit/s"]
+    everyone, some = (hamming_time(load(tiny, [*slow, f"training.share={share}"])) for share in (1.0, 0.75))
+    assert everyone is not None and some is not None
+    assert some.bytes < everyone.bytes
+    assert hamming_time(load(tiny, ["protocol.name=fedavg"])) is None
