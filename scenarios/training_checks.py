@@ -55,7 +55,7 @@ def _key_of(problem: str) -> str:
         for table, struct in (("training", Training), ("model", Model)):
             if name in struct.__struct_fields__:
                 return f"{table}.{name}"
-    return "model.name"
+    return "model.name" if problem.startswith("model ") else "training"
 
 
 def _check_update(scenario: Scenario) -> None:
