@@ -1,7 +1,7 @@
 """What a party runs on, and what is left of it when its process ends."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sim.compute import Machine
@@ -39,6 +39,16 @@ class Device:
         self.endpoint.receive = receive
         self.endpoint.rejoin()
         self.machine = Machine(self._env, self._cores, self._speed, math.prod(self._factors))
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """What it is slowed down by."""
+        return tuple(self._factors)
+
+    def take_up(self, factors: Iterable[float]) -> None:
+        """Go on with those `factors`; the endpoint keeps its own."""
+        self._factors = list(factors)
+        self.machine.stretch(math.prod(self._factors))
 
     def pause(self) -> None:
         """Stand still."""

@@ -17,7 +17,10 @@ from sim.trace import Event
 from sim.wire import Packet
 from sim.world import World
 
-__all__ = ["Life"]
+__all__ = ["IDLE", "Life"]
+
+IDLE = "between rounds"
+"""The place where a party rests that waits for a round to begin."""
 
 _KEPT = ("_device", "_endpoint", "_own_life", "_own_step", "_changed", "_make")
 
@@ -40,6 +43,8 @@ class Life:
         self.name = name
         self.idle = False
         self.finished = False
+        self.place = ""  # where `main` rests so that it can be begun anew there; "" anywhere else
+        self.since = 0.0  # when it began to rest, in virtual seconds
         self._step = ""  # the latest step entered; tasks of one party may be in different ones
         self._task: asyncio.Task[None] | None = None
         self._pauses = 0  # those that go on
@@ -87,7 +92,7 @@ class Life:
         for fault in self.world.faults.timed(self.name):
             assert fault.time is not None
             if fault.time > self.world.loop.time():
-                self.world.loop.call_at(fault.time, self.strike, fault)
+                self.world.loop.env.at(fault.time, partial(self.strike, fault))
             else:  # before it does anything
                 self.strike(fault)
 
@@ -141,6 +146,32 @@ class Life:
         """Call `call()` when the party goes on; if it goes down instead, never."""
         self._after_pause.append(call)
 
+    def state(self) -> dict[str, Any]:
+        """All of a party that rests, has ended or is down, but for its access to the network (`sim.snapshot`)."""
+        names = ("idle", "finished", "place", "since", "_step", "_pauses", "_after_pause")
+        return {name: getattr(self, name) for name in names} | {"disk": self.disk, "slow": self._device.factors}
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`, in place of `start`; what rests is to `begin_again`."""
+        its = dict(state)
+        self._device.disk = its.pop("disk")
+        self._device.take_up(its.pop("slow"))
+        vars(self).update(its)
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """`changed` is called as after `start`."""
+        self._changed = changed
+
+    def begin_again(self) -> None:
+        """Begin `main` at the place where it rests."""
+        self._endpoint.paused = False
+        self._begin()
+
+    def stand_still_again(self) -> None:
+        """Pause as before, once `main` waits."""
+        if self._pauses:
+            self._device.pause()
+
     def failure(self) -> BaseException | None:
         """What `main` raised, if it ended that way."""
         task = self._task
@@ -149,7 +180,12 @@ class Life:
     def rest(self, idle: bool) -> None:
         """Say whether the party only waits for a round to begin; a run does not go on for the sake of those that do."""
         self.idle = idle
+        self.rest_at(IDLE if idle else "")
         self._changed()
+
+    def rest_at(self, place: str) -> None:
+        """Say that the party now waits for a message at a `place` where `main` can be begun anew; "": it goes on."""
+        self.place, self.since = place, self.world.loop.time()
 
     def check_alive(self) -> None:
         """Raises Crashed in a task of a party that is down, and in one that an earlier incarnation left behind."""
@@ -211,7 +247,20 @@ class Life:
 
     def _later(self, seconds: float | None, call: Callable[[], object]) -> None:
         if seconds is not None:
-            self.world.loop.call_later(seconds, call)
+            env = self.world.loop.env
+            env.at(env.now + seconds, call)
+
+    def _resume_in(self, incarnation: int) -> None:
+        if self._lives(incarnation):
+            self.resume()
+
+    def _quicken(self, factor: float) -> None:
+        self._note_fault("slow ends")
+        self._device.quicken(factor)
+
+    def _unblock(self, barrier: Barrier, note: str, peer: str) -> None:
+        self._note_fault(note, peer)
+        self.world.network.unblock(barrier)
 
 
 def _crash(party: Life, fault: Crash) -> None:
@@ -224,24 +273,14 @@ def _leave(party: Life, fault: Leave) -> None:
 
 
 def _pause(party: Life, fault: Pause) -> None:
-    incarnation = party.incarnation
-
-    def resume() -> None:
-        if party._lives(incarnation):
-            party.resume()
-
     party.pause(f"pause {fault.trigger}")
-    party._later(fault.lasts, resume)
+    party._later(fault.lasts, partial(party._resume_in, party.incarnation))
 
 
 def _slow(party: Life, fault: Slow) -> None:
-    def quicken() -> None:
-        party._note_fault("slow ends")
-        party._device.quicken(fault.factor)
-
     party._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long")
     party._device.slow(fault.factor)
-    party._later(fault.lasts, quicken)
+    party._later(fault.lasts, partial(party._quicken, fault.factor))
 
 
 def _block(party: Life, fault: Partition | Hold) -> None:
@@ -251,13 +290,10 @@ def _block(party: Life, fault: Partition | Hold) -> None:
         f"{fault.kind} {'from' if fault.one_way else 'of'} {party.name} {'to' if fault.one_way else 'and'} {fault.peer}"
     )
 
-    def unblock() -> None:
-        party._note_fault(f"{what} {'is released' if is_hold else 'heals'}", fault.peer)
-        network.unblock(barrier)
-
+    end = f"{what} {'is released' if is_hold else 'heals'}"
     party._note_fault(f"{what} begins {fault.trigger}", fault.peer)
     network.block(barrier)
-    party._later(fault.lasts, unblock)
+    party._later(fault.lasts, partial(party._unblock, barrier, end, fault.peer))
 
 
 _EFFECTS: dict[type[PartyFault], tuple[Callable[..., None], bool]] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from sim.loop import SimLoop
+from sim.loop import SimLoop, Timer, timer_of
 from sim.wire import Frame, Message
 
 __all__ = ["Arrivals", "Collected", "Mailbox", "NoAnswer", "Owner", "names_of"]
@@ -73,6 +73,20 @@ class Mailbox:
     def awaited(self) -> str:
         """What is waited for, in words; "" if nothing is."""
         return "; ".join(waiter.what for waiter in self._waiting)
+
+    def state(self) -> list[tuple[str, list[Frame]]]:
+        """What has come, by type."""
+        return [(kind, list(frames)) for kind, frames in self._frames.items()]
+
+    def take_up(self, stamp: tuple[int, int], state: list[tuple[str, list[Frame]]]) -> None:
+        """Go on from a `state`."""
+        self.stamp = stamp
+        self._frames = {kind: deque(frames) for kind, frames in state}
+
+    @property
+    def timer(self) -> Timer | None:
+        """That of the only wait there is; None if there are more, or none."""
+        return self._waiting[0].timer if len(self._waiting) == 1 else None
 
     def is_late(self, frame: Frame) -> bool:
         """Whether `frame` is of an earlier round or attempt."""
@@ -183,6 +197,11 @@ class Arrivals(Generic[M]):
         """What is waited for, in words."""
         sources = list(self._sources)
         return f"{names_of(self._kinds)} from {', '.join(sources) if len(sources) < 4 else f'{len(sources)} parties'}"
+
+    @property
+    def timer(self) -> Timer | None:
+        """What ends the waiting; None if nothing does yet."""
+        return None if self._timer is None else timer_of(self._timer)
 
     def __enter__(self) -> "Arrivals[M]":
         return self

@@ -6,7 +6,7 @@ mailbox until the party gets there.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
@@ -14,6 +14,7 @@ from parties.life import Life
 from parties.mailbox import Arrivals, Collected, Mailbox, NoAnswer, names_of
 from sim.compute import Work
 from sim.faults import PartyFault
+from sim.loop import Timer
 from sim.streams import Entropy
 from sim.wire import (
     Frame,
@@ -29,7 +30,7 @@ from sim.wire import (
 )
 from sim.world import World
 
-__all__ = ["Arrivals", "Channel", "Collected", "NoAnswer", "Party", "play"]
+__all__ = ["Arrivals", "Begin", "Channel", "Collected", "NoAnswer", "Party", "play"]
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
@@ -96,6 +97,26 @@ class Party(Life):
         if not self.alive or self.finished:
             return ""
         return f"{self._mailbox.awaited or 'nothing that it names'} (in {self._step or 'no step'})"
+
+    def state(self) -> dict[str, Any]:
+        mailbox = self._mailbox.state()
+        return super().state() | {
+            "round": self.round, "attempt": self.attempt, "incarnations": self.incarnations, "mailbox": mailbox
+        }  # fmt: skip
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        its = dict(state)
+        self._mailbox.take_up((its["round"], its["attempt"]), its.pop("mailbox"))
+        super().take_up(its)
+
+    def needs(self, place: str) -> tuple[str, ...]:
+        """The types of messages that a program begun anew at `place` could not handle."""
+        return ()
+
+    @property
+    def rest_timer(self) -> Timer | None:
+        """What ends the wait that the party rests in; None unless it rests."""
+        return self._mailbox.timer if self.place else None
 
     # Steps and computing
 
@@ -268,15 +289,21 @@ class Party(Life):
         self.world.note("drop", self.name, step=self._step, note=f"{what.type} from {what.sender}: {why}")
 
 
-async def play(parties: Sequence[Party], coordinator: Party) -> None:
+Begin = Callable[[Callable[[], None]], Awaitable[None]]
+
+
+async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None = None) -> None:
     """Run all `parties` until the `coordinator` has ended and each of the others has ended, is down, or is idle.
 
     Raises what a party's program raised, the first party's first. A lost coordinator is no error: the others end by
-    their deadlines.
+    their deadlines. `begin` begins parties that were broken off, in place of `start`.
     """
     changed = asyncio.Event()
-    for party in parties:
-        party.start(changed.set)
+    if begin is not None:
+        await begin(changed.set)
+    else:
+        for party in parties:
+            party.start(changed.set)
     others = [party for party in parties if party is not coordinator]
     while True:
         for party in parties:

@@ -60,6 +60,9 @@ STEPS = (
 
 PURPOSE = "sum-dealt"
 
+END = "the end of a sum"
+"""The place where a client rests that has done its part; `BEFORE_END` are the messages that could ask for more."""
+
 
 class SumStart(Message):
     announces: ClassVar[bool] = True
@@ -76,6 +79,10 @@ class MaskedChunk(Message):
 
 class SumDone(Message):
     pass
+
+
+_ANSWERS = (SumStart, ChunkWanted, dealing.Survivors, SumDone)
+BEFORE_END = ("SumStart", "ChunkWanted", "Survivors")
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,10 @@ async def client(
         raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
     dealt: dealing.Dealt | None = None
     while True:
-        answer = await me.recv((SumStart, ChunkWanted, dealing.Survivors, SumDone), me.server, 2 * settings.deadline)
+        if dealt is not None and dealt.answered:
+            me.rest_at(END)
+        answer = await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
+        me.rest_at("")
         if isinstance(answer, SumDone):
             return
         if isinstance(answer, SumStart):
@@ -144,6 +154,13 @@ async def client(
         elif dealt is not None and isinstance(answer, dealing.Survivors) and dealt.accepts(me, answer.names):
             with me.step("sum.reveal"):
                 await dealt.reveal(me, answer.names, settings.deadline)
+
+
+async def client_at_end(me: Client, settings: Settings) -> None:
+    """The rest of `client` from `END` on, when the server has the sum."""
+    me.rest_at(END)
+    await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
+    me.rest_at("")
 
 
 async def _send_chunks(

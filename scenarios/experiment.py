@@ -1,9 +1,9 @@
 """What every experiment is: parties in a world, built from a scenario, and an observer who sees what no party could."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from parties.partition import Shard
 from scenarios import schema
@@ -13,7 +13,7 @@ from sim.faults import Fault
 from sim.units import rate
 from sim.world import World
 
-__all__ = ["Experiment", "Onlooker", "Setting"]
+__all__ = ["Experiment", "Keeper", "Onlooker", "Setting"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,24 @@ class Onlooker(Protocol):
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far."""
+
+
+@runtime_checkable
+class Keeper(Onlooker, Protocol):
+    """An onlooker of a run that can be broken off between two rounds and taken up again.
+
+    It calls `after_round` with the number of each round that has ended. `kinds` are the classes, of plain fields, of
+    what it and the parties hold.
+    """
+
+    kinds: ClassVar[tuple[type, ...]]
+    after_round: Callable[[int], None]
+
+    def state(self) -> Any:
+        """What it has seen."""
+
+    def take_up(self, state: Any) -> None:
+        """Go on from a `state`."""
 
 
 class Experiment(Protocol):

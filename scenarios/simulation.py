@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from parties.party import play
+from parties.broken_off import BrokenOff
+from parties.party import Begin, play
 from protocols.sized import STAND_INS
 from scenarios import schema
 from scenarios.deals import deal, parts_of
 from scenarios.durations import durations_of
-from scenarios.experiment import Setting
+from scenarios.experiment import Keeper, Setting
 from scenarios.experiments import EXPERIMENTS
 from scenarios.faults import faults_of
 from scenarios.simulated import Simulated
@@ -53,6 +55,8 @@ class Simulation:
             )
             self.clients, self.server = self._experiment.clients, self._experiment.server
             self.observer = self._experiment.observer
+            self._parties = [self.server, *self.clients]
+            self._begin: Begin | None = None
         except BaseException:
             self._engine.close()
             raise
@@ -101,8 +105,28 @@ class Simulation:
         """Run to the end. Raises what a party's program raises, Deadlock, and KeyboardInterrupt."""
         self._experiment.plan()
         with threadpool_limits(1):  # a sum must not depend on how many threads share it
-            self._world.loop.run(play([self.server, *self.clients], self.server))
+            self._world.loop.run(play(self._parties, self.server, self._begin))
             return self.observer.sum_up()
+
+    def after_rounds(self, call: Callable[[int], None]) -> None:
+        """Have `call` called with the number of each round that has ended, if it is a run that can be taken up."""
+        if isinstance(self.observer, Keeper):
+            self.observer.after_round = call
+
+    def state(self) -> dict[str, Any]:
+        """The run as it is when a round has just ended. Raises NotPlain while a party is in the midst of something."""
+        assert isinstance(self.observer, Keeper)
+        return self._broken_off(self.observer).take(self.observer.state())
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        """Go on from a `state` of the same scenario. Raises what reading data that cannot be raises."""
+        assert isinstance(self.observer, Keeper)
+        broken_off = self._broken_off(self.observer)
+        self.observer.take_up(broken_off.take_up(state))
+        self._begin = broken_off.begin
+
+    def _broken_off(self, observer: Keeper) -> BrokenOff:
+        return BrokenOff(self._world, self._parties, self.server, observer.kinds)
 
     def close(self) -> None:
         """Stop what still runs, and the workers."""

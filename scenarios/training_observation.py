@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -15,7 +15,8 @@ from parties.data import Dataset
 from parties.learning import jobs
 from parties.learning.vectors import decode
 from parties.server import Loss
-from protocols.federated.round import Record, TrainingClient, TrainingServer
+from protocols.federated.labelling import PseudoLabels
+from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from scenarios.deals import Parts
 from scenarios.simulated import Round, Simulated, Strike
 from scenarios.struck import Struck
@@ -54,8 +55,11 @@ class TrainedRound(Round, frozen=True, kw_only=True):
 class TrainingObserver:
     """Tests the model as rounds end, outside of virtual time, and sums the run up.
 
-    `every`: after how many rounds. `faults`: those that each [[fault]] stands for.
+    `every`: after how many rounds. `faults`: those that each [[fault]] stands for. `after_round` is called with the
+    number of each round that has ended.
     """
+
+    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound)
 
     def __init__(
         self,
@@ -74,7 +78,16 @@ class TrainingObserver:
         self._rounds: list[TrainedRound] = []
         self._ended: list[float] = []
         self._best: tuple[float, int, bytes] | None = None
+        self.after_round: Callable[[int], None] = lambda number: None
         server.observe = self._end_round
+
+    def state(self) -> Any:
+        """What it has seen so far."""
+        return self._rounds, self._ended, self._best
+
+    def take_up(self, state: Any) -> None:
+        """Go on from a `state`."""
+        self._rounds, self._ended, self._best = state
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far, in order."""
@@ -123,6 +136,7 @@ class TrainingObserver:
             self._best = (validation, number, model)
         accuracy = self._accuracy(model, self._test) if due else None
         self._keep(record, validation, accuracy)
+        self.after_round(number)
 
     def _keep(self, record: Record, validation: float | None = None, accuracy: float | None = None) -> None:
         loss = record.loss if math.isfinite(record.loss) else None

@@ -12,6 +12,8 @@ class Barrier:
     It cuts them off, or `holds` back what they say. In `kept` waits what is to go on when it is taken away.
     """
 
+    told = ("party", "peer", "one_way", "holds", "kept")
+
     def __init__(self, party: str, peer: str, *, one_way: bool = False, holds: bool = False) -> None:
         self.party, self.peer, self.one_way, self.holds = party, peer, one_way, holds
         self.kept: list[Callable[[], object]] = []

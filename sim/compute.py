@@ -301,6 +301,15 @@ class Computing:
         """Announce work that is to come, for the estimate of the time left."""
         self.planned += self._table.duration(work)
 
+    def state(self) -> tuple[list[tuple[str, str, int]], float]:
+        """How many jobs each party has begun in each step, and the modelled seconds that are done."""
+        return [(*key, count) for key, count in self._count.items()], self.done
+
+    def take_up(self, state: tuple[list[tuple[str, str, int]], float]) -> None:
+        """Go on from a `state`."""
+        counts, self.done = state
+        self._count = {(party, step): count for party, step, count in counts}
+
     async def run(
         self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
     ) -> R:

@@ -1,6 +1,7 @@
 """A party's access to the network."""
 
 from collections.abc import Callable
+from typing import Any
 
 from sim.link import Pipe
 from sim.wire import Packet
@@ -65,6 +66,18 @@ class Endpoint:
         for pipe in (self.up, self.down):
             if pipe is not None:
                 pipe.stretch(factor)
+
+    def state(self) -> list[Any]:
+        """Whether it is there, what waits for it to resume, and what is in its pipes."""
+        pipes = [None if pipe is None else pipe.state() for pipe in (self.up, self.down)]
+        return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, *pipes]
+
+    def take_up(self, state: list[Any]) -> None:
+        """Go on from a `state`."""
+        self.incarnation, self.alive, self.paused, self.arrivals, self.sends, *pipes = state
+        for pipe, its in zip((self.up, self.down), pipes, strict=True):
+            if pipe is not None:
+                pipe.take_up(its)
 
     def _stop(self) -> None:
         self.alive = False

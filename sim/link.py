@@ -9,6 +9,8 @@ all of a party's links and serve in order of arrival. What a link loses, and wha
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +50,15 @@ class Pipe(Span):
         for _, _, cut in dropped:
             cut()
 
+    def state(self) -> list[Any]:
+        """What is on its way through and waits, and how far the first has come."""
+        return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor]
+
+    def take_up(self, state: list[Any]) -> None:
+        """Go on from a `state`; the timer is not begun anew."""
+        queue, self._timer, self._due, self._left, self._factor = state
+        self._queue = deque((size, through, cut) for size, through, cut in queue)
+
     def _pass_on(self) -> None:
         _, through, _ = self._queue.popleft()
         if self._queue:
@@ -86,6 +97,21 @@ class Link:
         self._up, self._down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
+        self._drawn = [0, 0, 0]  # delays (and shakes), chances, answers
+
+    def state(self) -> tuple[list[int], float]:
+        """How many of its random draws were taken, and when its latest packet arrives."""
+        return self._drawn, self._last
+
+    def take_up(self, state: tuple[list[int], float]) -> None:
+        """Go on from a `state`; only of a link that was not used."""
+        self._drawn, self._last = list(state[0]), state[1]
+        travelled, chances, answers = self._drawn
+        for stream, count in (
+            (self._delays, travelled), (self._shakes, travelled), (self._chances, chances), (self._answers, answers)
+        ):  # fmt: skip
+            if stream is not None:
+                next(islice(stream, count, count), None)
 
     def send(self, size: int, deliver: Then, cut: Callable[[str], object]) -> None:
         """Carry `size` bytes, losing none; then call `deliver`, or `cut` with the reason if the sender goes before.
@@ -109,6 +135,7 @@ class Link:
     def travel(self, then: Then, delay: float = 0.0) -> None:
         """Call `then` after the latency, the jitter and a `delay` in seconds."""
         arrival = self._env.now + next(self._delays) + delay
+        self._drawn[0] += 1
         if self._shakes is not None:
             arrival += self._jitter * next(self._shakes)
         if self._ordered:  # events at equal times keep their order
@@ -126,10 +153,12 @@ class Link:
 
     def loses(self) -> bool:
         """Whether the packet that now enters the link is lost there."""
+        self._drawn[1] += 1
         return self._chances is not None and next(self._chances) < self._loss
 
     def loses_answer(self) -> bool:
         """Whether the acknowledgement of a packet is lost on its way back."""
+        self._drawn[2] += 1
         return self._answers is not None and next(self._answers) < self._loss
 
     def renew(self) -> None:

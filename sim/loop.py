@@ -6,7 +6,6 @@ or hands work to a thread; what asyncio offers for that raises instead.
 """
 
 import asyncio
-import itertools
 import math
 import threading
 from collections import deque
@@ -17,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 import simpy
 
-__all__ = ["Deadlock", "Environment", "SimLoop", "Timer"]
+__all__ = ["Deadlock", "Environment", "SimLoop", "Timer", "timer_of"]
 
 T = TypeVar("T")
 
@@ -37,6 +36,8 @@ class Deadlock(RuntimeError):
 
 class Timer(simpy.Event):
     """Calls `call()` at its time, unless it is cancelled before."""
+
+    told = ("call",)
 
     _ok = True
     _value = None
@@ -84,11 +85,24 @@ class Environment(simpy.Environment):
         """
         timer = Timer(self, call)
         if when < math.inf:
-            now = self._now
-            heappush(self._queue, (when if when > now else now, simpy.events.NORMAL, next(self._eid), timer))
+            self.put(when, timer)
         else:
             timer.pending = False  # it is not in the heap, so there is nothing to cancel
         return timer
+
+    def put(self, when: float, timer: Timer) -> None:
+        """Let `timer`, a new one, strike at the virtual time `when`."""
+        now = self._now
+        heappush(self._queue, (when if when > now else now, simpy.events.NORMAL, next(self._eid), timer))
+
+    def to_come(self) -> list[tuple[float, simpy.Event]]:
+        """What is still to happen and when, in the order in which it was scheduled; no cancelled timers."""
+        order = sorted(self._queue, key=lambda item: item[2])
+        return [(when, event) for when, _, _, event in order if getattr(event, "pending", True)]
+
+    def set_clock(self, now: float) -> None:
+        """Let it be `now`; only for taking up a world that was broken off."""
+        self._now = now
 
     def count_cancelled(self) -> None:
         """Take note of one more cancelled timer; clear them out when they are most of the heap."""
@@ -115,10 +129,17 @@ class _TimerHandle(asyncio.TimerHandle):
     timer: Timer
 
 
+def timer_of(handle: asyncio.TimerHandle) -> Timer:
+    """The timer behind a handle of a `SimLoop`."""
+    assert isinstance(handle, _TimerHandle)
+    return handle.timer
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """The event loop of a simulation; `env` is its SimPy environment.
 
-    `waits` holds for each party a function that says what it waits for ("": nothing); `Deadlock` reports it.
+    `waits` holds for each party a function that says what it waits for ("": nothing); `Deadlock` reports it. `births`
+    counts the tasks there have been.
     """
 
     _ready: deque[asyncio.Handle]  # of asyncio: the callbacks that are due now
@@ -129,8 +150,18 @@ class SimLoop(asyncio.BaseEventLoop):
         self._selector = self
         self.env = Environment()
         self.waits: dict[str, Callable[[], str]] = {}
-        births = itertools.count()
-        self.set_task_factory(lambda loop, coro, **kwargs: _Task(next(births), coro, loop=loop, **kwargs))
+        self.births = 0
+        self.set_task_factory(self._bear)
+
+    def _bear(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
+        task = _Task(self.births, coro, loop=loop, **kwargs)
+        self.births += 1
+        return task
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing happens at this moment but what the running task does."""
+        return not self._ready
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main` to its end and return its result.

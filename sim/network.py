@@ -11,9 +11,10 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -115,6 +116,51 @@ class Network:
         self._barriers.remove(barrier)
         for go_on in barrier.take():
             go_on()
+
+    def state(self) -> dict[str, Any]:
+        """Who is there and what is on its way."""
+        return {
+            "in flight": self.in_flight,
+            "endpoints": [endpoint.state() for endpoint in self._endpoints.values()],
+            "links": [
+                (*ends, link.state(), self._transports[ends].state() if ends in self._transports else None)
+                for ends, link in self._links.items()
+            ],
+            "barriers": self._barriers,
+        }
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`; only of a network that has the same endpoints and was not used."""
+        self.in_flight = state["in flight"]
+        for endpoint, its in zip(self._endpoints.values(), state["endpoints"], strict=True):
+            endpoint.take_up(its)
+        for near, far, its, connection in state["links"]:
+            self._links[near, far].take_up(its)
+            if connection is not None:
+                self._transports[near, far].take_up(connection)
+        self._barriers = state["barriers"]
+
+    def ends(self) -> list[tuple[str, str]]:
+        """The links there are, in the order in which they were first used."""
+        return list(self._links)
+
+    def connect(self, ends: Iterable[tuple[str, str]]) -> None:
+        """Make links."""
+        for near, far in ends:
+            make = self._link if self._is_perfect else self._transport
+            make(self._endpoints[near], self._endpoints[far])
+
+    def parts(self) -> dict[str, object]:
+        """All that packets on their way refer to, each under a name of its own."""
+        found: dict[str, object] = {"network": self}
+        for name, endpoint in self._endpoints.items():
+            pipes = {f"up {name}": endpoint.up, f"down {name}": endpoint.down}
+            found |= {f"endpoint {name}": endpoint, **{key: pipe for key, pipe in pipes.items() if pipe is not None}}
+        for (near, far), link in self._links.items():
+            found[f"link {near} {far}"] = link
+        for (near, far), transport in self._transports.items():
+            found[f"transport {near} {far}"] = transport
+        return found
 
     # For transports
 
@@ -286,6 +332,7 @@ class _Journey:
         "data", "delay", "doomed", "far", "far_incarnation", "near", "packet",
         "source", "source_incarnation", "target", "target_incarnation",
     )  # fmt: skip
+    told = ("packet", "flipped", *(name for name in __slots__ if name not in ("packet", "data")))
 
     def __init__(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
         self.packet, self.data = packet, packet.data
@@ -301,6 +348,15 @@ class _Journey:
         if self.packet.sealed:
             copy.data = self.data
         return copy
+
+    @property
+    def flipped(self) -> bytes | None:
+        """What travels, if it is not the packet's own."""
+        return None if self.data is self.packet.data else self.data
+
+    @flipped.setter
+    def flipped(self, data: bytes | None) -> None:
+        self.data = self.packet.data if data is None else data
 
     @property
     def size(self) -> int:

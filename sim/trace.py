@@ -63,6 +63,14 @@ class Trace:
         """The chain over all events without payloads, notes and metrics' values, in hexadecimal."""
         return self._shape.hex()
 
+    def state(self) -> tuple[bytes, bytes, int]:
+        """Both chains and how many events they hold."""
+        return self._trace, self._shape, self.count
+
+    def take_up(self, state: tuple[bytes, bytes, int]) -> None:
+        """Go on from a `state`."""
+        self._trace, self._shape, self.count = state
+
     def tell(self, event: Event) -> None:
         """Hand `event` to the sinks alone: what an observer measures is no part of the run."""
         for sink in self._sinks:

@@ -67,7 +67,7 @@ class Carrier(Protocol[C]):
 class _Item:
     """One packet, in as many copies as it takes. `flying` counts those on their way."""
 
-    __slots__ = ("connection", "departed", "flying", "has_come", "number", "tries")
+    __slots__ = told = ("connection", "departed", "flying", "has_come", "number", "tries")
 
     def __init__(self, connection: "_Connection[Any]") -> None:
         self.connection = connection
@@ -83,7 +83,7 @@ class _Connection(Generic[C]):
     `timers` are those of items to be sent again. From the number `broken` on nothing is delivered any more.
     """
 
-    __slots__ = ("broken", "due", "early", "open", "sent", "timers")
+    __slots__ = told = ("broken", "due", "early", "open", "sent", "timers")
 
     def __init__(self) -> None:
         self.sent = self.due = 0
@@ -120,6 +120,14 @@ class Transport(Generic[C]):
         for item in list(connection.timers):
             connection.timers.pop(item).cancel()
             self._check(item)
+
+    def state(self) -> "_Connection[C]":
+        """All there is of the connection."""
+        return self._connection
+
+    def take_up(self, connection: "_Connection[C]") -> None:
+        """Go on with a `connection`; its timers are not begun anew."""
+        self._connection = connection
 
     # One copy's way
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,30 @@ class Faults:
         number = next(number for number, other in self._of_messages if other is fault)
         return int(self._stream(number, sender, "bit").integers(bits))
 
+    def state(self) -> dict[str, Any]:
+        """What has come so far, and where each random stream stands."""
+        return {
+            "reached": list(self._reached.items()),
+            "sent": list(self._sent.items()),
+            "matched": list(self._matched.items()),
+            "streams": [(key, _position(stream)) for key, stream in self._streams.items()],
+            "fired": self.fired,
+        }
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`."""
+        self._reached.update(dict(state["reached"]))
+        self._sent.update(dict(state["sent"]))
+        self._matched.update(dict(state["matched"]))
+        self.fired[:] = state["fired"]
+        for key, position in state["streams"]:
+            self._stream(*key).bit_generator.state = _from_position(position)
+
+    @property
+    def all(self) -> dict[str, Fault]:
+        """Every fault under a name of its own."""
+        return {f"fault {number}": fault for number, fault in (*self._of_parties, *self._of_messages)}
+
     def _due(self, faults: list[tuple[int, PartyFault]], party: str, count: int) -> list[PartyFault]:
         return [
             fault
@@ -95,3 +120,22 @@ class Faults:
         if key not in self._streams:
             self._streams[key] = generator(self._seed, "fault", number, party, purpose)
         return self._streams[key]
+
+
+def _position(stream: np.random.Generator) -> list[Any]:
+    """Where a Philox generator stands."""
+    state: Any = stream.bit_generator.state
+    inner = state["state"]
+    return [
+        *(array.tolist() for array in (inner["counter"], inner["key"], state["buffer"])),
+        state["buffer_pos"], state["has_uint32"], state["uinteger"],
+    ]  # fmt: skip
+
+
+def _from_position(position: list[Any]) -> dict[str, Any]:
+    counter, key, buffer = (np.array(words, np.uint64) for words in position[:3])
+    place, has_half, half = position[3:]
+    return {
+        "bit_generator": "Philox", "state": {"counter": counter, "key": key}, "buffer": buffer,
+        "buffer_pos": place, "has_uint32": has_half, "uinteger": half,
+    }  # fmt: skip

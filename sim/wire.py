@@ -247,6 +247,13 @@ class Ledger:
         self.messages += 1
         self.bytes += packet.size
 
+    def take_up(self, rows: Iterable[LedgerRow]) -> None:
+        """Go on from `rows`, in their order."""
+        for row in rows:
+            self._rows[row.protocol, row.step, row.type, row.sender, row.receiver, row.relayed] = row
+            self.messages += row.messages
+            self.bytes += row.total
+
     def rows(self) -> list[LedgerRow]:
         """All rows, in the order in which each kind was first sent."""
         return list(self._rows.values())

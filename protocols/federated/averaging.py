@@ -84,6 +84,9 @@ class Averaging(Protocol):
     async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
         """Contribute `update`."""
 
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        """The rest of `client` where it rests before its end, when the server has the average."""
+
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
     ) -> Averages:
@@ -103,6 +106,9 @@ class Plain:
     async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
         model, *additions = update.vectors
         me.send(me.server, LocalModel(model, additions, update.weight, update.loss))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        pass
 
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
@@ -161,6 +167,9 @@ class Secure:
         ]
         parts.append(np.array([update.weight, float(trained), update.loss if trained else 0.0]))
         await secure_sum.client(me, np.concatenate(parts), group.secrets, self._settings(expected, 0, deadline))
+
+    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
+        await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
 
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float

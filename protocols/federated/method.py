@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -36,6 +36,12 @@ class Companion(Protocol):
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
         """A round's mean over the clients of `sent`; their values and models are there if `individual`."""
 
+    def state(self) -> Any:
+        """What it has taken so far, in plain fields."""
+
+    def take_up(self, state: Any) -> None:
+        """Go on from a `state`."""
+
 
 class Silent:
     """Nothing travels."""
@@ -50,6 +56,12 @@ class Silent:
         return b""
 
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
+        pass
+
+    def state(self) -> Any:
+        return None
+
+    def take_up(self, state: Any) -> None:
         pass
 
 
@@ -70,6 +82,12 @@ class Averaged:
 
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
         self._vector = mean
+
+    def state(self) -> Any:
+        return self._vector
+
+    def take_up(self, state: Any) -> None:
+        self._vector = state
 
 
 class Controls:
@@ -92,6 +110,12 @@ class Controls:
         share = len(sent) / len(me.clients)
         before = decode(self._control) if self._control else np.float32(0)
         self._control = encode(before + share * decode(mean))
+
+    def state(self) -> Any:
+        return self._control
+
+    def take_up(self, state: Any) -> None:
+        self._control = state
 
 
 class Helpers:
@@ -121,6 +145,12 @@ class Helpers:
         work = {"vector.add": sum(len(vector) // 4 for vector in vectors)}
         places = await me.compute(work, fedmatch.choose_helpers, self._spec, vectors, self._count, self._seed)
         self._chosen = {name: tuple(names[i] for i in chosen) for name, chosen in zip(names, places, strict=True)}
+
+    def state(self) -> Any:
+        return self._mean, self._own, self._models, self._chosen
+
+    def take_up(self, state: Any) -> None:
+        self._mean, self._own, self._models, self._chosen = state
 
 
 Extra = tuple[Addition, Callable[[], Companion]]

@@ -50,7 +50,7 @@ from sim.streams import generator
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["Record", "Settings", "TrainingClient", "TrainingServer", "steps"]
+__all__ = ["Enrolled", "Record", "Settings", "TrainingClient", "TrainingServer", "steps"]
 
 _OPEN = (
     Step("client", "train.enroll", "say how many points and labels it has"),
@@ -171,14 +171,20 @@ class TrainingClient(Client):
         super().__init__(world, name, shard, **access)
         self.settings = settings
         self.ending = "never drawn"
+        self.until: float | None = None  # it waits no longer
         self.labelled_in = 0
         self.pseudo: PseudoLabels | None = None
 
     async def main(self) -> None:
-        clock = self.world.loop.time
-        end = clock() + self.settings.patience
+        its, clock = self.settings, self.world.loop.time
+        end = self.until = clock() + its.patience if self.until is None else self.until
+        begun_at, self.place = self.place, ""
         while clock() < end:
             try:
+                if begun_at == secure_sum.END:
+                    begun_at = ""
+                    await its.averaging.client_at_end(self, its.expected, its.deadline)
+                    self.ending = "completed"
                 self.rest(True)
                 call = await self.recv((Enroll, TrainingRound), self.server, end - clock())
                 self.rest(False)
@@ -192,6 +198,12 @@ class TrainingClient(Client):
                 self.ending = f"dismissed: {dismissed.reason}"
             except (NoAnswer, BadValues) as problem:
                 self.ending = f"the server is lost: {problem}"
+
+    def needs(self, place: str) -> tuple[str, ...]:
+        return secure_sum.BEFORE_END
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"ending": self.ending, "until": self.until}
 
     async def _round(self, call: TrainingRound) -> None:
         its, labeller = self.settings, self.settings.method.labeller
@@ -232,6 +244,7 @@ class TrainingServer(Server):
         self.observe: Callable[[Record], None] = lambda record: None
         self._companions = [make() for _, make in settings.method.additions]
         self._out: set[str] = set()  # of this round
+        self.ended = 0  # rounds
 
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
         parties = tuple(parties)
@@ -239,12 +252,29 @@ class TrainingServer(Server):
         super().dismiss(parties, reason, aborted=aborted)
 
     async def main(self) -> None:
-        with self.step("train.enroll"):
-            self.advance(1, 0)
-            self.broadcast(self.clients, Enroll())
-            await self._enroll(self.settings.deadline)
-        for number in range(1, self.settings.rounds + 1):
-            self.observe(await self._round(number))
+        if not self.ended:
+            with self.step("train.enroll"):
+                self.advance(1, 0)
+                self.broadcast(self.clients, Enroll())
+                await self._enroll(self.settings.deadline)
+        while self.ended < self.settings.rounds:
+            record = await self._round(self.ended + 1)
+            self.ended = record.number
+            self.observe(record)
+
+    def state(self) -> dict[str, Any]:
+        """As of all parties, of one that has just ended a round."""
+        companions = [companion.state() for companion in self._companions]
+        return super().state() | {
+            "model": self.model, "enrolled": self.enrolled, "lost": self.lost, "ended": self.ended,
+            "companions": companions,
+        }  # fmt: skip
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        its = dict(state)
+        for companion, one in zip(self._companions, its.pop("companions"), strict=True):
+            companion.take_up(one)
+        super().take_up(its)
 
     async def _enroll(self, deadline: float) -> None:
         """Take in who has said that it is there."""

@@ -1,0 +1,72 @@
+"""Parties between two rounds as plain data, and parties like them that go on from there.
+
+When the coordinator has just ended a round, each other party must be down, have ended, or rest where its program can be
+begun anew. What else there is (messages on their way, faults to come) may be as it is: see `sim.snapshot`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parties.life import IDLE
+from parties.party import Party
+from sim.snapshot import NotPlain, Snapshot
+from sim.world import World
+
+__all__ = ["BrokenOff"]
+
+
+class BrokenOff:
+    """Takes and takes up the `parties` of a `world`; `kinds` are classes of plain fields that they hold."""
+
+    def __init__(
+        self, world: World, parties: Sequence[Party], coordinator: Party, kinds: tuple[type, ...] = ()
+    ) -> None:
+        self._world, self._coordinator = world, coordinator
+        self._parties = {party.name: party for party in parties}
+        self._snapshot = Snapshot(world, self._parties, kinds)
+
+    def take(self, rest: Any) -> dict[str, Any]:
+        """The world, the parties and the `rest`. Raises NotPlain where a party is in the midst of something."""
+        waits = {}
+        for name, party in self._parties.items():
+            if party is self._coordinator:
+                if party.paused or not party.alive:
+                    raise NotPlain(f"{name} does not go on")
+            elif party.alive and not party.finished:
+                if (timer := party.rest_timer) is None:
+                    raise NotPlain(f"{name} is in {party.step_name or 'no step'}")
+                waits[name] = timer
+        states = {name: party.state() for name, party in self._parties.items()}
+        told, messages = self._snapshot.take({"parties": states, "rest": rest}, waits)
+        for message in messages:
+            receiver = self._parties[message.receiver]
+            if receiver.place not in ("", IDLE) and message.type in receiver.needs(receiver.place):
+                raise NotPlain(f"{receiver.name} is to get {message.type}")
+        return told
+
+    def take_up(self, state: dict[str, Any]) -> Any:
+        """Set the parties of a world that has not begun to `state`; returns the rest. For errors see `Snapshot`."""
+        its = self._snapshot.take_up(state)
+        for name, party in self._parties.items():
+            party.take_up(its["parties"][name])
+        return its["rest"]
+
+    async def begin(self, changed: Callable[[], None]) -> None:
+        """Begin all, for `play`; the coordinator goes on with its next round."""
+        count = self._world.trace.count
+
+        async def begin_again(name: str) -> None:
+            party = self._parties[name]
+            self._world.loop.env.set_clock(party.since)
+            party.begin_again()
+            await asyncio.sleep(0)
+            party.stand_still_again()
+            if party.rest_timer is None or self._world.trace.count != count:
+                raise RuntimeError(f"{name} does not rest at {party.place!r} as it did")
+
+        for party in self._parties.values():
+            party.listen(changed)
+        await self._snapshot.schedule(begin_again)
+        self._coordinator.begin_again()
+        self._snapshot.forget_births()

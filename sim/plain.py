@@ -1,0 +1,161 @@
+"""Objects as plain data that MessagePack can hold, and back: numbers, texts, bytes, arrays, and calls that wait.
+
+A call that waits is a bound method, or a `partial` of one. Whose method it is is told by name: those are the world's
+own parts, which are there again in the world that takes it up. Other objects are told field by field, each once, so
+that what was one object is one again. Nothing but methods of known parts is ever called, whatever the data says.
+"""
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MethodType
+from typing import Any
+
+import msgspec
+import numpy as np
+
+__all__ = ["NotPlain", "Reader", "Writer"]
+
+
+class NotPlain(Exception):
+    """Something is there that cannot be told; the text says what."""
+
+
+_UNSET = ["unset"]
+
+
+class Writer:
+    """Makes plain data of objects: `known` ones by their names, those of `kinds` by their fields.
+
+    `seen` are those told by their fields, in order.
+    """
+
+    def __init__(self, known: Mapping[str, object], kinds: Mapping[str, type]) -> None:
+        self._names = {id(value): name for name, value in known.items()}
+        self._kinds = {kind: name for name, kind in kinds.items()}
+        self._numbers: dict[int, int] = {}
+        self.seen: list[Any] = []
+        self.objects: list[Any] = []
+
+    def tell(self, value: Any) -> Any:
+        """`value` in numbers, texts, bytes and lists. Raises NotPlain."""
+        if isinstance(value, np.generic) and not isinstance(value, np.void):
+            value = value.item()
+        if value is None or isinstance(value, bool | int | float | str | bytes):
+            return value
+        if (name := self._names.get(id(value))) is not None:
+            return ["known", name]
+        if isinstance(value, tuple | list | deque):
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return [kind, *map(self.tell, value)]
+        if isinstance(value, dict):
+            return ["dict", *([self.tell(key), self.tell(item)] for key, item in value.items())]
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return ["array", value.dtype.str, list(value.shape), np.ascontiguousarray(value).tobytes()]
+        if isinstance(value, partial) and not value.keywords:
+            return ["partial", self.tell(value.func), *map(self.tell, value.args)]
+        if isinstance(value, MethodType) and id(value.__self__) in self._names:
+            return ["method", self._names[id(value.__self__)], value.__func__.__name__]
+        if type(value) in self._kinds:
+            return ["object", self._number(value)]
+        raise NotPlain(f"{value!r}")
+
+    def _number(self, value: Any) -> int:
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = len(self.seen)
+            self.seen.append(value)
+            self.objects.append(None)  # it may be one of its own parts
+            told = (
+                self.tell(getattr(value, name)) if hasattr(value, name) else _UNSET for name in _fields(type(value))
+            )
+            self.objects[number] = [self._kinds[type(value)], *told]
+        return number
+
+
+class Reader:
+    """Makes objects of what a `Writer` told: `objects` are its objects, `known` and `kinds` those of its names.
+
+    `make` makes an object of a kind that is made in its own way.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[str, Any],
+        kinds: Mapping[str, type],
+        objects: list[Any],
+        make: Mapping[type, Callable[[], Any]],
+    ) -> None:
+        self._known, self._kinds, self._told, self._make = known, kinds, objects, make
+        self._made: dict[int, Any] = {}
+
+    def read(self, told: Any) -> Any:
+        """The object. Raises LookupError, TypeError, ValueError or AttributeError for data that cannot be."""
+        if not isinstance(told, list):
+            return told
+        tag, *parts = told
+        return _READERS[tag](self, *parts)
+
+    def _name(self, name: str) -> Any:
+        return self._known[name]
+
+    def _tuple(self, *items: Any) -> tuple[Any, ...]:
+        return tuple(map(self.read, items))
+
+    def _list(self, *items: Any) -> list[Any]:
+        return list(map(self.read, items))
+
+    def _dict(self, *items: Any) -> dict[Any, Any]:
+        return {self.read(key): self.read(value) for key, value in items}
+
+    def _array(self, kind: str, shape: list[int], data: bytes) -> Any:
+        dtype = np.dtype(kind)
+        if dtype.hasobject:
+            raise ValueError(f"an array of {kind}")
+        return np.frombuffer(data, dtype).reshape(shape).copy()
+
+    def _partial(self, function: Any, *arguments: Any) -> Any:
+        return partial(self.read(function), *map(self.read, arguments))
+
+    def _method(self, name: str, method: str) -> Any:
+        owner = self._known[name]
+        if method.startswith("__") or not callable(getattr(type(owner), method)):
+            raise ValueError(f"{method} of {name}")
+        return getattr(owner, method)
+
+    def _object(self, number: int) -> Any:
+        if number not in self._made:
+            name, *told = self._told[number]
+            kind = self._kinds[name]
+            if issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind):
+                fields = zip(_fields(kind), map(self.read, told), strict=True)
+                self._made[number] = kind(**dict(fields))
+            else:
+                value = self._made[number] = self._make.get(kind, partial(kind.__new__, kind))()
+                for field, part in zip(_fields(kind), told, strict=True):
+                    if part != _UNSET:
+                        setattr(value, field, self.read(part))
+        return self._made[number]
+
+
+_READERS: dict[str, Callable[..., Any]] = {
+    "known": Reader._name,
+    "tuple": Reader._tuple,
+    "list": Reader._list,
+    "dict": Reader._dict,
+    "array": Reader._array,
+    "partial": Reader._partial,
+    "method": Reader._method,
+    "object": Reader._object,
+}
+
+
+def _fields(kind: Any) -> tuple[str, ...]:
+    """What is told of an object of a class, which says so in `told`; of a record all."""
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    told: tuple[str, ...] = kind.told
+    return told
