@@ -20,8 +20,8 @@ def version() -> str:
     return _version("tacit") or "source"
 
 
-def environment() -> dict[str, Any]:
-    """Package versions, Python, the operating system, the processor and the cost table's SHA-256."""
+def environment(device: str = "cpu") -> dict[str, Any]:
+    """Package versions, Python, the system, the processor, what networks ran on, and the cost table's SHA-256."""
     found = {name: _version(name) for name in _PACKAGES}
     return {
         "python": platform.python_version(),
@@ -29,7 +29,7 @@ def environment() -> dict[str, Any]:
         "system": platform.platform(),
         "cpu": _processor(),
         "cores": os.cpu_count() or 1,
-        "device": "cpu",
+        "device": device,
         "cost_table": _cost_table(),
     }
 

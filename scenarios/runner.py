@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from parties.learning import jobs
+from protocols.registry import PROTOCOLS
 from scenarios.checks import cautions
 from scenarios.environment import environment, version
 from scenarios.folder import Recorder, Result, RunFolder, new_folder
@@ -138,7 +140,7 @@ def _result(
         labels_digest=found.labels_digest,
         model_digest=found.model_digest,
         warnings=cautions(scenario),
-        environment=environment(),
+        environment=environment(_device(scenario)),
         error=error,
     )
     result.unmet = unmet(scenario.expect, result)
@@ -147,6 +149,13 @@ def _result(
         expected = scenario.expect != Expect() and fault.probability is None
         (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
     return result
+
+
+def _device(scenario: Scenario) -> str:
+    """What the scenario's networks run on here."""
+    if "training" not in PROTOCOLS[scenario.protocol.name].parts:
+        return "cpu"
+    return jobs.choose_device(scenario.training.device)
 
 
 _COLUMNS = ("messages", "payload", "sealing", "envelope")

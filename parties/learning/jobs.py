@@ -40,11 +40,12 @@ def require_torch() -> None:
     require("torch", "train", "training")
 
 
-def choose_device(name: str) -> None:
-    """Raise ValueError unless networks can run on the device `name`: ``auto``, ``cpu`` or ``cuda``."""
+def choose_device(name: str) -> str:
+    """What networks run on if asked for ``auto``, ``cpu`` or ``cuda``: ``cpu``, or a GPU's name. Raises ValueError."""
     from parties.learning import backend
 
-    backend.choose_device(name)
+    device = backend.choose_device(name)
+    return "cpu" if device.type == "cpu" else backend.torch.cuda.get_device_name(device)
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:

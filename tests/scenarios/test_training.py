@@ -121,6 +121,7 @@ def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
     assert {path.name for path in result.folder.iterdir()} == FILES
     record = json.loads((result.folder / "result.json").read_text())
     assert record["measured_on"] == "the test part of the data set"
+    assert record["environment"]["device"] == "cpu"
     assert record["model_digest"] == result.model_digest and record["labels_digest"] == ""
     assert [one["accuracy"] is None for one in record["rounds"]] == [True, False, False]  # and always of the last
     assert result.accuracy == result.rounds[-1].accuracy
@@ -256,6 +257,29 @@ def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
     assert (result.outcome, result.reason) == ("aborted", f"the server was lost at {step}")
     assert all(ending.startswith("the server is lost") or ending == "never drawn" for ending in result.endings.values())
     assert [loss.party for loss in result.lost] == ["server"]
+
+
+# --- what it is there for
+
+
+def test_xclp_beats_labels_alone_and_labels_of_each_clients_own(tmp_path: Path) -> None:
+    accuracy = {}
+    for name in ("fedavg", "fedavg+perclient-lp", "fedavg+xclp"):
+        changes = [f"protocol.name={name}", "protocol.hamming=plaintext", "engine=inline", "training.evaluate_every=15"]
+        accuracy[name] = run(load("fedavg-xclp-digits", changes), out=tmp_path / name).accuracy
+    across, alone, own = accuracy["fedavg+xclp"], accuracy["fedavg"], accuracy["fedavg+perclient-lp"]
+    assert across is not None and alone is not None and own is not None
+    assert across > max(alone, own) + 0.05
+
+
+def test_the_steps_are_listed_in_the_order_in_which_they_are_taken(tiny: Path) -> None:
+    result = ran(tiny, "training.averaging=secure", "protocol.recovery=shamir", name="fedavg+xclp")
+    first = [row[0] for row in rows(result, "SELECT step FROM steps WHERE party = 'client/0' ORDER BY rowid")]
+    listed = [step.name for step in PROTOCOLS["fedavg+xclp"].steps if step.role == "client"]
+    taken = list(dict.fromkeys(first))
+    assert set(taken) == set(listed)
+    inner = [step for step in taken if step != "train.label"]  # which is left after what is inside it
+    assert inner == [step for step in listed if step != "train.label"]
 
 
 # --- mistakes
