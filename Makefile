@@ -1,4 +1,4 @@
-# `make demo` runs the main job, `make test` the tests, `make lint` the style and type checks. Each first makes
+# `make demo` runs the main job, `make test` the tests on all cores, `make lint` the style and type checks. Each first makes
 # the environment that it needs in $(VENV), once, and again when setup.cfg or pyproject.toml has changed.
 
 PYTHON ?= python3
@@ -15,7 +15,7 @@ demo: $(VENV)/.core
 	$(BIN)/tacit run xclp-digits
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
