@@ -199,17 +199,19 @@ class TrainingObserver:
             time = fall.time if fall else ended
             found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
         for name in self._clients:
-            fall = self._struck.fall(name, one.began, ended)
+            fall = self._struck.fall(name, 0.0 if one.round == 1 else one.began, ended)
             if fall is None or name in told:
                 continue
             action = "its model was in: the average has it" if name in one.averaged else "nobody missed it"
+            if fall.time < one.began:
+                action = "before the first round: it takes part in those for which it is back"
             found.append(Loss(name, fall.step or "train.update", action, one.round, fall.time))
         return found
 
     def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
         """Outcome and reason. A run that all clients are lost to has failed, whatever came of it before."""
         server = self._server
-        last = set(_names(lost, self._last))
+        last = set(_names(lost, self._last)) - set(self._rounds[-1].averaged)
         if last >= self._clients.keys() or not any(client.alive for client in self._clients.values()):
             return "failed", "every client was lost"
         if not server.alive:

@@ -251,6 +251,15 @@ def test_every_client_lost_is_a_failure(tiny: Path, step: str) -> None:
     assert result.reason == "every client was lost"
 
 
+def test_who_is_back_before_the_first_round_is_told_and_takes_part(tiny: Path) -> None:
+    result = ran(tiny, "training.rounds=2", faults=crash("train.enroll", "client/[012]", "1s"))
+    assert result.outcome == "completed"
+    assert [one.averaged for one in result.rounds] == [("client/3",), EVERYONE]
+    assert [(loss.party, loss.step, loss.round) for loss in result.lost] == [
+        (name, "train.enroll", 1) for name in EVERYONE[:3]
+    ]
+
+
 @pytest.mark.parametrize("step", ["train.enroll", "train.open", "hamming.collect", "train.average"])
 def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
     result = ran(tiny, faults=crash(step, "server"), name="fedavg+xclp")

@@ -1,0 +1,54 @@
+"""Training under mixtures of faults, drawn by a seed: a run ends, says how, and counts only those who took part."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from protocols.registry import using
+from scenarios import Data, Fault, Model, Network, Protocol, Scenario, Training, run
+from scenarios.checks_faults import steps_of
+
+CLIENTS = 5
+
+
+def drawn(seed: int) -> Scenario:
+    """A small scenario with faults."""
+    dice = random.Random(seed)
+    name = dice.choice(using("training"))
+    secure = dice.random() < 0.4 and name != "fedmatch"
+    calm = Scenario(
+        seed=seed,
+        engine="inline",
+        data=Data(name="digits", clients=CLIENTS, labeled=0.3, limit=100),
+        protocol=Protocol(name=name, hamming="plaintext", bits=32, k=3, deadline="10s"),
+        model=Model(name="linear"),
+        training=Training(rounds=4, epochs=1, averaging="secure" if secure else "plain", min_clients=2, device="cpu"),
+        network=Network(transport=dice.choice(("reliable", "datagram")), loss=dice.choice((0.0, 0.02))),
+    )
+    steps = steps_of(calm, ["client"])
+    faults = (
+        Fault(kind="crash", party="client/*", at=dice.choice(steps), probability=0.2, back_after="5s"),
+        Fault(kind="pause", party="client/*", after=dice.choice(steps), probability=0.1, lasts="15s"),
+        Fault(kind="partition", party=f"client/{dice.randrange(CLIENTS)}", at=dice.choice(steps), lasts="20s"),
+        Fault(kind="leave", party=f"client/{dice.randrange(CLIENTS)}", at=dice.choice(steps), occurrence=2),
+        Fault(kind="lose", probability=0.02),
+        Fault(kind="corrupt", probability=0.02),
+        Fault(kind="crash", party="server", time=f"{dice.randint(1, 60)}s"),
+    )
+    return Scenario(**{**{f: getattr(calm, f) for f in calm.__struct_fields__}, "fault": tuple(dice.sample(faults, 3))})
+
+
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(10, 120))])
+def test_it_ends_and_says_how(tmp_path: Path, seed: int) -> None:
+    result = run(drawn(seed), out=tmp_path / "run")
+    assert result.error is None
+    assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
+    assert (result.outcome == "aborted") == result.reason.startswith(("every round was lost: ", "the server was lost"))
+    for one in result.rounds:
+        assert set(one.averaged) <= set(one.cohort) and bool(one.averaged) == (not one.problem)
+    completed = [one for one in result.rounds if not one.problem]
+    assert result.outcome != "completed" or completed
+    assert (result.selected_round is None) == (not completed)
+    down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}
+    assert down <= {loss.party for loss in result.lost}
