@@ -1,13 +1,16 @@
 """Federated training by scenario: every algorithm, whatever is lost, always the same, and mistakes in one line."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import scenarios.training_checks
 from parties.learning import jobs
@@ -16,6 +19,7 @@ from protocols.registry import PROTOCOLS, using
 from scenarios import Expect, Result, ScenarioError, load, run
 from scenarios.prediction import hamming_time, predicted
 from scenarios.reading import read
+from scenarios.report import round_table
 from scenarios.runner import exit_code
 from scenarios.simulation import Simulation
 
@@ -383,3 +387,11 @@ def test_the_deadline_is_compared_with_what_a_cohort_takes(tiny: Path) -> None:
     assert everyone is not None and some is not None
     assert some.bytes < everyone.bytes
     assert hamming_time(load(tiny, ["protocol.name=fedavg"])) is None
+
+
+def test_of_many_rounds_the_table_shows_the_first_and_the_last(tiny: Path) -> None:
+    result = ran(tiny, "training.rounds=45", "training.evaluate_every=45")
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(round_table(result.rounds))
+    numbers = re.findall(r"^ *(\d+|\.\.\. \d+ more) ", console.export_text(), re.MULTILINE)
+    assert numbers == [*map(str, range(1, 21)), "... 5 more", *map(str, range(26, 46))]
