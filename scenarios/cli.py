@@ -28,10 +28,8 @@ app = typer.Typer(
 
 app.add_typer(data_command.app, name="data")
 
-File = Annotated[
-    str,
-    typer.Argument(metavar="FILE-or-NAME", help="A scenario file, a run's folder, or a name (`tacit list`)."),
-]
+_FILE = "A scenario file, a run's folder, or a name (`tacit list`)."
+File = Annotated[str, typer.Argument(metavar="FILE-or-NAME", help=_FILE)]
 Seed = Annotated[int | None, typer.Option("--seed", help="In place of the scenario's seed.")]
 Set = Annotated[
     list[str] | None,
@@ -106,34 +104,50 @@ def _tacit(
 @app.command()
 @_guarded
 def run(
-    file: File,
+    file: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help=_FILE)] = "",
     seed: Seed = None,
     changes: Set = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")] = None,
     engine: Annotated[str | None, typer.Option(help="Where computing runs: auto, inline or pool:N.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with the training run in DIR that was broken off; with --engine only."),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
-    from scenarios import report
+    from scenarios import report, runner
+    from scenarios.checkpoint import check_unfinished
     from scenarios.checks import cautions
-    from scenarios.folder import byte_rows
+    from scenarios.folder import FolderError, byte_rows
     from scenarios.progress import Progress
     from scenarios.reading import read
-    from scenarios.runner import carry_out, exit_code
 
-    loaded = read(file, [*(changes or ()), *_engine(engine)], seed=seed)
+    if resume is None and not file:
+        raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
+    if resume is not None:
+        if file or changes or seed is not None or out is not None:
+            raise FolderError(
+                "--resume DIR goes on with the run as it is; of the other options only --engine goes with it"
+            )
+        check_unfinished(resume)
+    loaded = read(str(resume) if resume else file, [*(changes or ()), *_engine(engine)], seed=seed)
     scenario, console = loaded.scenario, report.make_console()
     report.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
     report.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
-    report.print_lines(console, (f"unused   {key}: not a key of {scenario.protocol.name}" for key in loaded.unused))
-    result = carry_out(scenario, loaded.name, out=out, watch=Progress(console))
+    if resume is None:
+        unused = (f"unused   {key}: not a key of {scenario.protocol.name}" for key in loaded.unused)
+        report.print_lines(console, unused)
+        result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console))
+    else:
+        result = runner.resume(resume, engine=engine, watch=Progress(console))
     said = set(cautions(scenario))
     report.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
     rows = byte_rows(result.folder) if result.messages else []
     report.print_result(console, result, rows, scenario.network.topology)
     if debug and result.error is not None and result.outcome == "failed":
         raise result.error
-    return exit_code(result, scenario.expect)
+    return runner.exit_code(result, scenario.expect)
 
 
 def _engine(engine: str | None) -> list[str]:

@@ -6,6 +6,7 @@
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
 | ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations |
+| ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.checkpoint`) |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | ``failure.txt`` | only where something broke: the traceback |
 """
@@ -14,6 +15,7 @@ import csv
 import itertools
 import os
 import sqlite3
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from parties.server import Loss
 from scenarios.schema import Scenario, as_table
 from scenarios.simulated import Prediction, Round, Strike
 from sim.trace import Event
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = [
     "ByteRow",
@@ -52,7 +57,7 @@ class Result(Struct, kw_only=True):
     one line for each expectation of the scenario that was not met. `faults` are those that struck, `lost` and `rounds`
     tell of all rounds. Accuracy is a share of the points that `measured_on` names. Of training it is that of the last
     model, whose digest is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best
-    on the points held out.
+    on the points held out. `resumed`: the rounds after which a run that was broken off went on, 0 if it began anew.
     Times are seconds; bytes count both hops of a relayed message.
     """
 
@@ -78,6 +83,7 @@ class Result(Struct, kw_only=True):
     endings: dict[str, str]
     virtual_seconds: float
     wall_seconds: float
+    resumed: list[int] = []
     messages: int
     bytes_total: int
     bytes_payload: int
@@ -118,12 +124,30 @@ def new_folder(out: Path | None, stem: str, base: Path = Path("runs")) -> Path:
 
 
 class RunFolder:
-    """The files of one run in its folder `path`, beginning with the scenario, under the `name` of the run."""
+    """The files of one run in its folder `path`, beginning with the scenario, under the `name` of the run.
 
-    def __init__(self, path: Path, scenario: Scenario, name: str = "") -> None:
+    It is this process's alone until it is closed: one that is another's raises FolderError. Without a `scenario` the
+    folder is one that holds it already.
+    """
+
+    def __init__(self, path: Path, scenario: Scenario | None = None, name: str = "") -> None:
         self.path = path
-        named = msgspec.structs.replace(scenario, name=name or scenario.name)
-        self._write("scenario.toml", tomli_w.dumps(as_table(named)))
+        self._lock = _lock(path)
+        if scenario is not None:
+            named = msgspec.structs.replace(scenario, name=name or scenario.name)
+            self._write("scenario.toml", tomli_w.dumps(as_table(named)))
+
+    def close(self) -> None:
+        """Let others have it. May be called twice."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def clear(self, *, record: bool) -> None:
+        """Remove what a run that was broken off has left behind but is not to go on from, `record` and all."""
+        names = ["result.json", "failure.txt", "labels.csv", "report.html"]
+        for name in names + ["run.sqlite", "run.sqlite-journal"] * record:
+            (self.path / name).unlink(missing_ok=True)
 
     def write_result(self, result: Result, predictions: Iterable[Prediction]) -> None:
         """Write ``labels.csv``, then ``result.json``."""
@@ -145,6 +169,19 @@ class RunFolder:
         os.replace(partial, self.path / name)
 
 
+def _lock(path: Path) -> int | None:
+    """Take the folder for this process, which gives it back however it ends; nothing where there are no such locks."""
+    if sys.platform == "win32":
+        return None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise FolderError(f"{path}: another process is running it; wait for it, or stop it first") from None
+    return descriptor
+
+
 _SCHEMA = """
 CREATE TABLE messages (time REAL, kind TEXT, sender TEXT, receiver TEXT, protocol TEXT, step TEXT, type TEXT,
     round INTEGER, attempt INTEGER, payload INTEGER, sealing INTEGER, envelope INTEGER, note TEXT,
@@ -163,16 +200,49 @@ class Recorder:
 
     In `messages`, kind is send or relay (a hop begins; its bytes travel), deliver, lose or drop. In `steps`, left is
     NULL for a step that was never left. In `faults`, peer is the other side of a link, of a message its receiver. In
-    `computations`, n counts a party's jobs in a step from 1, and seconds are virtual.
+    `computations`, n counts a party's jobs in a step from 1, and seconds are virtual. With a `state` it goes on from
+    there, and takes out what came later; that raises FolderError where the file has less.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, state: dict[str, Any] | None = None) -> None:
+        if state is not None and not path.is_file():
+            raise FolderError(f"{path}: missing; without it the run cannot be taken up")
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._connection.executescript(_SCHEMA)
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PLACES}
         self._waiting = 0
         self._entered: dict[tuple[str, str], float] = {}
         self._closed = False
+        if state is None:
+            self._connection.executescript(_SCHEMA)
+            return
+        try:
+            self._go_back(state)
+        except (sqlite3.Error, FolderError) as error:
+            self._connection.close()
+            raise FolderError(f"{path}: {error}; without its record the run cannot be taken up") from None
+
+    def state(self) -> dict[str, Any]:
+        """How many rows there are, all of them written now, and which steps have no end yet."""
+        self._flush()
+        return {"rows": self._counts(), "entered": [(*key, time) for key, time in self._entered.items()]}
+
+    def _counts(self) -> dict[str, int]:
+        (row,) = self._connection.execute(
+            "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {table})" for table in _PLACES)
+        )
+        return dict(zip(_PLACES, row, strict=True))
+
+    def _go_back(self, state: dict[str, Any]) -> None:
+        found = self._counts()
+        rows = {table: int(state["rows"][table]) for table in _PLACES}
+        for table, count in rows.items():
+            if found[table] < count:
+                raise FolderError(f"{found[table]} rows of {table}, where the checkpoint has {count}")
+        self._connection.execute("BEGIN")
+        for table, count in rows.items():
+            self._connection.execute(f"DELETE FROM {table} WHERE rowid > ?", (count,))
+        self._connection.execute("COMMIT")
+        self._entered = {(party, step): time for party, step, time in state["entered"]}
 
     def __call__(self, event: Event) -> None:
         if self._closed:  # a run that was broken off is still being taken apart
@@ -198,12 +268,15 @@ class Recorder:
         self._waiting += 1
 
     def _flush(self) -> None:
+        if self._connection.in_transaction:  # Ctrl-C came while it was writing
+            self._connection.execute("ROLLBACK")
         self._connection.execute("BEGIN")
         for table, rows in self._rows.items():
             if rows:
                 self._connection.executemany(f"INSERT INTO {table} VALUES ({_PLACES[table]})", rows)
-                rows.clear()
         self._connection.execute("COMMIT")
+        for rows in self._rows.values():
+            rows.clear()
         self._waiting = 0
 
     def _message(self, event: Event) -> None:

@@ -107,6 +107,9 @@ def outcome_lines(result: Result) -> list[str]:
         lines.append(f"result    {equal}")
     clock = f"virtual {format_duration(result.virtual_seconds)}, wall {format_duration(result.wall_seconds)}"
     lines.append(f"time      {clock}, engine {result.engine}")
+    if result.resumed:
+        rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
+        lines.append(f"resumed   after round {rounds}")
     many = len(result.rounds) > 1
     lost = [
         f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"

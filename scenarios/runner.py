@@ -3,7 +3,8 @@
 import re
 import time
 import traceback
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,18 @@ import msgspec
 
 from parties.learning import jobs
 from protocols.registry import PROTOCOLS
+from scenarios.checkpoint import CHECKPOINT, Checkpoints, check_unfinished, read_checkpoint
 from scenarios.checks import cautions
 from scenarios.environment import environment, version
-from scenarios.folder import Recorder, Result, RunFolder, new_folder
+from scenarios.folder import FolderError, Recorder, Result, RunFolder, new_folder
 from scenarios.interruption import Interruption
 from scenarios.keys import toml
-from scenarios.reading import checked
+from scenarios.reading import checked, load
 from scenarios.schema import Expect, Scenario
 from scenarios.simulation import Simulated, Simulation
 from sim.trace import Event, Sink
 
-__all__ = ["Watch", "carry_out", "exit_code", "run", "unmet"]
+__all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
 
 ABORTED = 3
 """Exit code after a clear abort, when too few parties were left."""
@@ -62,17 +64,61 @@ def run(
 
 def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: Watch | None = None) -> Result:
     """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"."""
-    folder = RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario, name)
+    with closing(RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario, name)) as folder:
+        return _carry_out(scenario, name, folder, watch)
+
+
+def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None) -> Result:
+    """Go on, as `carry_out` does, with the training run in the folder `path`, which was broken off.
+
+    From its checkpoint; where there is none yet, from the start. `engine` is in place of the scenario's. Raises
+    FolderError for a folder that has nothing to resume, or is another process's, and ScenarioError.
+    """
+    check_unfinished(path)
+    with closing(RunFolder(path)) as folder:
+        check_unfinished(path)  # it may have ended while we looked
+        scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
+        if "training" not in PROTOCOLS[scenario.protocol.name].parts:
+            raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
+        earlier = _Earlier(resumed=(0,))
+        if (its := read_checkpoint(path)) is not None:
+            recorder = Recorder(path / "run.sqlite", its.record)
+            earlier = _Earlier(its.state, recorder, its.wall_seconds, (*its.resumed, its.round))
+        folder.clear(record=its is None)
+        return _carry_out(scenario, scenario.name, folder, watch, earlier)
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """What there is of a run that goes on; nothing of one that begins."""
+
+    state: dict[str, Any] | None = None
     recorder: Recorder | None = None
+    wall_seconds: float = 0.0
+    resumed: tuple[int, ...] = ()
+
+
+def _carry_out(
+    scenario: Scenario,
+    name: str,
+    folder: RunFolder,
+    watch: Watch | None,
+    earlier: _Earlier = _Earlier(),
+) -> Result:
+    recorder = earlier.recorder
     simulated: Simulated | None = None
     simulation: Simulation | None = None
     error: BaseException | None = None
     began = time.perf_counter()
     with Interruption() as interruption:
         try:
-            recorder = Recorder(folder.path / "run.sqlite")
+            recorder = recorder or Recorder(folder.path / "run.sqlite")
             sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
             simulation = Simulation(scenario, sinks=sinks, engine=scenario.engine)
+            if earlier.state is not None:
+                simulation.take_up(earlier.state)
+            every = scenario.training.checkpoint_every
+            Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
             with watch.watching(simulation) if watch else nullcontext():
                 simulated = simulation.run()
         except (Exception, KeyboardInterrupt) as raised:
@@ -83,11 +129,15 @@ def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: 
             interruption.over()
         if recorder is not None:
             recorder.close()
-        result = _result(scenario, name, simulation, simulated, error, time.perf_counter() - began)
+        wall_seconds = earlier.wall_seconds + time.perf_counter() - began
+        result = _result(scenario, name, simulation, simulated, error, wall_seconds)
         result.folder = folder.path
+        result.resumed = list(earlier.resumed)
         if simulated is not None:
             simulated.keep(folder.path)
         folder.write_result(result, () if simulated is None else simulated.predictions)
+        if error is None:
+            (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to go on with
     if simulation is not None:
         with suppress(KeyboardInterrupt):  # of a task that unwinds, or of one more Ctrl-C: the work is done
             simulation.close()

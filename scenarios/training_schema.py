@@ -164,6 +164,15 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             extra={**_TRAINING, "unit": "rounds"},
         ),
     ] = 1
+    checkpoint_every: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="After each so many rounds all is kept that `tacit run --resume` needs to go on, or after the "
+            "next round that ends with no client at work; 0: never. It changes nothing about the run.",
+            extra={**_TRAINING, "unit": "rounds"},
+        ),
+    ] = 10
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         Meta(

@@ -192,7 +192,7 @@ class Pool:
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, not {workers}.")
         self.name = f"pool:{workers}"
-        self._pool = ProcessPoolExecutor(workers, timeout=None, initializer=_start_worker)
+        self._pool = ProcessPoolExecutor(workers, timeout=None, initializer=_start_worker, initargs=(os.getpid(),))
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with _interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
             for _ in range(workers):  # starting takes a while: begin now
@@ -221,8 +221,17 @@ def _interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _start_worker() -> None:
+def _start_worker(parent: int) -> None:
     threadpool_limits(1)
+    threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    """End this worker when the main process is gone; one that was killed does not say so."""
+    never = threading.Event()
+    while os.getppid() == parent:
+        never.wait(1.0)
+    os._exit(1)
 
 
 def make_engine(text: str) -> Engine:

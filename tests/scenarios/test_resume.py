@@ -1,0 +1,428 @@
+"""Training that is broken off, by SIGKILL, Ctrl-C or between two rounds, goes on and ends as if nothing had been."""
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from scenarios import Result, load, run
+from scenarios.checkpoint import read_checkpoint
+from scenarios.cli import app
+from scenarios.folder import FolderError, RunFolder
+from scenarios.runner import Watch, resume
+from scenarios.simulated import Simulated
+from scenarios.simulation import Simulation
+from sim.plain import NotPlain
+from sim.trace import Event
+
+TINY = """
+title = "Four clients train, quickly"
+seed = 3
+engine = "inline"
+[data]
+name = "digits"
+clients = 4
+labeled = 0.3
+limit = 80
+[protocol]
+hamming = "plaintext"
+bits = 64
+k = 3
+deadline = "10s"
+[network]
+latency = "lognormal:20ms,0.5"
+bandwidth = "1Mbit/s"
+[model]
+name = "linear"
+[training]
+rounds = 5
+epochs = 1
+learning_rate = 0.5
+device = "cpu"
+checkpoint_every = 1
+"""
+
+COMES_BACK = """
+[[fault]]
+kind = "crash"
+party = "client/1"
+at = "train.update"
+occurrence = 2
+back_after = "12s"
+[[fault]]
+kind = "leave"
+party = "client/3"
+at = "train.update"
+occurrence = 4
+"""
+
+CASES: dict[str, tuple[list[str], str]] = {
+    "a client crashes and comes back": (["protocol.name=fedavg"], COMES_BACK),
+    "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
+    "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
+    "SCAFFOLD": (["protocol.name=scaffold", "training.share=0.5"], COMES_BACK),
+}
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from scenarios import load, run
+from scenarios.runner import Watch
+
+class Killer(Watch):
+    def __init__(self, left): self.left = left
+    def __call__(self, event):
+        self.left -= 1
+        if not self.left: os.kill(os.getpid(), signal.SIGKILL)
+
+file, out, moment, *changes = sys.argv[1:]
+if moment.startswith("write"):  # once the file is written and not yet in its place
+    replace, left = os.replace, [int(moment[5:])]
+    def kill(source, target):
+        left[0] -= Path(target).name == "checkpoint"
+        if not left[0]: os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+    os.replace = kill
+run(load(file, changes), out=Path(out), watch=Killer(-1 if moment.startswith("write") else int(moment)))
+"""
+
+
+class Interrupter(Watch):
+    """Breaks a run off with the n-th event that it sees."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __call__(self, event: Event) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+class Counted(Watch):
+    """Counts events."""
+
+    count = 0
+
+    def __call__(self, event: Event) -> None:
+        self.count += 1
+
+
+def scenario_file(folder: Path, faults: str = "") -> Path:
+    path = folder / "tiny.toml"
+    path.write_text(TINY + faults)
+    return path
+
+
+def figures(result: Result) -> dict[str, Any]:
+    """Everything that must not depend on whether the run was broken off."""
+    but = ("wall_seconds", "environment", "resumed", "engine")
+    return {name: value for name, value in result.record().items() if name not in but}
+
+
+def tables(folder: Path) -> dict[str, list[Any]]:
+    names = ("messages", "steps", "faults", "metrics", "outcomes", "computations")
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+
+
+def models(folder: Path) -> dict[str, bytes]:
+    with np.load(folder / "model.npz") as arrays:
+        return {name: arrays[name].tobytes() for name in arrays.files}
+
+
+def assert_same_run(found: Result, unbroken: Result) -> None:
+    assert figures(found) == figures(unbroken)
+    assert tables(found.folder) == tables(unbroken.folder)
+    assert models(found.folder) == models(unbroken.folder)
+    assert {path.name for path in found.folder.iterdir()} == {path.name for path in unbroken.folder.iterdir()}
+
+
+def break_off(file: Path, out: Path, after: int, *changes: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(load(file, changes), out=out, watch=Interrupter(after))
+
+
+# --- killed
+
+
+@pytest.mark.parametrize(
+    ("name", "moment", "engine"),
+    [
+        ("a client crashes and comes back", "140", "inline"),
+        ("secure averaging", "700", "inline"),
+        ("XCLP", "900", "pool:2"),
+        ("SCAFFOLD", "write3", "inline"),
+    ],
+)
+def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(
+    tmp_path: Path, name: str, moment: str, engine: str
+) -> None:
+    changes, faults = CASES[name]
+    file = scenario_file(tmp_path, faults)
+    unbroken = run(load(file, changes), out=tmp_path / "unbroken")
+    arguments = [str(file), str(tmp_path / "killed"), moment, f'engine="{engine}"', *changes]
+    process = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, timeout=120)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert not (tmp_path / "killed" / "result.json").exists()
+    checkpoint = read_checkpoint(tmp_path / "killed")
+    assert checkpoint is not None
+    found = resume(tmp_path / "killed", engine="inline")
+    assert found.resumed == [checkpoint.round]
+    assert found.wall_seconds > checkpoint.wall_seconds > 0
+    assert_same_run(found, unbroken)
+
+
+# --- interrupted
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(tmp_path: Path, name: str) -> None:
+    changes, faults = CASES[name]
+    file = scenario_file(tmp_path, faults)
+    events = Counted()
+    unbroken = run(load(file, changes), out=tmp_path / "unbroken", watch=events)
+    folder = tmp_path / "broken"
+    break_off(file, folder, int(0.4 * events.count), *changes)
+    again = resume(folder, watch=Interrupter(int(0.4 * events.count)))
+    assert isinstance(again.error, KeyboardInterrupt)
+    found = resume(folder)
+    assert len(found.resumed) == 2
+    assert 0 < found.resumed[0] < found.resumed[1]
+    assert_same_run(found, unbroken)
+
+
+def test_a_run_without_a_checkpoint_yet_begins_anew(tmp_path: Path) -> None:
+    file = scenario_file(tmp_path)
+    unbroken = run(load(file, ["protocol.name=fedavg"]), out=tmp_path / "unbroken")
+    break_off(file, tmp_path / "broken", 5, "protocol.name=fedavg")
+    assert not (tmp_path / "broken" / "checkpoint").exists()
+    found = resume(tmp_path / "broken")
+    assert found.resumed == [0]
+    assert_same_run(found, unbroken)
+
+
+def test_checkpoints_change_nothing_and_none_is_left_at_the_end(tmp_path: Path) -> None:
+    file = scenario_file(tmp_path, COMES_BACK)
+    hashes = {
+        run(load(file, ["protocol.name=fedavg", f"training.checkpoint_every={every}"]), out=tmp_path / every).trace_hash
+        for every in ("0", "1", "3")
+    }
+    assert len(hashes) == 1
+    assert not list(tmp_path.glob("*/*checkpoint*"))
+
+
+def test_checkpoints_come_after_so_many_rounds(tmp_path: Path) -> None:
+    file = scenario_file(tmp_path)
+    changes = ["protocol.name=fedavg", "training.rounds=9", "training.checkpoint_every=4"]
+    events = sum(map(len, tables(run(load(file, changes), out=tmp_path / "whole").folder).values()))
+    found = []
+    for share in (0.3, 0.7, 0.85):
+        break_off(file, tmp_path / f"broken-{share}", int(share * events), *changes)
+        checkpoint = read_checkpoint(tmp_path / f"broken-{share}")
+        found.append(checkpoint and checkpoint.round)
+    assert found == [None, 4, 4]
+
+
+# --- between any two rounds, whatever goes on
+
+
+def fault(kind: str, party: str, **keys: object) -> str:
+    lines = "".join(
+        f"{key} = {value!r}\n" if isinstance(value, str) else f"{key} = {value}\n" for key, value in keys.items()
+    )
+    return f"[[fault]]\nkind = '{kind}'\nparty = '{party}'\n{lines}"
+
+
+AT = {"at": "train.update"}
+HARD: dict[str, tuple[list[str], str]] = {
+    "a client comes back rounds later": ([], fault("crash", "client/2", **AT, occurrence=1, back_after="25s")),
+    "faults are still to come": (
+        [], fault("crash", "client/2", time="0.5s", back_after="0.3s") + fault("leave", "client/0", time="0.9s")
+    ),
+    "chance decides": (["training.rounds=8"], fault("crash", "client/*", **AT, probability=0.2, back_after="0.2s")),
+    "a client is slow for a while": ([], fault("slow", "client/1", time="0.3s", factor=3, lasts="1s")),
+    "a client is too slow for a round": (
+        ["training.share=0.5", "protocol.deadline=0.5s"], fault("slow", "client/*", **AT, factor=100, lasts="0.5s")
+    ),
+    "a client stands still while others go on": (
+        ["training.share=0.5"], fault("pause", "client/2", time="0.4s", lasts="0.5s")
+    ),
+    "a partition outlasts rounds": ([], fault("partition", "client/1", time="0.3s", lasts="15s")),
+    "messages are held": ([], fault("hold", "client/1", time="0.3s", lasts="15s")),
+    "a lossy network": (["network.loss=0.1", "network.jitter=5ms", "network.topology=mesh"], ""),
+    "datagrams": (["network.loss=0.05", "network.transport=datagram", "protocol.deadline=1s"], ""),
+    "faults of messages": (
+        [],
+        fault("lose", "*", message="LocalModel", probability=0.3)
+        + fault("duplicate", "server", probability=0.3)
+        + fault("corrupt", "client/*", message="LocalModel", probability=0.2)
+        + fault("delay", "server", probability=0.3, by="0.2s"),
+    ),
+    "a client is lost from a secure sum": (
+        ["training.averaging=secure"], fault("crash", "client/2", at="sum.mask", occurrence=2, back_after="5s")
+    ),
+    "secure averaging over a lossy network": (["training.averaging=secure", "network.loss=0.05"], ""),
+    "FedMatch": (["protocol.name=fedmatch", "training.rounds=3"], ""),
+    "FedSem": (["protocol.name=fedsem+"], COMES_BACK),
+    "FedProp with a mean teacher": (["protocol.name=fedprop+mt", "training.rounds=3"], COMES_BACK),
+    "the server is lost": ([], fault("crash", "server", at="train.average", occurrence=4)),
+}  # fmt: skip
+
+
+def outcome(simulation: Simulation, summed: Simulated) -> tuple[Any, ...]:
+    names = ("outcome", "reason", "accuracy", "model_digest", "lost", "rounds", "endings", "silent", "selected_round")
+    return (
+        simulation.trace.trace_hash, simulation.trace.shape_hash, simulation.now, simulation.done,
+        simulation.ledger.rows(), simulation.observer.strikes(), *(getattr(summed, name) for name in names),
+    )  # fmt: skip
+
+
+def ended(simulation: Simulation) -> tuple[Any, ...]:
+    try:
+        return outcome(simulation, simulation.run())
+    finally:
+        simulation.close()
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_from_the_end_of_every_round_a_run_goes_on_alike(tmp_path: Path, name: str) -> None:
+    changes, faults = HARD[name]
+    scenario = load(scenario_file(tmp_path, faults), ["protocol.name=fedavg", *changes])
+    states: dict[int, bytes] = {}
+    simulation = Simulation(scenario, engine="inline")
+
+    def keep(number: int) -> None:
+        with suppress(NotPlain):
+            states[number] = msgspec.msgpack.encode(simulation.state())
+
+    simulation.after_rounds(keep)
+    unbroken = ended(simulation)
+    assert len(states) >= 2
+    for state in states.values():
+        simulation = Simulation(scenario, engine="inline")
+        simulation.take_up(msgspec.msgpack.decode(state))
+        assert ended(simulation) == unbroken
+
+
+def test_no_checkpoint_is_made_while_a_client_still_computes(tmp_path: Path) -> None:
+    """What it is in the midst of cannot be told; after the round in which it is done there is one again."""
+    faults = fault("slow", "client/1", before="train.update", factor=1e5, lasts="3s")
+    changes = ["protocol.name=fedavg", "protocol.deadline=1s", "training.rounds=10"]
+    simulation = Simulation(load(scenario_file(tmp_path, faults), changes), engine="inline")
+    told: list[bool] = []
+    midst: list[bool] = []
+
+    def keep(number: int) -> None:
+        midst.append(simulation.clients[1].place == "")
+        try:
+            simulation.state()
+        except NotPlain as problem:
+            assert "client/1 is in train.update" in str(problem)
+            told.append(False)
+        else:
+            told.append(True)
+
+    simulation.after_rounds(keep)
+    ended(simulation)
+    assert told == [not busy for busy in midst]
+    assert any(told)
+    assert not all(told)
+
+
+# --- what cannot be
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was broken off after a checkpoint."""
+    folder = tmp_path_factory.mktemp("broken")
+    break_off(scenario_file(folder), folder / "run", 120, "protocol.name=fedavg")
+    assert (folder / "run" / "checkpoint").exists()
+    return folder / "run"
+
+
+def refused(folder: Path, *options: str) -> str:
+    """The one line on standard error."""
+    found = CliRunner().invoke(app, ["run", "--resume", str(folder), *options])
+    assert found.exit_code == 2, found.output
+    (line,) = found.stderr.splitlines()
+    return line
+
+
+def spoil(broken: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(broken, tmp_path / "copy"))
+
+
+def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["run", "--resume", str(spoil(broken, tmp_path)), "--engine", "inline"])
+    assert found.exit_code == 0, found.output
+    assert "resumed   after round" in found.stdout
+    assert "unused" not in found.stdout
+    assert "has ended already (completed), there is nothing to resume" in refused(tmp_path / "copy")
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    assert "holds no scenario.toml; allowed: the folder of a run" in refused(tmp_path)
+
+
+def test_a_run_that_is_no_training(quick: Path, tmp_path: Path) -> None:
+    break_off(quick, tmp_path / "run", 30)
+    assert "only training can be resumed; `tacit run" in refused(tmp_path / "run")
+
+
+def test_a_damaged_checkpoint(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    data = bytearray((folder / "checkpoint").read_bytes())
+    data[-20] ^= 1
+    (folder / "checkpoint").write_bytes(data)
+    assert "checkpoint: the checkpoint is damaged; `tacit run" in refused(folder)
+    (folder / "checkpoint").write_bytes(data[: len(data) // 2])
+    assert "damaged" in refused(folder)
+    (folder / "checkpoint").write_bytes(b"something else")
+    assert "no checkpoint of this version of Tacit" in refused(folder)
+
+
+def test_a_checkpoint_of_another_version(broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.checkpoint.version", lambda: "99.0")
+    assert "and this is 99.0" in refused(spoil(broken, tmp_path))
+
+
+def test_a_scenario_that_was_changed_since(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    path = folder / "scenario.toml"
+    path.write_text(path.read_text().replace("learning_rate = 0.5", "learning_rate = 0.4"))
+    assert "scenario.toml: changed since the checkpoint" in refused(folder)
+
+
+def test_a_record_that_is_lost(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM messages WHERE rowid > 10")
+    assert "10 rows of messages, where the checkpoint has" in refused(folder)
+    (folder / "run.sqlite").unlink()
+    assert "run.sqlite: missing" in refused(folder)
+    assert read_checkpoint(folder) is not None
+
+
+def test_two_at_once(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    with closing(RunFolder(folder)):
+        assert "another process is running it" in refused(folder)
+    with pytest.raises(FolderError, match="another process is running it"), closing(RunFolder(folder)):
+        resume(folder)
+    assert resume(folder).outcome == "completed"
+
+
+def test_only_the_engine_may_be_changed(broken: Path) -> None:
+    assert "only --engine goes with it" in refused(broken, "--seed", "5")
+    assert "only --engine goes with it" in refused(broken, "--set", "training.rounds=9")
