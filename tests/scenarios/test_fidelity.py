@@ -93,7 +93,7 @@ def test_training_with_secure_sums_is_the_same_too(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     settings = [
         *SMALL, "data.limit=150", "data.clients=4", "protocol.hamming=paillier", "protocol.bits=64",
-        "training.rounds=2", "training.averaging=secure", "training.min_clients=2",
+        "training.rounds=2", "training.label_from=1", "training.averaging=secure", "training.min_clients=2",
         'fault=[{kind="crash", party="client/2", after="hamming.encode", back_after=1.0}]', "expect.lost=['client/2']",
     ]  # fmt: skip
     real, sized = (
