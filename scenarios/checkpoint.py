@@ -7,18 +7,20 @@ old one and then put in its place, so there is always a whole one. What it holds
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from parties.partition import Shard
 from scenarios.environment import version
 from scenarios.folder import FolderError, Recorder, RunFolder
 from scenarios.simulation import Simulation
 from sim.plain import NotPlain
 
-__all__ = ["CHECKPOINT", "Checkpoint", "Checkpoints", "check_unfinished", "read_checkpoint"]
+__all__ = ["CHECKPOINT", "Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
 
 CHECKPOINT = "checkpoint"
 """The file's name."""
@@ -30,11 +32,14 @@ _DIGEST = 32
 class Checkpoint(msgspec.Struct):
     """A run after `round`. `scenario` is the SHA-256 of its file, `resumed` the rounds after which it was taken up.
 
+    `data` is the SHA-256 of what the clients hold.
+
     `wall_seconds` is what it took so far, `record` where its recorder stands, `state` that of the simulation.
     """
 
     version: str
     scenario: bytes
+    data: bytes
     round: int
     resumed: list[int]
     wall_seconds: float
@@ -59,6 +64,7 @@ class Checkpoints:
     ) -> None:
         self._folder, self._recorder, self._simulation, self._every = folder, recorder, simulation, every
         self._wall_seconds, self._resumed = wall_seconds, list(resumed)
+        self._data = _digest_of_data(client.shard for client in simulation.clients) if every else b""
         self._began = time.perf_counter()
         self._due = (self._resumed[-1] if self._resumed else 0) + every
         if every:
@@ -75,6 +81,7 @@ class Checkpoints:
         checkpoint = Checkpoint(
             version=version(),
             scenario=_digest_of(path),
+            data=self._data,
             round=number,
             resumed=self._resumed,
             wall_seconds=self._wall_seconds + time.perf_counter() - self._began,
@@ -122,6 +129,23 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     if checkpoint.scenario != _digest_of(folder):
         raise FolderError(f"{folder / 'scenario.toml'}: changed since the checkpoint; {again}")
     return checkpoint
+
+
+def check_data(folder: Path, checkpoint: Checkpoint, shards: Iterable[Shard]) -> None:
+    """Raise FolderError unless these `shards` are what the clients held at the checkpoint."""
+    if _digest_of_data(shards) != checkpoint.data:
+        problem = "the data set is not what it was at the checkpoint"
+        raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it from the start")
+
+
+def _digest_of_data(shards: Iterable[Shard]) -> bytes:
+    state = hashlib.sha256()
+    for shard in shards:
+        for array in (shard.points, shard.labels, shard.labeled, shard.rows):
+            own = np.ascontiguousarray(array)
+            content = str(own.tolist()).encode() if own.dtype.hasobject else own.tobytes()
+            state.update(f"{own.dtype.str} {own.shape}".encode() + hashlib.sha256(content).digest())
+    return state.digest()
 
 
 def _digest_of(folder: Path) -> bytes:

@@ -31,6 +31,7 @@ class Progress(Watch):
         self._console = console
         self._messages = 0
         self._began = time.perf_counter()
+        self._done = 0.0  # before that, of a run that goes on
         self._spinner = Spinner("dots")
 
     def __call__(self, event: Event) -> None:
@@ -42,7 +43,7 @@ class Progress(Watch):
         if not self._console.is_terminal:
             yield
             return
-        self._began = time.perf_counter()
+        self._began, self._done = time.perf_counter(), simulation.done
         with Live(
             get_renderable=lambda: self._line(simulation),
             console=self._console,
@@ -68,9 +69,10 @@ class Progress(Watch):
 
     def left(self, planned: float, done: float) -> str:
         """The real time left, in words; nothing while too little is done to tell."""
-        if done < _ENOUGH * planned or done <= 0:
+        here = done - self._done
+        if here < _ENOUGH * planned or here <= 0:
             return ""
-        seconds = (time.perf_counter() - self._began) * max(planned - done, 0) / done
+        seconds = (time.perf_counter() - self._began) * max(planned - done, 0) / here
         return f"{format_duration(round(seconds))} left"
 
 

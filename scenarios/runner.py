@@ -12,8 +12,9 @@ import msgspec
 
 from parties.learning import jobs
 from protocols.registry import PROTOCOLS
-from scenarios.checkpoint import CHECKPOINT, Checkpoints, check_unfinished, read_checkpoint
+from scenarios.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.checks import cautions
+from scenarios.deals import deal, parts_of
 from scenarios.environment import environment, version
 from scenarios.folder import FolderError, Recorder, Result, RunFolder, new_folder
 from scenarios.interruption import Interruption
@@ -82,6 +83,7 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None)
             raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
         earlier = _Earlier(resumed=(0,))
         if (its := read_checkpoint(path)) is not None:
+            check_data(path, its, deal(parts_of(scenario).held, scenario.data, scenario.seed))
             recorder = Recorder(path / "run.sqlite", its.record)
             earlier = _Earlier(its.state, recorder, its.wall_seconds, (*its.resumed, its.round))
         folder.clear(record=its is None)

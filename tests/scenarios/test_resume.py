@@ -404,6 +404,21 @@ def test_a_scenario_that_was_changed_since(broken: Path, tmp_path: Path) -> None
     assert "scenario.toml: changed since the checkpoint" in refused(folder)
 
 
+def test_data_that_was_changed_since(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    table = np.column_stack([generator.normal(size=(90, 3)).round(3), generator.integers(0, 2, 90)])
+    data = tmp_path / "points.csv"
+    np.savetxt(data, table, delimiter=",", header="a,b,c,label", comments="", fmt=["%.3f", "%.3f", "%.3f", "%d"])
+    file = scenario_file(tmp_path)
+    file.write_text(file.read_text().replace('name = "digits"', 'path = "points.csv"').replace("limit = 80\n", ""))
+    break_off(file, tmp_path / "run", 120, "protocol.name=fedavg")
+    whole = data.read_text()
+    data.write_text(whole.replace("0.4", "0.5", 1))
+    assert "the data set is not what it was at the checkpoint" in refused(tmp_path / "run")
+    data.write_text(whole)
+    assert resume(tmp_path / "run").outcome == "completed"
+
+
 def test_a_record_that_is_lost(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:

@@ -1,0 +1,110 @@
+"""What waits in a world as plain data, and back: shared objects stay shared, and nothing else is ever called."""
+
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.plain import NotPlain, Reader, Writer
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def call(self, *arguments: Any) -> None:
+        self.calls.append(arguments)
+
+
+class Node:
+    """A part of a ring."""
+
+    told = ("name", "next")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.next: Node | None = None
+
+
+class Row(msgspec.Struct, frozen=True):
+    party: str
+    values: tuple[int, ...]
+
+
+KINDS = {"Node": Node, "Row": Row}
+
+
+def there_and_back(value: Any, before: Owner, after: Owner) -> Any:
+    writer = Writer({"owner": before}, KINDS)
+    told, objects = msgspec.msgpack.decode(msgspec.msgpack.encode([writer.tell(value), writer.objects]))
+    return Reader({"owner": after}, KINDS, objects, {}).read(told)
+
+
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text() | st.tuples(st.text()), inner)
+    ),
+)
+
+
+@given(VALUES)
+def test_values_come_back_as_they_were(value: Any) -> None:
+    found = there_and_back(value, Owner(), Owner())
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("kind", ["f4", "i8", "?", "u1"])
+def test_arrays_come_back_with_type_and_shape(kind: str) -> None:
+    array = np.arange(12).reshape(3, 4).astype(kind)[:, ::2]
+    found = there_and_back(array, Owner(), Owner())
+    assert found.dtype == array.dtype
+    assert np.array_equal(found, array)
+    found[0, 0] = 1  # its own, to be written to
+
+
+def test_calls_are_those_of_the_owner_that_is_there_then() -> None:
+    before, after = Owner(), Owner()
+    call = there_and_back(partial(partial(before.call, 1), Row("a", (2, 3))), before, after)
+    call("late")
+    assert (before.calls, after.calls) == ([], [(1, Row("a", (2, 3)), "late")])
+
+
+def test_what_was_one_object_is_one_again() -> None:
+    one, other = Node("one"), Node("other")
+    one.next, other.next = other, one
+    first, second, again = there_and_back([one, other, one], Owner(), Owner())
+    assert first is again
+    assert first.next is second
+    assert second.next is first
+
+
+@pytest.mark.parametrize("value", [lambda: None, print, object(), Owner().call, partial(print, 1), {1, 2}, Owner()])
+def test_what_cannot_be_told_says_so(value: Any) -> None:
+    with pytest.raises(NotPlain):
+        Writer({"owner": Owner()}, KINDS).tell([value])
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ["method", "owner", "__init__"],
+        ["method", "owner", "calls"],
+        ["method", "nobody", "call"],
+        ["known", "nobody"],
+        ["object", 0],
+        ["array", "|O", [1], b"12345678"],
+        ["eval", "1"],
+    ],
+)
+def test_data_that_cannot_be_calls_nothing(told: Any) -> None:
+    with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
+        Reader({"owner": Owner()}, KINDS, [["os.system", "x"]], {}).read(told)
