@@ -48,6 +48,8 @@ def worlds(draw: st.DrawFn) -> tuple[list[tuple[np.ndarray, list[int], list[bool
 @given(world=worlds(), topology=st.sampled_from(["star", "mesh"]), rows=st.sampled_from(["unlabeled", "paper"]))
 def test_h_and_z_equal_the_oracle_exactly(federation, make_shard, variant, world, topology, rows) -> None:
     shards, bits, k = world
+    if variant == "naor-pinkas":
+        bits = min(bits, 17)  # a transfer a bit takes its time
     run = federation(
         [make_shard(*parts) for parts in shards], variant=variant, bits=bits, k=k, topology=topology, rows=rows
     ).run()
