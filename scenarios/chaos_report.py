@@ -21,6 +21,7 @@ from scenarios.schema import Fault, Scenario, as_table
 
 __all__ = ["failure_lines", "findings_table", "replay_command", "toml_of", "verdict_line", "write_findings"]
 
+_MIXED = "mixed"
 _COUNTS = ("runs", "completed", "aborted", "failed", "broken")
 
 
@@ -30,7 +31,8 @@ def findings_table(verdicts: Sequence[Verdict]) -> Table:
     for one in verdicts:
         for row in _rows(one.faults):
             groups.setdefault(row, Counter()).update(_counts(one))
-    lines = [(*row, *(str(counts[column]) for column in _COUNTS)) for row, counts in groups.items()]
+    mixtures_last = sorted(groups, key=lambda row: row if row[0] == _MIXED else ("", ""))
+    lines = [(*row, *(str(groups[row][column]) for column in _COUNTS)) for row in mixtures_last]
     result = table(("who", "struck", *_COUNTS), lines, _COUNTS)
     result.add_section()
     total: Counter[str] = Counter()
@@ -49,7 +51,7 @@ def _rows(faults: Schedule) -> list[tuple[str, str]]:
     if not faults:
         return [("nobody", "")]
     if len(faults) > 2 or not all(_is_plain_crash(fault) for fault in faults):
-        return [("mixed", f"{len(faults)} fault{'s' * (len(faults) > 1)}")]
+        return [(_MIXED, f"{len(faults)} fault{'s' * (len(faults) > 1)}")]
     role = "pair: " * (len(faults) == 2)
     return list(
         dict.fromkeys(

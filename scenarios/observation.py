@@ -91,7 +91,7 @@ class Observer:
         lost = self.losses()
         outcome, reason = self._outcome(lost)
         found = {n: c.labels for n, c in self._clients.items() if c.alive and c.labels is not None}
-        endings = {name: client.ending if client.alive else "crashed" for name, client in self._clients.items()}
+        endings = {n: client.ending if client.alive else self._struck.gone(n) for n, client in self._clients.items()}
         for name, ending in endings.items():
             self._world.note("outcome", name, note=ending)
         told = [self._round(truth, lost) for truth in self._truths]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,7 @@ def outcome_lines(result: Result) -> list[str]:
     if result.resumed:
         rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
         lines.append(f"resumed   after round {rounds}")
+    lines += _struck_lines(result)
     many = len(result.rounds) > 1
     lost = [
         f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
@@ -118,6 +120,21 @@ def outcome_lines(result: Result) -> list[str]:
     if len(lost) > _LOSSES:
         lost = [f"lost      {len(lost)} losses in {len(result.rounds)} rounds: see below, and result.json"]
     return lines + (lost or ["lost      nobody"])
+
+
+def _struck_lines(result: Result) -> list[str]:
+    """What the faults of the scenario did, and when."""
+    if len(result.faults) > _LOSSES:
+        counts = Counter(strike.kind for strike in result.faults)
+        told = ", ".join(f"{count} times {kind}" for kind, count in counts.items())
+        return [f"struck    {told}: see result.json"]
+    return [
+        f"struck    {strike.kind} of {strike.party}"
+        + (f" to {strike.peer}" if strike.peer else "")
+        + (f", {strike.message}" if strike.message else "")
+        + f", at {format_duration(strike.time)}"
+        for strike in result.faults
+    ]
 
 
 def round_table(rounds: Sequence[Round]) -> Table:

@@ -38,6 +38,11 @@ class Struck:
         ]
         return falls[-1] if falls else None
 
+    def gone(self, party: str) -> str:
+        """How `party`, which is down, went."""
+        fall = self.fall(party, 0.0, self._world.loop.time())
+        return "left" if fall is not None and isinstance(fall.fault, Leave) else "crashed"
+
     def noticed(self, loss: Loss, began: float) -> Loss:
         """A `loss` that the server told of in a round that `began` then, with the step at which the party fell."""
         fall = self.fall(loss.party, began, loss.time)
@@ -53,5 +58,5 @@ def _missed(made: tuple[Fault, ...]) -> str:
     (fault,) = made
     who = f"the {fault.kind} of {fault.party}"
     if isinstance(fault, MessageFault):
-        return f"{who} never came: no such message was sent"
+        return f"{who} never came: no such message was sent when it might strike"
     return f"{who} never came: it did not get to where it should strike"

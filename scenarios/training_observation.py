@@ -100,7 +100,7 @@ class TrainingObserver:
             self._keep(Record(self._last, self._ended[-1] if self._ended else 0.0, (), lost="the server was lost"))
         lost = self.losses()
         outcome, reason = self._outcome(lost)
-        endings = {name: client.ending if client.alive else "crashed" for name, client in self._clients.items()}
+        endings = {n: client.ending if client.alive else self._struck.gone(n) for n, client in self._clients.items()}
         for name, ending in endings.items():
             self._world.note("outcome", name, note=ending)
         selected = None if self._best is None else self._best[2]
