@@ -162,7 +162,7 @@ def decode_frame(data: bytes) -> Frame:
     except _UNDECODABLE as error:
         raise WireError(f"{len(data)} bytes are no frame: {error}") from None
     if frame.type not in _types:
-        raise WireError(f"{frame.sender} sent a message of the unknown type {frame.type!r}")
+        raise WireError(f"{frame.sender!r} sent a message of the unknown type {frame.type!r}")
     return frame
 
 
