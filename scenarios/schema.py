@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from protocols.registry import using
+from scenarios.fault_schema import DURATION, Duration, Expect, Fault
 from scenarios.training_schema import Model, Training
 
 __all__ = [
@@ -40,11 +41,7 @@ class ScenarioError(ValueError):
 _XCLP = {"protocols": using("xclp")}
 _GRAPH = {"protocols": using("graph")}
 _ONE_SHOT = {"protocols": using("one-shot")}
-_DURATION = {"unit": "duration"}
 _RATE = {"unit": "rate"}
-
-Duration = str | float
-"""Text such as ``40ms``, or a plain number of seconds; `sim.units.duration` reads it."""
 
 
 class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -203,7 +200,7 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = 32
     deadline: Annotated[
         Duration,
-        Meta(description="Longest wait of the server for answers, in virtual time.", extra=_DURATION),
+        Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
     ] = "60s"
     rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.", extra=_ONE_SHOT)] = 1
 
@@ -231,7 +228,7 @@ class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     server_bandwidth: Annotated[
         str, Meta(description="The server's, up and down apart, shared by all clients.", extra=_RATE)
     ] = "1Gbit/s"
-    jitter: Annotated[Duration, Meta(description="Added to each latency, uniform from 0 to this.", extra=_DURATION)] = (
+    jitter: Annotated[Duration, Meta(description="Added to each latency, uniform from 0 to this.", extra=DURATION)] = (
         "0ms"
     )
     loss: Annotated[
@@ -249,7 +246,7 @@ class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Duration,
         Meta(
             description="Of the reliable transport: the first wait for an acknowledgement; it doubles up to 60 s.",
-            extra=_DURATION,
+            extra=DURATION,
         ),
     ] = "1s"
 
@@ -270,107 +267,6 @@ class Device(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, description="The server's core beside the same machine.", extra={"unit": "factor"})
     ] = 1.0
     server_cores: Annotated[int, Meta(ge=1, description="Cores of the server.")] = 4
-
-
-class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[[fault]]: what goes wrong, and when. Which keys go with which kind: `scenarios.faults`."""
-
-    kind: Annotated[
-        Literal[
-            "crash", "leave", "pause", "slow", "partition", "hold",
-            "lose", "duplicate", "delay", "corrupt", "availability",
-        ],
-        Meta(
-            description="`crash`: the party stops and forgets all but its disk; `leave`: it goes for good, what it has "
-            "sent still goes out; `pause`: it freezes; `slow`: it is a straggler; `partition`: nothing gets through; "
-            "`hold`: messages wait; `lose`, `duplicate`, `delay`, `corrupt`: single messages; `availability`: crashes "
-            "from a trace."
-        ),
-    ] = "crash"  # fmt: skip
-    party: Annotated[
-        str,
-        Meta(
-            description="`server`, `client/0`, `client/1`, ..., or a pattern such as `client/*`; of `lose`, "
-            "`duplicate`, `delay`, `corrupt`: the sender, anybody by default; else needed, but for `availability`."
-        ),
-    ] = ""
-    peer: Annotated[
-        str, Meta(description="A pattern for the other side of a `partition` or `hold`, or a message's receiver.")
-    ] = "*"
-    at: Annotated[str | None, Meta(description="The step before whose first action it happens.")] = None
-    before: Annotated[str | None, Meta(description="The same as `at`.")] = None
-    after: Annotated[str | None, Meta(description="The step after whose last action it happens.")] = None
-    time: Annotated[
-        Duration | None,
-        Meta(description="When it happens, in virtual time; of messages: from then on.", extra=_DURATION),
-    ] = None
-    message: Annotated[
-        str,
-        Meta(
-            description="It happens as the party is about to send a message of this type; of `lose`, `duplicate`, "
-            "`delay`, `corrupt`: the type that is struck, any by default. `tacit bytes RUN` shows the types."
-        ),
-    ] = ""
-    occurrence: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="At which time the party comes to the step or message, 1 by default; or which message."),
-    ] = None
-    probability: Annotated[
-        Annotated[float, Meta(gt=0, le=1)] | None,
-        Meta(
-            description="In place of `occurrence`: each time, with this chance.",
-            extra={"unit": "probability"},
-        ),
-    ] = None
-    back_after: Annotated[
-        Duration | None,
-        Meta(description="Of a `crash`: come back after so long, from the next round on.", extra=_DURATION),
-    ] = None
-    lasts: Annotated[
-        Duration | None, Meta(description="How long it goes on; without it, to the end.", extra=_DURATION)
-    ] = None
-    factor: Annotated[
-        Annotated[float, Meta(ge=1)] | None,
-        Meta(
-            description="Of `slow`: how many times as long its computing and its access to the network take.",
-            extra={"unit": "factor"},
-        ),
-    ] = None
-    by: Annotated[Duration | None, Meta(description="Of `delay`: how much later.", extra=_DURATION)] = None
-    one_way: Annotated[bool, Meta(description="Of a `partition` or `hold`: only what party sends to peer.")] = False
-    file: Annotated[
-        str,
-        Meta(
-            description="Of `availability`: a CSV with the columns party, up, down (seconds), relative to the scenario "
-            "file.",
-            extra={"unit": "file"},
-        ),
-    ] = ""
-
-
-class Expect(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[expect]: what makes the file a test; only the keys that are given are compared.
-
-    Whatever it holds, every fault must come, but for those with a probability.
-    """
-
-    outcome: Annotated[Literal["completed", "aborted"] | None, Meta(description="How the run must end.")] = None
-    reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
-    equals_plaintext: Annotated[
-        bool | None, Meta(description="Whether every round must equal the oracle in plain numpy.")
-    ] = None
-    lost: Annotated[
-        tuple[str, ...] | None,
-        Meta(
-            description="Exactly the parties that must be lost, each in any round: `client/3`, or, with the step at "
-            "which, `client/3 at hamming.evaluate`."
-        ),
-    ] = None
-
-    @property
-    def losses(self) -> tuple[tuple[str, str], ...]:
-        """Party and step of each entry in `lost`; the step is "" where none is given."""
-        return tuple((party, step) for party, _, step in (entry.partition(" at ") for entry in self.lost or ()))
 
 
 class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
