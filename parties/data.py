@@ -60,13 +60,11 @@ def load(name: str, limit: int | None = None) -> Dataset:
 
     The preprocessing is that of the whole set, whatever the limit. (The column means and deviations of tables are
     pooled over all clients, which a real federation would have to compute together first.) Raises DataError for an
-    unknown name, a limit below 1, a set of texts and, as MissingDataError, a set that is not on this machine.
+    unknown name, a limit below 1 and, as MissingDataError, a set that is not on this machine.
     """
     if known(name) in _READ:
         return _READ[name]().first(limit)
     content = _content(name)
-    if content.train.points.dtype == object:
-        raise DataError(f"{name} holds texts, which are not numbers; no protocol here reads texts")
     return _dataset(name, content, content.train, limit)
 
 
@@ -75,7 +73,7 @@ def load_split(name: str) -> tuple[Dataset, Dataset]:
 
     Where upstream has no split, the last fifth of the rows is the test part. Tables are standardised by the training
     part's means and deviations in both; breast_cancer by those of all rows. Images stay uint8 and mapped from their
-    files. Raises DataError as `load` does, but serves texts.
+    files. Raises DataError as `load` does.
     """
     if known(name) in _READ:
         whole = _READ[name]()

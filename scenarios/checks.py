@@ -12,6 +12,7 @@ import msgspec
 import psutil
 
 from parties.data import DataError, Dataset
+from parties.learning.extras import MissingExtra
 from parties.partition import Shard, parse_partition
 from protocols.registry import PROTOCOLS
 from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
@@ -28,7 +29,7 @@ BYTES_PER_DISTANCE = 30
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included (measured: 17 inline)."""
 
 _DATA_PROBLEM = re.compile(
-    r"(clients|labeled|labeled_clients|labels_per_client|limit|new|partition|unlabeled|without_labels)"
+    r"(clients|features|labeled|labeled_clients|labels_per_client|limit|new|partition|unlabeled|without_labels)"
     r"\(=([^)]*)\) (.*)",
     re.DOTALL,
 )
@@ -148,7 +149,9 @@ def _parts(scenario: Scenario) -> Parts:
     try:
         return parts_of(scenario)
     except ValueError as error:  # a DataError, or what no file can be called
-        raise ScenarioError("", "data.path" if data.path else "data.name", str(error)) from None
+        raise _about_data(error, "path" if data.path else "name") from None
+    except MissingExtra as missing:
+        raise ScenarioError("", "data.features", str(missing)) from None
 
 
 def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
@@ -162,7 +165,7 @@ def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
         raise _about_data(error, "partition") from None
 
 
-def _about_data(error: DataError, key: str) -> ScenarioError:
+def _about_data(error: ValueError, key: str) -> ScenarioError:
     """`error` at the key that it names as ``key(=value) ...``, else at `key`."""
     match = _DATA_PROBLEM.fullmatch(str(error))
     if match is None:

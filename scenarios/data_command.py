@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = ["app"]
 
@@ -28,9 +25,6 @@ _NOTES = (
     "features of images are pixel / 255, not centred; quantities in tables are standardised over the training part",
     "own files: tacit data fetch NAME --from FOLDER; without --from it says which files",
 )
-
-_SECONDS_A_LINE = 5.0
-"""Where the output is no terminal, how often something long says how far it is."""
 
 
 @contextlib.contextmanager
@@ -119,6 +113,7 @@ def fetch(
     from parties.datasets.catalogue import BUNDLED, CATALOGUE
     from parties.datasets.fetching import fetch as get
     from scenarios import report
+    from scenarios.bars import shown
 
     with _mistakes(debug):
         wanted = [name for name, entry in CATALOGUE.items() if entry.ways] if every else [*map(known, names or ())]
@@ -133,7 +128,7 @@ def fetch(
                 continue
             began = time.perf_counter()
             try:
-                with _shown(console, name) as tell:
+                with shown(console, name) as tell:
                     origin = get(name, tell, source)
             except DataError as error:
                 if len(wanted) == 1:
@@ -167,38 +162,3 @@ def show_path(
             raise MissingDataError(f"{name} is not on this machine; get it by: tacit data fetch {name}")
         else:
             typer.echo(store.folder(name))
-
-
-@contextlib.contextmanager
-def _shown(console: Console, name: str) -> Iterator[Callable[[str, int, int], None]]:
-    """How far fetching is: a bar on a terminal, else a line for each thing done."""
-    if not console.is_terminal:
-        yield _Lines(console, name)
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[share]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        task = bars.add_task(name, total=None, share="")
-
-        def tell(what: str, done: int, total: int) -> None:
-            share = f"{100 * done // total} %" if total else ""
-            bars.update(task, description=f"{name}: {what}", completed=done, total=total or None, share=share)
-
-        yield tell
-
-
-class _Lines:
-    """Prints what begins, and every few seconds how far it is."""
-
-    def __init__(self, console: Console, name: str) -> None:
-        self._console, self._name = console, name
-        self._what, self._said = "", 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = time.perf_counter()
-        if what == self._what and now - self._said < _SECONDS_A_LINE:
-            return
-        share = f" {100 * done // total} %" if total and what == self._what else ""
-        self._what, self._said = what, now
-        self._console.print(f"{self._name}: {what}{share}", markup=False, soft_wrap=True)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from parties.data import DataError, Dataset, load, load_file, load_split
 from parties.dataset import as_features
+from parties.features import features_of
 from parties.partition import Shard, shards
 from protocols.registry import PROTOCOLS
 from scenarios.schema import Data, Scenario
@@ -35,11 +36,10 @@ def parts_of(scenario: Scenario) -> Parts:
     if "training" not in PROTOCOLS[scenario.protocol.name].parts:
         return Parts(_whole(data))
     if data.path:
-        held, test = _whole(data), None
+        held = _whole(data)
     else:
         whole, rest = load_split(data.name)
-        held, test = whole.first(data.limit), rest.first(data.limit)
-    as_features(held.points[:1])  # texts are refused
+        held, test = (_featured(part.first(data.limit), data.features) for part in (whole, rest))
     share, n = scenario.training.validation, len(held.labels)
     if not share:
         return Parts(held, test)
@@ -49,6 +49,7 @@ def parts_of(scenario: Scenario) -> Parts:
         return Parts(held, test)
     return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])))
 
+    test: Dataset | None = None
 
 def dealt(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
     """The clients' data, and each one's share of it. Raises DataError."""
@@ -84,5 +85,17 @@ def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
 
 def _whole(data: Data) -> Dataset:
     if data.path:
-        return load_file(data.path, data.label_column, data.client_column, data.limit)
-    return load(data.name, data.limit)
+        whole = load_file(data.path, data.label_column, data.client_column, data.limit)
+    else:
+        whole = load(data.name, data.limit)
+    return _featured(whole, data.features)
+
+
+def _featured(dataset: Dataset, features: str) -> Dataset:
+    """The data set with `features` for points. Raises DataError for texts, if that is what they are then."""
+    if features != "identity":
+        with shown(make_console(stderr=True), dataset.name) as tell:
+            points = features_of(dataset.points, features, tell)
+        dataset = replace(dataset, points=points, columns=None, grid=None)
+    as_features(dataset.points[:1])
+    return dataset

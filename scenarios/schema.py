@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from parties.features import FEATURES
 from protocols.registry import using
 from scenarios.fault_schema import DURATION, Duration, Expect, Fault
 from scenarios.training_schema import Model, Training
@@ -63,6 +64,14 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "client"
     clients: Annotated[
         int,
+    features: Annotated[
+        str,
+        Meta(
+            description="What becomes of each point before a run, at no virtual cost: `identity`, nothing; "
+            + "; ".join(f"`{name}`, {kind.description}" for name, kind in FEATURES.items() if kind)
+            + ". They are kept beside the data sets."
+        ),
+    ] = "identity"
         Meta(ge=1, description="How many clients share the points; taken from the file when it is `natural`."),
     ] = 10
     partition: Annotated[

@@ -21,7 +21,6 @@ from parties.learning.jobs import (
 )
 from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.mean_teacher import MeanTeacher
-from parties.learning.pretrained import pretrained_features
 from parties.learning.scaffold import Scaffold
 from parties.learning.settings import LocalData, LocalUpdate, Trained, class_weights
 from parties.learning.spec import MODELS, ModelSpec
@@ -49,7 +48,6 @@ __all__ = [
     "embed_work",
     "initial",
     "predict",
-    "pretrained_features",
     "probabilities",
     "pseudo_labels",
     "require",

@@ -1,0 +1,135 @@
+"""What a client's points are turned into before anything is done with them: the scenarios' `data.features`.
+
+A network that was trained on other data gives for each point a row of numbers, which is from then on the point. They
+are kept on disk beside the data sets, in blocks of rows under the SHA-256 of the points, so each point passes through
+the network once, and what is done when a run is broken off need not be done again.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.datasets import store
+from parties.datasets.content import Points, Report, quiet
+from parties.datasets.error import DataError
+from parties.learning import pretrained
+from parties.learning.extras import require
+
+__all__ = ["FEATURES", "Kind", "features_of"]
+
+Network = Callable[[Points], NDArray[np.float32]]
+"""Gives some points their features, (n, d)."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of features: one line about it, the extra and the packages that it takes, and how to load the network.
+
+    `wanted` says what points it reads, in words; `reads` whether it reads these. `version` names the weights.
+    """
+
+    description: str
+    extra: str
+    packages: tuple[str, ...]
+    wanted: str
+    reads: Callable[[Points], bool]
+    version: Callable[[], str]
+    load: Callable[[], Network]
+
+
+FEATURES: dict[str, Kind | None] = {
+    "identity": None,
+    "efficientnet-lite0": Kind(
+        "1280 features of images by EfficientNet-Lite0, trained on ImageNet",
+        "pretrained",
+        pretrained.PACKAGES,
+        "images of 1 or 3 channels",
+        lambda points: points.dtype == np.uint8 and points.ndim == 4 and points.shape[3] in (1, 3),
+        pretrained.version,
+        pretrained.load,
+    ),
+}
+"""The features by name; None: the points as they are."""
+
+_BLOCK = 500
+_BATCH = 50
+
+
+def features_of(points: Points, name: str, report: Report = quiet, cache: Path | None = None) -> Points:
+    """The features `name` of the n `points`: float64 (n, d), or for "identity" the points themselves.
+
+    They are read from the folder `cache`, by default ``features`` beside the data sets, where they are there, and kept
+    there where not; `report` is told how far that is. Raises DataError for a name that is not in `FEATURES` and for
+    points of another kind, and MissingExtra.
+    """
+    if name not in FEATURES:
+        raise DataError(f"features(={name!r}) is not known; allowed: {', '.join(FEATURES)}")
+    kind = FEATURES[name]
+    if kind is None:
+        return points
+    if not kind.reads(points):
+        raise DataError(f"features(={name!r}) are those of {kind.wanted}, not of {points.dtype} {points.shape[1:]}")
+    for package in kind.packages:
+        require(package, kind.extra, f"features by {name}")
+    folder = cache or store.root() / "features"
+    loaded: list[Network] = []
+
+    def network() -> Network:
+        if not loaded:
+            loaded.append(kind.load())
+        return loaded[0]
+
+    blocks = []
+    for at in range(0, len(points), _BLOCK):
+        block = points[at : at + _BLOCK]
+        place = folder / f"{name}-{_digest(block, kind.version())}.npy"
+        found = _read(place, len(block))
+        if found is None:
+            parts = []
+            for start in range(0, len(block), _BATCH):
+                report(f"features by {name}", at + start, len(points))
+                parts.append(network()(block[start : start + _BATCH]))
+            found = np.concatenate(parts)
+            _keep(place, found)
+        blocks.append(found)
+    return np.concatenate(blocks).astype(np.float64)
+
+
+def _digest(points: Points, version: str) -> str:
+    """Of the points' shape and values and of the weights' version, 32 hexadecimal digits."""
+    state = hashlib.sha256(f"{version} {points.dtype.str} {points.shape} ".encode())
+    for part in _bytes(points):
+        state.update(part)
+    return state.hexdigest()[:32]
+
+
+def _bytes(points: Points) -> Iterator[bytes | memoryview]:
+    if points.dtype != object:
+        yield np.ascontiguousarray(points).data
+        return
+    for text in points:
+        raw = text.encode()
+        yield len(raw).to_bytes(8, "big") + raw
+
+
+def _read(place: Path, rows: int) -> NDArray[np.float32] | None:
+    """What is kept in `place`; None where there is nothing, or nothing of use."""
+    with contextlib.suppress(OSError, ValueError, EOFError):
+        found: NDArray[np.float32] = np.load(place)
+        if found.ndim == 2 and len(found) == rows and found.dtype == np.float32:
+            return found
+    return None
+
+
+def _keep(place: Path, features: NDArray[np.float32]) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    half_done = place.with_name(f"{place.name}.{os.getpid()}")
+    with half_done.open("wb") as file:
+        np.save(file, features)
+    half_done.replace(place)

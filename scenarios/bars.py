@@ -1,0 +1,50 @@
+"""How far something long is that happens before a run: a bar on a terminal, else a line now and then."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from parties.datasets.content import Report
+
+__all__ = ["shown"]
+
+_SECONDS_A_LINE = 5.0
+"""Where the output is no terminal, how often something long says how far it is."""
+
+
+@contextlib.contextmanager
+def shown(console: Console, name: str) -> Iterator[Report]:
+    """Shows what it is told of `name`. Where the console is no terminal: each thing that begins, and how far it is."""
+    if not console.is_terminal:
+        yield _Lines(console, name)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[share]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        task = bars.add_task(name, total=None, share="", visible=False)
+
+        def tell(what: str, done: int, total: int) -> None:
+            share = f"{100 * done // total} %" if total else ""
+            bars.update(
+                task, description=f"{name}: {what}", completed=done, total=total or None, share=share, visible=True
+            )
+
+        yield tell
+
+
+class _Lines:
+    """Prints what begins, and every few seconds how far it is."""
+
+    def __init__(self, console: Console, name: str) -> None:
+        self._console, self._name = console, name
+        self._what, self._said = "", 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.perf_counter()
+        if what == self._what and now - self._said < _SECONDS_A_LINE:
+            return
+        share = f" {100 * done // total} %" if total and what == self._what else ""
+        self._what, self._said = what, now
+        self._console.print(f"{self._name}: {what}{share}", markup=False, soft_wrap=True)

