@@ -11,6 +11,8 @@ from parties.dataset import as_features
 from parties.features import features_of
 from parties.partition import Shard, shards
 from protocols.registry import PROTOCOLS
+from scenarios.bars import shown
+from scenarios.report import make_console
 from scenarios.schema import Data, Scenario
 from sim.streams import generator
 
@@ -35,6 +37,7 @@ def parts_of(scenario: Scenario) -> Parts:
     data = scenario.data
     if "training" not in PROTOCOLS[scenario.protocol.name].parts:
         return Parts(_whole(data))
+    test: Dataset | None = None
     if data.path:
         held = _whole(data)
     else:
@@ -49,7 +52,6 @@ def parts_of(scenario: Scenario) -> Parts:
         return Parts(held, test)
     return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])))
 
-    test: Dataset | None = None
 
 def dealt(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
     """The clients' data, and each one's share of it. Raises DataError."""
