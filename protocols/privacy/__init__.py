@@ -1,0 +1,1 @@
+"""Differential privacy as pure mathematics: mechanisms, sensitivities and their accounting; no messages."""

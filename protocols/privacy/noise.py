@@ -1,0 +1,32 @@
+"""Random bits and Gaussian numbers from a party's injected entropy.
+
+Both have the resolution that is stated. Samples of floating point numbers are known to leak through their lowest digits
+(Mironov, On significance of the least significant bits for differential privacy, CCS 2012): a guarantee that is
+computed for real numbers holds here up to that.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from sim.streams import Entropy
+
+__all__ = ["bernoulli", "gaussian"]
+
+
+def bernoulli(probability: float, shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.bool_]:
+    """Independent bits that are 1 with `probability` in [0, 1], to 2^-64."""
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability(={probability}) must lie in [0, 1].")
+    words = entropy.array(shape)
+    return np.ones(shape, bool) if probability == 1 else words < np.uint64(int(probability * 2**64))
+
+
+def gaussian(shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:
+    """Independent standard normal numbers: the inverse distribution function at the midpoints of 2^53 intervals.
+
+    Beyond 8.3 standard deviations there is nothing; a normal number lies there with probability 2^-53.
+    """
+    midpoints = (entropy.array(shape) >> np.uint64(11)).astype(np.float64) + 0.5
+    found: NDArray[np.float64] = ndtri(midpoints * 2.0**-53)
+    return found

@@ -1,0 +1,144 @@
+"""GNMax and the accountants against divergences that are computed by summing or integrating."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from parties.learning.extras import MissingExtra
+from protocols.privacy import accounting
+from protocols.privacy.noisy_max import data_dependent_rdp, data_independent_rdp, disagreement, noisy_max
+from protocols.privacy.xor_mechanism import flip_probability
+from sim.streams import Entropy
+
+DELTA = 1e-5
+
+
+def exact_delta(flip: float, bits: int, epsilon: float) -> float:
+    """The least delta at `epsilon` when all of `bits` random bits differ: a sum over how many show one data set."""
+    k = np.arange(bits + 1)
+    here, there = binom.pmf(k, bits, 1 - flip), binom.pmf(k, bits, flip)
+    return float(np.maximum(here - np.exp(epsilon) * there, 0).sum())
+
+
+def renyi(p: np.ndarray, q: np.ndarray, order: float) -> float:
+    return float(np.log((p**order * q ** (1 - order)).sum()) / (order - 1))
+
+
+def chances(counts: np.ndarray, sigma: float) -> np.ndarray:
+    """P(argmax = c) of counts + N(0, sigma^2), by integration."""
+    grid = np.linspace(counts.min() - 9 * sigma, counts.max() + 9 * sigma, 6001)
+    inside = norm.cdf(grid[:, None], counts, sigma)
+    values = [norm.pdf(grid, c, sigma) * np.delete(inside, i, 1).prod(1) for i, c in enumerate(counts)]
+    found = np.trapezoid(values, grid, axis=1)
+    return found / found.sum()
+
+
+@pytest.mark.parametrize(("epsilon", "bits"), [(0.1, 3000), (10.0, 3000), (1000.0, 4000), (3.0, 2)])
+def test_random_bits_are_as_private_as_stated_and_not_much_more(epsilon: float, bits: int) -> None:
+    flip = flip_probability(epsilon, bits)
+    found = accounting.random_bits(flip, bits, DELTA)
+    assert exact_delta(flip, bits, found) <= DELTA
+    assert found <= epsilon + 1e-9  # never above the sum of the bits' own
+    assert exact_delta(flip, bits, 0.7 * found) > DELTA
+
+
+def test_the_ends_of_random_bits() -> None:
+    assert accounting.random_bits(0.0, 5, DELTA) == math.inf
+    assert accounting.random_bits(0.5, 5, DELTA) == 0 == accounting.random_bits(0.1, 0, DELTA)
+    assert accounting.pure(0.1, 20) == pytest.approx(2.0)
+    assert accounting.pure(math.inf, 0) == 0
+
+
+def test_gaussian_queries_are_above_the_exact_curve() -> None:
+    sigma, queries = 40.0, 500
+    found = accounting.noisy_max_queries(sigma, queries, DELTA)
+    # Balle and Wang 2018: the Gaussian mechanism's exact delta, at distance sqrt(2 queries) in units of sigma.
+    far = math.sqrt(2 * queries) / sigma
+    exact = lambda e: norm.cdf(far / 2 - e / far) - math.exp(e) * norm.cdf(-far / 2 - e / far)  # noqa: E731
+    assert exact(found) <= DELTA < exact(0.8 * found)
+
+
+def test_a_whole_cohort_is_a_gaussian_mechanism_with_twice_the_clip() -> None:
+    # Two vectors of norm S differ by up to 2 S, where a vote's counts differ by sqrt(2).
+    whole = accounting.federated_gaussian(4.0, 5, 5, 20, DELTA)
+    assert whole == pytest.approx(accounting.noisy_max_queries(4.0 / math.sqrt(2), 20, DELTA))
+    assert accounting.federated_gaussian(4.0, 5, 500, 20, DELTA) < whole / 5
+
+
+def test_noise_for_an_epsilon_gives_it() -> None:
+    multiplier = accounting.noise_for(8.0, 5, 5, 20, DELTA)
+    assert accounting.federated_gaussian(multiplier, 5, 5, 20, DELTA) == pytest.approx(8.0, rel=1e-3)
+    assert accounting.noise_for(math.inf, 5, 5, 20, DELTA) == 0
+    assert accounting.noise_for(1e9, 5, 5, 1, DELTA) == 0.01
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(0, 40), min_size=2, max_size=4),
+    st.floats(0.5, 8),
+    st.floats(1.5, 20),
+    st.data(),
+)
+def test_rdp_of_noisy_max_bounds_the_divergence(
+    votes: list[int], sigma: float, order: float, data: st.DataObject
+) -> None:
+    counts = np.array(votes)
+    source = data.draw(st.sampled_from(range(len(votes))))
+    target = data.draw(st.sampled_from([i for i in range(len(votes)) if i != source]))
+    moved = counts.copy()
+    moved[source] -= 1
+    moved[target] += 1
+    here, there = chances(counts, sigma), chances(moved, sigma)
+    right = 1 - here[counts.argmax()]
+    stated = float(disagreement(counts[None], sigma)[0])
+    assert right <= stated + 1e-6
+    dependent, independent = data_dependent_rdp(order, sigma, stated), data_independent_rdp(order, sigma)
+    assert dependent <= independent
+    if min(here.min(), there.min()) > 1e-9:  # what integration resolves
+        assert renyi(here, there, order) <= dependent + 1e-4
+
+
+def test_agreement_is_cheaper() -> None:
+    agreed = disagreement(np.array([[250, 0, 0]] * 100), 10.0)
+    split = disagreement(np.array([[84, 83, 83]] * 100), 10.0)
+    whole = accounting.noisy_max_queries(10.0, 100, DELTA)
+    assert accounting.noisy_max_queries_of(10.0, agreed.tolist(), DELTA) < whole / 4
+    assert accounting.noisy_max_queries_of(10.0, split.tolist(), DELTA) == pytest.approx(whole)
+    assert accounting.noisy_max_queries_of(10.0, [], DELTA) == 0
+
+
+def test_noisy_max_is_the_most_votes_and_errs_as_often_as_it_should() -> None:
+    counts = np.array([[3, 1, 1], [1, 2, 2], [0, 0, 5]])
+    assert noisy_max(counts, 0.0, Entropy.seeded(1)).tolist() == [0, 1, 2]
+    many = np.tile([3, 1, 1], (20_000, 1))
+    shares = np.bincount(noisy_max(many, 2.0, Entropy.seeded(1)), minlength=3) / len(many)
+    assert np.abs(shares - chances(np.array([3, 1, 1]), 2.0)).max() < 0.015
+
+
+def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    with pytest.raises(MissingExtra, match=r"needs dp_accounting.*tacit\[privacy\]"):
+        accounting.noisy_max_queries(1.0, 1, DELTA)
+    assert sys.modules["protocols.privacy.accounting"] is accounting
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: accounting.random_bits(0.1, 1, 0.0),
+        lambda: accounting.random_bits(0.7, 1, DELTA),
+        lambda: accounting.federated_gaussian(1.0, 6, 5, 1, DELTA),
+        lambda: accounting.noise_for(0.0, 5, 5, 1, DELTA),
+        lambda: noisy_max(np.zeros((1, 2), int), -1.0, Entropy.seeded(1)),
+        lambda: data_independent_rdp(1.0, 1.0),
+        lambda: data_dependent_rdp(2.0, 1.0, 1.5),
+    ],
+)
+def test_what_makes_no_sense_is_said(make: object) -> None:
+    with pytest.raises(ValueError, match=r"\(="):
+        make()  # type: ignore[operator]
