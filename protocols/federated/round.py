@@ -2,8 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.enroll | Enroll | server -> each client not enrolled | 0 | who is there? |
-| train.enroll | Enrolled | client -> server | 0 | how many points it has, and how many labels |
+| train.enroll | those of `protocols.rounds` | | | who is there, with how many points and labels? |
 | train.open | TrainingRound | server -> each of the cohort | 4 P, and the additions' | the model |
 | train.label | the labeller's | | | pseudo-labels of unlabeled points |
 | train.update | the averaging's | | | the models as trained |
@@ -25,38 +24,31 @@ about the data can be found out; who has how many points and labels; and what th
 average.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from parties.client import Client, DismissedError
 from parties.learning import jobs
 from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 from parties.partition import Shard
-from parties.party import NoAnswer
-from parties.server import Server
-from protocols import secure_sum, setup
+from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.method import Method
-from protocols.outcome import Abort, require
+from protocols.outcome import require
+from protocols.rounds import ENROLL, Enrolled, RoundsClient, RoundsServer
 from protocols.steps import Step
-from protocols.values import BadValues
 from sim.streams import generator
 from sim.wire import Message
 from sim.world import World
 
 __all__ = ["Enrolled", "Record", "Settings", "TrainingClient", "TrainingServer", "steps"]
 
-_OPEN = (
-    Step("client", "train.enroll", "say how many points and labels it has"),
-    Step("server", "train.enroll", "ask who is there, with how many points and labels; once, before the first round"),
-    Step("server", "train.open", "draw a cohort and send it the model"),
-)
+_OPEN = (*ENROLL, Step("server", "train.open", "draw a cohort and send it the model"))
 _LABEL = (
     Step("client", "train.label", "give its unlabeled points pseudo-labels"),
     Step("server", "train.label", "play the server's part in giving pseudo-labels"),
@@ -79,15 +71,6 @@ def steps(*, labels: bool, inside: Iterable[Step] = (), secure: bool = True) -> 
     for step in (*_OPEN, *(_LABEL if labels else ()), *inside, *_AVERAGE, *(_SECURE if secure else ())):
         taken.setdefault((step.role, step.name), step)
     return tuple(taken.values())
-
-
-class Enroll(Message):
-    announces: ClassVar[bool] = True
-
-
-class Enrolled(Message):
-    points: int
-    labeled: int
 
 
 class TrainingRound(Message):
@@ -147,18 +130,18 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(rounds.Record):
     """One round at the server: who was drawn, whose models were averaged with what mean loss, or why it was `lost`."""
 
-    number: int
-    began: float
-    cohort: tuple[str, ...]
     averaged: tuple[str, ...] = ()
     loss: float = float("nan")
-    lost: str = ""
+
+    @property
+    def came(self) -> tuple[str, ...]:
+        return self.averaged
 
 
-class TrainingClient(Client):
+class TrainingClient(RoundsClient[Settings]):
     """A client that trains. What its additions keep between rounds lies on its disk.
 
     For an observer, `ending` says how its latest part ended, and `pseudo` what its points were labelled in the round
@@ -166,46 +149,22 @@ class TrainingClient(Client):
     """
 
     observed = ("ending", "labelled_in", "pseudo")
+    call = TrainingRound
 
     def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
-        super().__init__(world, name, shard, **access)
-        self.settings = settings
-        self.ending = "never drawn"
-        self.until: float | None = None  # it waits no longer
+        super().__init__(world, name, shard, settings, **access)
         self.labelled_in = 0
         self.pseudo: PseudoLabels | None = None
 
-    async def main(self) -> None:
-        its, clock = self.settings, self.world.loop.time
-        end = self.until = clock() + its.patience if self.until is None else self.until
-        begun_at, self.place = self.place, ""
-        while clock() < end:
-            try:
-                if begun_at == secure_sum.END:
-                    begun_at = ""
-                    await its.averaging.client_at_end(self, its.expected, its.deadline)
-                    self.ending = "completed"
-                self.rest(True)
-                call = await self.recv((Enroll, TrainingRound), self.server, end - clock())
-                self.rest(False)
-                if isinstance(call, Enroll):
-                    with self.step("train.enroll"):
-                        self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
-                else:
-                    await self._round(call)
-                    self.ending = "completed"
-            except DismissedError as dismissed:
-                self.ending = f"dismissed: {dismissed.reason}"
-            except (NoAnswer, BadValues) as problem:
-                self.ending = f"the server is lost: {problem}"
+    async def go_on_at(self, place: str) -> bool:
+        if place == secure_sum.END:
+            await self.settings.averaging.client_at_end(self, self.settings.expected, self.settings.deadline)
+        return place == secure_sum.END
 
     def needs(self, place: str) -> tuple[str, ...]:
         return secure_sum.BEFORE_END
 
-    def state(self) -> dict[str, Any]:
-        return super().state() | {"ending": self.ending, "until": self.until}
-
-    async def _round(self, call: TrainingRound) -> None:
+    async def take_part(self, call: TrainingRound) -> None:
         its, labeller = self.settings, self.settings.method.labeller
         pseudo: PseudoLabels | None = None
         if labeller is not None and its.labels_in(self.round):
@@ -234,41 +193,18 @@ class TrainingClient(Client):
         return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled)
 
 
-class TrainingServer(Server):
-    """Holds the `model`. `observe` is called with the record of each round as it ends."""
+class TrainingServer(RoundsServer[Settings, Record]):
+    """Holds the `model`."""
+
+    attributes = ("model",)
 
     def __init__(self, world: World, clients: Iterable[str], settings: Settings, model: bytes, **access: Any) -> None:
-        super().__init__(world, clients, **access)
-        self.settings, self.model = settings, model
-        self.enrolled: dict[str, Enrolled] = {}
-        self.observe: Callable[[Record], None] = lambda record: None
+        super().__init__(world, clients, settings, **access)
+        self.model = model
         self._companions = [make() for _, make in settings.method.additions]
-        self._out: set[str] = set()  # of this round
-        self.ended = 0  # rounds
-
-    def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
-        parties = tuple(parties)
-        self._out.update(parties)
-        super().dismiss(parties, reason, aborted=aborted)
-
-    async def main(self) -> None:
-        if not self.ended:
-            with self.step("train.enroll"):
-                self.advance(1, 0)
-                self.broadcast(self.clients, Enroll())
-                await self._enroll(self.settings.deadline)
-        while self.ended < self.settings.rounds:
-            record = await self._round(self.ended + 1)
-            self.ended = record.number
-            self.observe(record)
 
     def state(self) -> dict[str, Any]:
-        """As of all parties, of one that has just ended a round."""
-        companions = [companion.state() for companion in self._companions]
-        return super().state() | {
-            "model": self.model, "enrolled": self.enrolled, "lost": self.lost, "ended": self.ended,
-            "companions": companions,
-        }  # fmt: skip
+        return super().state() | {"companions": [companion.state() for companion in self._companions]}
 
     def take_up(self, state: dict[str, Any]) -> None:
         its = dict(state)
@@ -276,44 +212,31 @@ class TrainingServer(Server):
             companion.take_up(one)
         super().take_up(its)
 
-    async def _enroll(self, deadline: float) -> None:
-        """Take in who has said that it is there."""
-        absent = [name for name in self.clients if name not in self.enrolled]
-        self.enrolled |= (await self.collect(Enrolled, absent, deadline=deadline)).answers
-
-    async def _round(self, number: int) -> Record:
-        its, began = self.settings, self.world.loop.time()
-        members: tuple[str, ...] = ()
-        try:
-            with self.step("train.open"):
-                members = self._open(number)
-                require(len(members), "clients with labels", 1, "a cohort's least")
-            labeller = its.method.labeller
-            if labeller is not None and its.labels_in(number):
-                with self.step("train.label"):
-                    await labeller.server(self, members)
-            with self.step("train.average"):
-                left = [name for name in members if name not in self._out]
-                found = await its.averaging.server(self, left, its.expected, its.min_clients, its.deadline)
-                await self._take(found)
-        except Abort as abort:
-            self.dismiss(members, f"the round is lost: {abort}")
-            return Record(number, began, members, lost=str(abort))
-        await self._enroll(0.0)
-        return Record(number, began, members, found.clients, found.loss)
-
-    def _open(self, number: int) -> tuple[str, ...]:
+    def invite(self, number: int) -> tuple[str, ...]:
         its = self.settings
-        self.advance(number, 1)
-        self._out.clear()
         labeled = {name: answer.labeled for name, answer in self.enrolled.items()}
         dice = generator(self.world.seed, "cohort", number)
         members = cohort.draw(self.clients, labeled, its.share, dice, only_labeled=not its.trains_unlabeled(number))
         for name in members:
             additions = [companion.outgoing(name) for companion in self._companions]
             self.send(name, TrainingRound(list(members), self.model, additions))
-        self.broadcast([name for name in self.clients if name not in self.enrolled and name not in members], Enroll())
         return members
+
+    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
+        its = self.settings
+        require(len(members), "clients with labels", 1, "a cohort's least")
+        labeller = its.method.labeller
+        if labeller is not None and its.labels_in(number):
+            with self.step("train.label"):
+                await labeller.server(self, members)
+        with self.step("train.average"):
+            left = [name for name in members if name not in self.out]
+            found = await its.averaging.server(self, left, its.expected, its.min_clients, its.deadline)
+            await self._take(found)
+        return Record(number, began, members, averaged=found.clients, loss=found.loss)
+
+    def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
+        return Record(number, began, members, why)
 
     async def _take(self, found: Averages) -> None:
         self.model, *means = found.means

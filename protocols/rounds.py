@@ -1,0 +1,195 @@
+"""Rounds that a server opens and clients answer, whatever is done in them: who is there, who is waited for how long.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| train.enroll | Enroll | server -> each client not enrolled | 0 | who is there? |
+| train.enroll | Enrolled | client -> server | 0 | how many points it has, and how many labels |
+
+A client waits for rounds for as long as all of them may take; one that comes back takes part as soon as it is called
+again, and one that never enrolled is asked again in each round. A round that an Abort ends is lost, and the next
+begins. Federated training (`federated`) and co-training (`cotraining`) are made of such rounds.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from parties.client import Client, DismissedError
+from parties.partition import Shard
+from parties.party import NoAnswer
+from parties.server import Server
+from protocols.outcome import Abort
+from protocols.steps import Step
+from protocols.values import BadValues
+from sim.wire import Message
+from sim.world import World
+
+__all__ = ["ENROLL", "Enroll", "Enrolled", "Record", "RoundsClient", "RoundsServer", "Settings"]
+
+ENROLL = (
+    Step("client", "train.enroll", "say how many points and labels it has"),
+    Step("server", "train.enroll", "ask who is there, with how many points and labels; once, before the first round"),
+)
+"""The steps before the first round."""
+
+
+class Enroll(Message):
+    announces: ClassVar[bool] = True
+
+
+class Enrolled(Message):
+    points: int
+    labeled: int
+
+
+class Settings(Protocol):
+    """What rounds need of what all parties know beforehand: `rounds`, and virtual seconds.
+
+    `deadline` bounds every wait of the server, `patience` is what all rounds take at most.
+    """
+
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def deadline(self) -> float: ...
+    @property
+    def patience(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round at the server: the `cohort` that was called, or why the round was `lost`."""
+
+    number: int
+    began: float
+    cohort: tuple[str, ...]
+    lost: str = ""
+
+    @property
+    def came(self) -> tuple[str, ...]:
+        """Whose answer the round is made of."""
+        raise NotImplementedError(f"{type(self).__name__} does not say whose answers came")
+
+
+S = TypeVar("S", bound=Settings)
+R = TypeVar("R", bound=Record)
+
+
+class RoundsClient(Client, Generic[S]):
+    """A client that takes part in rounds, each opened by the message `call`. `ending` says how its latest part ended.
+
+    What it is to keep over a crash lies on its disk.
+    """
+
+    observed = ("ending",)
+    call: ClassVar[type[Message]]
+
+    def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:
+        super().__init__(world, name, shard, **access)
+        self.settings = settings
+        self.ending = "never drawn"
+        self.until: float | None = None  # it waits no longer
+
+    async def main(self) -> None:
+        its, clock = self.settings, self.world.loop.time
+        end = self.until = clock() + its.patience if self.until is None else self.until
+        begun_at, self.place = self.place, ""
+        while clock() < end:
+            try:
+                place, begun_at = begun_at, ""
+                if await self.go_on_at(place):
+                    self.ending = "completed"
+                self.rest(True)
+                call = await self.recv((Enroll, self.call), self.server, end - clock())
+                self.rest(False)
+                if isinstance(call, Enroll):
+                    with self.step("train.enroll"):
+                        self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
+                else:
+                    await self.take_part(call)
+                    self.ending = "completed"
+            except DismissedError as dismissed:
+                self.ending = f"dismissed: {dismissed.reason}"
+            except (NoAnswer, BadValues) as problem:
+                self.ending = f"the server is lost: {problem}"
+
+    async def go_on_at(self, place: str) -> bool:
+        """The rest of a round, where it rested at a `place` of its own inside of one; whether there was any."""
+        return False
+
+    async def take_part(self, call: Any) -> None:
+        """Its part of the round that `call` opens."""
+        raise NotImplementedError(f"{type(self).__name__} has no part in a round")
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"ending": self.ending, "until": self.until}
+
+
+class RoundsServer(Server, Generic[S, R]):
+    """Opens rounds, one after the other. `observe` is called with the record of each as it ends.
+
+    `attributes` are the names of those that a broken-off run needs besides.
+    """
+
+    attributes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
+        super().__init__(world, clients, **access)
+        self.settings = settings
+        self.enrolled: dict[str, Enrolled] = {}
+        self.observe: Callable[[R], None] = lambda record: None
+        self.ended = 0  # rounds
+        self.out: set[str] = set()  # of this round
+
+    def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
+        parties = tuple(parties)
+        self.out.update(parties)
+        super().dismiss(parties, reason, aborted=aborted)
+
+    async def main(self) -> None:
+        if not self.ended:
+            with self.step("train.enroll"):
+                self.advance(1, 0)
+                self.broadcast(self.clients, Enroll())
+                await self._enroll(self.settings.deadline)
+        while self.ended < self.settings.rounds:
+            record = await self._round(self.ended + 1)
+            self.ended = record.number
+            self.observe(record)
+
+    async def _round(self, number: int) -> R:
+        began = self.world.loop.time()
+        with self.step("train.open"):
+            self.advance(number, 1)
+            self.out.clear()
+            members = self.invite(number)
+            self.broadcast([n for n in self.clients if n not in self.enrolled and n not in members], Enroll())
+        try:
+            record = await self.hold(number, began, members)
+        except Abort as abort:
+            self.dismiss(members, f"the round is lost: {abort}")
+            return self.lose_round(number, began, members, str(abort))
+        await self._enroll(0.0)
+        return record
+
+    def invite(self, number: int) -> tuple[str, ...]:
+        """Call clients to round `number`; returns whom. Taken in the step train.open."""
+        raise NotImplementedError(f"{type(self).__name__} opens no rounds")
+
+    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> R:
+        """Round `number` with the `members` that were called. Raises Abort where the round is lost."""
+        raise NotImplementedError(f"{type(self).__name__} holds no rounds")
+
+    def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> R:
+        """The record of a round that was lost."""
+        raise NotImplementedError(f"{type(self).__name__} loses no rounds")
+
+    def state(self) -> dict[str, Any]:
+        """As of all parties, of one that has just ended a round."""
+        names = ("enrolled", "lost", "ended", *self.attributes)
+        return super().state() | {name: getattr(self, name) for name in names}
+
+    async def _enroll(self, deadline: float) -> None:
+        """Take in who has said that it is there."""
+        absent = [name for name in self.clients if name not in self.enrolled]
+        self.enrolled |= (await self.collect(Enrolled, absent, deadline=deadline)).answers
