@@ -75,7 +75,9 @@ class Result(Struct, kw_only=True):
     measured_on: str = ""
     accuracy_selected: float | None = None
     selected_round: int | None = None
+    balanced_accuracy: float | None = None
     baselines: dict[str, float]
+    balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None
     lost: list[Loss]
     faults: list[Strike]

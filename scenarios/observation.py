@@ -16,12 +16,16 @@ from protocols.label_propagation import per_client, propagate
 from protocols.lsh import distances
 from protocols.xclp import Labels, RoundRecord, XclpClient, XclpServer
 from scenarios import oracle
+from scenarios.scores import accuracy, balanced_accuracy, counting
 from scenarios.simulated import Prediction, Round, Simulated, Strike
 from scenarios.struck import Struck
 from sim.faults import Fault
 from sim.world import World
 
 __all__ = ["Observer", "XclpRound"]
+
+Measure = Callable[[NDArray[np.int64], NDArray[np.int64]], float | None]
+"""Of labels found (n,) and the true ones."""
 
 _MEASURED = "the {} points of clients that got labels in the last round"
 
@@ -61,7 +65,7 @@ class _Truth(Struct, frozen=True):
 
 
 class Observer:
-    """Compares each round with the plaintext as the server ends it, and sums the run up.
+    """Compares each round with the plaintext when it is told of its end, and sums the run up.
 
     `faults`: those that each [[fault]] stands for.
     """
@@ -81,13 +85,12 @@ class Observer:
         self._shards = dict(zip(self._clients, shards, strict=True))
         self._has_new = any(shard.new.any() for shard in shards)
         self._truths: list[_Truth] = []
-        server.observe = self._end_round
 
     def sum_up(self) -> Simulated:
         """What came out, once all parties have ended."""
         server = self._server
-        if server.record.number > len(self._truths):  # the server did not live to end it
-            self._end_round(server.record)
+        if server.record.number > (self._truths[-1].record.number if self._truths else 0):
+            self.end_round(server.record)  # which the server did not live to end
         lost = self.losses()
         outcome, reason = self._outcome(lost)
         found = {n: c.labels for n, c in self._clients.items() if c.alive and c.labels is not None}
@@ -97,12 +100,16 @@ class Observer:
         told = [self._round(truth, lost) for truth in self._truths]
         compared = [one.equals_plaintext for one in told if one.equals_plaintext is not None]
         members, h = server.record.members, server.record.h.astype("<i4")
+        labels = {name: _everywhere(self._shards[name], own) for name, own in found.items()}
+        baselines = self._baselines(list(found))
         return Simulated(
             outcome=outcome,
             reason=reason,
             measured_on=_MEASURED.format("new" if self._has_new else "unlabeled"),
-            accuracy=self._accuracy({name: _everywhere(self._shards[name], own) for name, own in found.items()}),
-            baselines=self._baselines(list(found)),
+            accuracy=self.score(accuracy, labels),
+            balanced_accuracy=self.score(balanced_accuracy, labels),
+            baselines=self.scores(accuracy, baselines),
+            balanced_baselines=self.scores(balanced_accuracy, baselines),
             hamming_digest=_digest(["|".join(members).encode(), h]) if members else "",
             labels_digest=_digest(
                 [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
@@ -177,8 +184,8 @@ class Observer:
 
     # The plaintext
 
-    def _end_round(self, record: RoundRecord) -> None:
-        """Keep what the oracle says of a round while the clients' bits are there; H need not be kept."""
+    def end_round(self, record: RoundRecord) -> None:
+        """Keep what the oracle says of a round that ends while the clients' bits are there; H need not be kept."""
         its, members = self._server.parameters, [self._clients[name] for name in record.members]
         bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
         labels: dict[str, Labels] = {}
@@ -233,13 +240,13 @@ class Observer:
     def _counting(self, name: str) -> NDArray[np.bool_]:
         """The points of a client that accuracy is measured on: the new ones if any client has some, else the unlabeled.
 
-        Of these, those with a known label.
-        """
+    def _counting(self, name: str) -> NDArray[np.bool_]:
+        """The points of a client that accuracy is measured on."""
         shard = self._shards[name]
-        return (shard.new if self._has_new else ~shard.labeled) & (shard.labels >= 0)
+        return counting(shard.labels, shard.labeled, shard.new, self._has_new)
 
-    def _baselines(self, survivors: list[str]) -> dict[str, float]:
-        """Label propagation in the clear on the same hashes, scored on the points of the `survivors`.
+    def _baselines(self, survivors: list[str]) -> dict[str, dict[str, NDArray[np.int64]]]:
+        """The labels of the `survivors`' points by label propagation in the clear on the same hashes.
 
         Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
         labels of those lost after they had hashed theirs.
@@ -276,11 +283,9 @@ class Observer:
             "per-client label propagation": {name: p.labels for name, p in each},
             "central label propagation": dict(zip(bits, parts, strict=True)),
         }
-        measured = {
-            title: self._accuracy({name: own for name, own in labels.items() if name in survivors})
-            for title, labels in scores.items()
+        return {
+            title: {name: own for name, own in labels.items() if name in survivors} for title, labels in scores.items()
         }
-        return {title: value for title, value in measured.items() if value is not None}
 
     def _predictions(self, found: dict[str, Labels]) -> list[Prediction]:
         classes = self._dataset.classes

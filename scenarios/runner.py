@@ -173,7 +173,9 @@ def _result(
         measured_on=found.measured_on,
         accuracy_selected=found.accuracy_selected,
         selected_round=found.selected_round,
+        balanced_accuracy=found.balanced_accuracy,
         baselines=dict(found.baselines),
+        balanced_baselines=dict(found.balanced_baselines),
         equals_plaintext=found.equals_plaintext,
         lost=found.lost,
         faults=[] if simulation is None else simulation.observer.strikes(),
@@ -220,7 +222,9 @@ class _Nothing(msgspec.Struct):
     measured_on: str = ""
     accuracy_selected: float | None = None
     selected_round: int | None = None
+    balanced_accuracy: float | None = None
     baselines: dict[str, float] = {}
+    balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None
     lost: list[Any] = []
     rounds: list[Any] = []

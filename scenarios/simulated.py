@@ -51,8 +51,9 @@ def _nothing(folder: Path) -> None:
 class Simulated(Struct, kw_only=True):
     """What came out.
 
-    `accuracy` is a share of the points that `measured_on` names; of training, `accuracy_selected` that of the model
-    of the round `selected_round`, which did best on the points held out. None where there are no such points.
+    `accuracy` is a share of the points that `measured_on` names; `balanced_accuracy`, which XCLP's predictions have, is
+    the mean of such shares over the classes; of training, `accuracy_selected` that of the model of the round
+    `selected_round`, which did best on the points held out. None where there are no such points.
     `equals_plaintext` is that of all rounds. `predictions` are party, its name in the data set, row of the data set,
     label, confidence. `endings` says for each client how its part ended. `silent` says of each fault that never came,
     by its number, that it did not. `keep` writes what else there is into the run's folder.
@@ -64,7 +65,9 @@ class Simulated(Struct, kw_only=True):
     measured_on: str = ""
     accuracy_selected: float | None = None
     selected_round: int | None = None
+    balanced_accuracy: float | None = None
     baselines: dict[str, float] = {}
+    balanced_baselines: dict[str, float] = {}
     hamming_digest: str = ""
     labels_digest: str = ""
     model_digest: str = ""

@@ -25,15 +25,15 @@ def carried_out(quick: Path, out: Path, **values: Any) -> tuple[Result, list[Sha
     return result, dealt(scenario)[1]
 
 
-def accuracy_by_hand(result: Result, shards: list[Shard], counts: Any) -> float:
-    """From labels.csv; `counts(shard)` are the points that count."""
+def accuracy_by_hand(result: Result, shards: list[Shard], counts: Any, of_class: int | None = None) -> float:
+    """From labels.csv; `counts(shard)` are the points that count, or those of them that are of a class."""
     lines = [line.split(",") for line in (result.folder / "labels.csv").read_text().splitlines()[1:]]
     found = {(party, int(row)): label for party, _, row, label, _ in lines}
     hits = [
         found.get((f"client/{i}", int(row))) == str(label)
         for i, shard in enumerate(shards)
         for row, label, counting in zip(shard.rows, shard.labels, counts(shard), strict=True)
-        if counting
+        if counting and of_class in (None, label)
     ]
     return float(np.mean(hits))
 
@@ -47,8 +47,15 @@ def test_new_points_are_predicted_and_scored_apart(quick: Path, tmp_path: Path, 
     assert all(shard.new.sum() == 15 for shard in shards)
     assert all((shard.labeled == ~shard.new).all() for shard in shards) == (labeled == 1.0)
     assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: shard.new)
+    classes = {int(label) for shard in shards for label in shard.labels[shard.new]}
+    shares = [accuracy_by_hand(result, shards, lambda shard: shard.new, of_class) for of_class in sorted(classes)]
+    assert result.balanced_accuracy == pytest.approx(np.mean(shares)) != result.accuracy
     assert result.measured_on.startswith("the new points")
-    assert set(result.baselines) == {"per-client label propagation", "central label propagation"}
+    assert (
+        set(result.balanced_baselines)
+        == set(result.baselines)
+        == {"per-client label propagation", "central label propagation"}
+    )
     assert sum(predicted(result.folder).values()) == result.bytes_payload
 
 
