@@ -1,7 +1,7 @@
 """Looks at a run as no party could: each round beside the plaintext oracle, who was lost, which faults struck."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -231,14 +231,19 @@ class Observer:
 
     # Figures
 
-    def _accuracy(self, labels: dict[str, NDArray[np.int64]]) -> float | None:
-        """The share of right `labels` (n_j,) over the points that count; -1 is wrong."""
-        right = [(found == self._shards[name].labels)[self._counting(name)] for name, found in labels.items()]
-        hits = np.concatenate(right) if right else np.zeros(0)
-        return float(hits.mean()) if len(hits) else None
+    def score(self, measure: Measure, labels: Mapping[str, NDArray[np.int64]]) -> float | None:
+        """The `measure` of some clients' `labels` (n_j,) over the points that count; None where there are none."""
+        pairs = [
+            (found[counts], self._shards[name].labels[counts])
+            for name, found in labels.items()
+            for counts in (self._counting(name),)
+        ]
+        return measure(*(np.concatenate(column) for column in zip(*pairs, strict=True))) if pairs else None
 
-    def _counting(self, name: str) -> NDArray[np.bool_]:
-        """The points of a client that accuracy is measured on: the new ones if any client has some, else the unlabeled.
+    def scores(self, measure: Measure, titles: Mapping[str, Mapping[str, NDArray[np.int64]]]) -> dict[str, float]:
+        """That of each one's labels, by its title, where there is one."""
+        found = {title: self.score(measure, labels) for title, labels in titles.items()}
+        return {title: value for title, value in found.items() if value is not None}
 
     def _counting(self, name: str) -> NDArray[np.bool_]:
         """The points of a client that accuracy is measured on."""
