@@ -18,6 +18,7 @@ from protocols.registry import PROTOCOLS
 from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
 from scenarios.deals import Parts, deal, parts_of, together
 from scenarios.keys import similar, toml
+from scenarios.membership_ways import kind_of
 from scenarios.schema import Scenario, ScenarioError
 from scenarios.training_checks import check_training
 from sim.latency import parse_latency
@@ -139,7 +140,12 @@ def _check_protocol(scenario: Scenario) -> None:
         raise ScenarioError("", "data.clients", problem)
 
 
-_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost, check_fault_keys)
+def _check_attack(scenario: Scenario) -> None:
+    if scenario.attack.kind:
+        kind_of(scenario)
+
+
+_WITHOUT_DATA = (_check_protocol, _check_attack, _check_specs, _check_cost, check_fault_keys)
 
 
 def _parts(scenario: Scenario) -> Parts:
@@ -148,6 +154,8 @@ def _parts(scenario: Scenario) -> Parts:
         raise ScenarioError("", "data", "name and path are both given; allowed: exactly one of them")
     try:
         return parts_of(scenario)
+    except ScenarioError:
+        raise
     except ValueError as error:  # a DataError, or what no file can be called
         raise _about_data(error, "path" if data.path else "name") from None
     except MissingExtra as missing:

@@ -12,6 +12,7 @@ from parties.features import features_of
 from parties.partition import Shard, shards
 from protocols.registry import PROTOCOLS
 from scenarios.bars import shown
+from scenarios.membership_data import attacked
 from scenarios.report import make_console
 from scenarios.schema import Data, Scenario
 from sim.streams import generator
@@ -21,19 +22,31 @@ __all__ = ["Parts", "deal", "dealt", "parts_of", "together"]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """`held`: the clients' points. `test` and `validation` are nobody's; None where there are none."""
+    """`held`: the clients' points. `test` and `validation` are nobody's; None where there are none.
+
+    Of a run that is attacked, `outside` are points that nobody has, for the attacker to ask about, and `attacker` those
+    that it has itself, as many as the others together.
+    """
 
     held: Dataset
     test: Dataset | None = None
     validation: Dataset | None = None
+    outside: Dataset | None = None
+    attacker: Dataset | None = None
 
 
 def parts_of(scenario: Scenario) -> Parts:
-    """The data as the scenario's protocol uses it. Raises DataError.
+    """The data as the scenario's protocol uses it. Raises DataError, and ScenarioError where an attacker has too few.
 
     Training learns from the training part alone, and is tested on the test part of data sets with a name; `data.limit`
-    bounds both. Of the training part `training.validation` is drawn from the stream (seed, "validation").
+    bounds both. Of the training part `training.validation` is drawn from the stream (seed, "validation"). With an
+    [attack], half of what is left is the attacker's.
     """
+    parts = _parts_of(scenario)
+    return attacked(parts, scenario) if scenario.attack.kind else parts
+
+
+def _parts_of(scenario: Scenario) -> Parts:
     data = scenario.data
     if "training" not in PROTOCOLS[scenario.protocol.name].parts:
         return Parts(_whole(data))

@@ -5,7 +5,7 @@
 | ``scenario.toml`` | the scenario with every default filled in; run again it gives the same trace hash |
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
-| ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations |
+| ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations; with an [attack], contents of messages |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.checkpoint`) |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | ``failure.txt`` | only where something broke: the traceback |
@@ -16,7 +16,7 @@ import itertools
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ from msgspec import Struct
 from parties.server import Loss
 from scenarios.schema import Scenario, as_table
 from scenarios.simulated import Prediction, Round, Strike
+from scenarios.vulnerability import Vulnerability
 from sim.trace import Event
+from sim.wire import Packet
 
 if sys.platform != "win32":
     import fcntl
@@ -58,7 +60,8 @@ class Result(Struct, kw_only=True):
     tell of all rounds. Accuracy is a share of the points that `measured_on` names. Of training it is that of the last
     model, whose digest is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best
     on the points held out. `resumed`: the rounds after which a run that was broken off went on, 0 if it began anew.
-    Times are seconds; bytes count both hops of a relayed message.
+    XCLP's predictions have `balanced_accuracy` and `balanced_baselines`, too: means of such shares over the classes.
+    Times are seconds; bytes count both hops of a relayed message. `vulnerability` is there if there was an [attack].
     """
 
     scenario: str
@@ -96,6 +99,7 @@ class Result(Struct, kw_only=True):
     hamming_digest: str
     labels_digest: str
     model_digest: str = ""
+    vulnerability: Vulnerability | None = None
     warnings: list[str]
     environment: dict[str, Any]
     folder: Path = Path()
@@ -193,8 +197,11 @@ CREATE TABLE faults (time REAL, party TEXT, peer TEXT, step TEXT, note TEXT);
 CREATE TABLE metrics (time REAL, party TEXT, name TEXT, value REAL);
 CREATE TABLE outcomes (time REAL, party TEXT, step TEXT, note TEXT);
 CREATE TABLE computations (time REAL, party TEXT, step TEXT, n INTEGER, seconds REAL);
+CREATE TABLE contents (time REAL, sender TEXT, receiver TEXT, type TEXT, round INTEGER, attempt INTEGER, frame BLOB);
 """
 _BATCH = 2000
+_FEW_BYTES = 2**24
+"""More contents than that do not wait for their batch."""
 
 
 class Recorder:
@@ -202,16 +209,20 @@ class Recorder:
 
     In `messages`, kind is send or relay (a hop begins; its bytes travel), deliver, lose or drop. In `steps`, left is
     NULL for a step that was never left. In `faults`, peer is the other side of a link, of a message its receiver. In
-    `computations`, n counts a party's jobs in a step from 1, and seconds are virtual. With a `state` it goes on from
-    there, and takes out what came later; that raises FolderError where the file has less.
+    `computations`, n counts a party's jobs in a step from 1, and seconds are virtual. In `contents`, frame is what came
+    (`sim.wire`): only of the message types that `contents` names, from the round on that it gives for each. With a
+    `state` it goes on from there, and takes out what came later; that raises FolderError where the file has less.
     """
 
-    def __init__(self, path: Path, state: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: Path, state: dict[str, Any] | None = None, contents: Mapping[str, int] | None = None
+    ) -> None:
         if state is not None and not path.is_file():
             raise FolderError(f"{path}: missing; without it the run cannot be taken up")
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PLACES}
-        self._waiting = 0
+        self._waiting = self._bytes = 0
+        self._contents = dict(contents or {})
         self._entered: dict[tuple[str, str], float] = {}
         self._closed = False
         if state is None:
@@ -253,6 +264,16 @@ class Recorder:
         if self._waiting >= _BATCH:
             self._flush()
 
+    def tap(self, time: float, packet: Packet) -> None:
+        """Write what a receiver gets, if it is to be kept."""
+        its = packet
+        if self._closed or its.round < self._contents.get(its.type, its.round + 1):
+            return
+        self._add("contents", (time, its.sender, its.receiver, its.type, its.round, its.attempt, its.data))
+        self._bytes += len(its.data)
+        if self._bytes >= _FEW_BYTES:
+            self._flush()
+
     def close(self) -> None:
         """Write what is left, and the steps that were never left. May be called twice."""
         if self._closed:
@@ -279,7 +300,7 @@ class Recorder:
         self._connection.execute("COMMIT")
         for rows in self._rows.values():
             rows.clear()
-        self._waiting = 0
+        self._waiting = self._bytes = 0
 
     def _message(self, event: Event) -> None:
         # A message dropped on arrival is told by its receiver alone.
@@ -322,7 +343,8 @@ class Recorder:
 _PLACES = {
     name: ", ".join("?" * count)
     for name, count in (
-        ("messages", 14), ("steps", 4), ("faults", 5), ("metrics", 4), ("outcomes", 4), ("computations", 5)
+        ("messages", 14), ("steps", 4), ("faults", 5), ("metrics", 4), ("outcomes", 4), ("computations", 5),
+        ("contents", 7),
     )
 }  # fmt: skip
 

@@ -103,6 +103,9 @@ def outcome_lines(result: Result) -> list[str]:
         lines.append(f"          on {result.measured_on}")
     if result.accuracy_selected is not None:
         lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
+    if (found := result.vulnerability) is not None:
+        beside = f"{found.shadow_models} shadow models, K = {found.epochs}"
+        lines.append(f"attack    {found.auc:.4f}   (AUC of inferring membership from {found.signal}; {beside})")
     if result.equals_plaintext is not None:
         equal = "equal to the plaintext oracle" if result.equals_plaintext else "NOT equal to the plaintext oracle"
         lines.append(f"result    {equal}")

@@ -19,9 +19,11 @@ from scenarios.environment import environment, version
 from scenarios.folder import FolderError, Recorder, Result, RunFolder, new_folder
 from scenarios.interruption import Interruption
 from scenarios.keys import toml
+from scenarios.membership import attack, contents
 from scenarios.reading import checked, load
 from scenarios.schema import Expect, Scenario
 from scenarios.simulation import Simulated, Simulation
+from scenarios.vulnerability import Vulnerability
 from sim.trace import Event, Sink
 
 __all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
@@ -84,7 +86,7 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None)
         earlier = _Earlier(resumed=(0,))
         if (its := read_checkpoint(path)) is not None:
             check_data(path, its, deal(parts_of(scenario).held, scenario.data, scenario.seed))
-            recorder = Recorder(path / "run.sqlite", its.record)
+            recorder = Recorder(path / "run.sqlite", its.record, contents(scenario))
             earlier = _Earlier(its.state, recorder, its.wall_seconds, (*its.resumed, its.round))
         folder.clear(record=its is None)
         return _carry_out(scenario, scenario.name, folder, watch, earlier)
@@ -110,19 +112,24 @@ def _carry_out(
     recorder = earlier.recorder
     simulated: Simulated | None = None
     simulation: Simulation | None = None
+    vulnerability: Vulnerability | None = None
     error: BaseException | None = None
     began = time.perf_counter()
     with Interruption() as interruption:
         try:
-            recorder = recorder or Recorder(folder.path / "run.sqlite")
+            record = folder.path / "run.sqlite"
+            recorder = recorder or Recorder(record, contents=contents(scenario))
             sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
-            simulation = Simulation(scenario, sinks=sinks, engine=scenario.engine)
+            simulation = Simulation(scenario, sinks=sinks, taps=[recorder.tap], engine=scenario.engine)
             if earlier.state is not None:
                 simulation.take_up(earlier.state)
             every = scenario.training.checkpoint_every
             Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
             with watch.watching(simulation) if watch else nullcontext():
                 simulated = simulation.run()
+            if scenario.attack.kind:
+                recorder.close()
+                vulnerability = attack(scenario, record, [interruption])
         except (Exception, KeyboardInterrupt) as raised:
             error = KeyboardInterrupt() if interruption.asked else raised
             if not isinstance(error, KeyboardInterrupt):
@@ -135,6 +142,7 @@ def _carry_out(
         result = _result(scenario, name, simulation, simulated, error, wall_seconds)
         result.folder = folder.path
         result.resumed = list(earlier.resumed)
+        result.vulnerability = vulnerability
         if simulated is not None:
             simulated.keep(folder.path)
         folder.write_result(result, () if simulated is None else simulated.predictions)

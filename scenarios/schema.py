@@ -12,10 +12,12 @@ from msgspec import Meta, Struct
 
 from parties.features import FEATURES
 from protocols.registry import using
+from scenarios.attack_schema import Attack
 from scenarios.fault_schema import DURATION, Duration, Expect, Fault
 from scenarios.training_schema import Model, Training
 
 __all__ = [
+    "Attack",
     "Data",
     "Device",
     "Expect",
@@ -62,8 +64,6 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     client_column: Annotated[
         str, Meta(description='The column of `path` that says whose row it is, for `partition = "natural"`.')
     ] = "client"
-    clients: Annotated[
-        int,
     features: Annotated[
         str,
         Meta(
@@ -72,6 +72,8 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             + ". They are kept beside the data sets."
         ),
     ] = "identity"
+    clients: Annotated[
+        int,
         Meta(ge=1, description="How many clients share the points; taken from the file when it is `natural`."),
     ] = 10
     partition: Annotated[
@@ -312,6 +314,7 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     protocol: Protocol = Protocol()
     model: Model = Model()
     training: Training = Training()
+    attack: Attack = Attack()
     network: Network = Network()
     device: Device = Device()
     fault: tuple[Fault, ...] = ()

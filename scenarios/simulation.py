@@ -10,7 +10,7 @@ from parties.broken_off import BrokenOff
 from parties.party import Begin, play
 from protocols.sized import STAND_INS
 from scenarios import schema
-from scenarios.deals import deal, parts_of
+from scenarios.deals import Parts, deal, parts_of
 from scenarios.durations import durations_of
 from scenarios.experiment import Keeper, Setting
 from scenarios.experiments import EXPERIMENTS
@@ -19,7 +19,7 @@ from scenarios.simulated import Simulated
 from sim.compute import Cost, CostTable, Free, Measured, Modelled, Replayed, StandIns, make_engine
 from sim.latency import parse_latency
 from sim.network import Conditions
-from sim.trace import Sink, Trace
+from sim.trace import Sink, Tap, Trace
 from sim.units import duration
 from sim.wire import Ledger
 from sim.world import World
@@ -30,11 +30,22 @@ _STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
 
 
 class Simulation:
-    """One run. What is going on can be read at any time, also from another thread and after an error."""
+    """One run, with the data of the scenario or other `parts`.
 
-    def __init__(self, scenario: schema.Scenario, *, sinks: Iterable[Sink] = (), engine: str = "auto") -> None:
+    What is going on can be read at any time, also from another thread and after an error.
+    """
+
+    def __init__(
+        self,
+        scenario: schema.Scenario,
+        *,
+        sinks: Iterable[Sink] = (),
+        taps: Iterable[Tap] = (),
+        engine: str = "auto",
+        parts: Parts | None = None,
+    ) -> None:
         self._scenario = scenario
-        parts = parts_of(scenario)
+        parts = parts or parts_of(scenario)
         shards = deal(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine)
@@ -47,6 +58,7 @@ class Simulation:
                 engine=self._engine,
                 faults=[fault for made in faults for fault in made],
                 sinks=sinks,
+                taps=taps,
                 seeded=scenario.entropy == "seeded",
                 stand_ins=_STAND_INS[scenario.fidelity],
             )

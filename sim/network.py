@@ -271,6 +271,7 @@ class Network:
         self.end("deliver", journey)
         if journey.data is not packet.data:
             packet = msgspec.structs.replace(packet, data=journey.data)
+        self._trace.show(self._loop.env.now, packet)
         journey.target.receive(packet)
 
     def _count(self, journey: "_Journey", note: str = "") -> None:

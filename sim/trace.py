@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-__all__ = ["Event", "Sink", "Trace"]
+from sim.wire import Packet
+
+__all__ = ["Event", "Sink", "Tap", "Trace"]
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True):
@@ -42,15 +44,21 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
 
 Sink = Callable[[Event], None]
 
+Tap = Callable[[float, Packet], None]
+"""Is shown each packet, and when its receiver gets it, contents and all."""
+
 
 class Trace:
-    """Chains events and hands each to the `sinks` (a recorder, a progress display)."""
+    """Chains events and hands each to the `sinks` (a recorder, a progress display).
 
-    def __init__(self, sinks: Iterable[Sink] = ()) -> None:
+    The `taps` are shown the packets themselves, which are in no event.
+    """
+
+    def __init__(self, sinks: Iterable[Sink] = (), taps: Iterable[Tap] = ()) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
         self._trace = hashlib.sha256(b"tacit/trace/v1").digest()
         self._shape = hashlib.sha256(b"tacit/shape/v1").digest()
-        self._sinks = tuple(sinks)
+        self._sinks, self._taps = tuple(sinks), tuple(taps)
         self.count = 0
 
     @property
@@ -75,6 +83,11 @@ class Trace:
         """Hand `event` to the sinks alone: what an observer measures is no part of the run."""
         for sink in self._sinks:
             sink(event)
+
+    def show(self, time: float, packet: Packet) -> None:
+        """Show the taps what a receiver gets."""
+        for tap in self._taps:
+            tap(time, packet)
 
     def add(self, event: Event) -> None:
         """Chain `event` and pass it on."""

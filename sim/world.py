@@ -8,7 +8,7 @@ from sim.faults import Fault
 from sim.loop import SimLoop
 from sim.network import Conditions, Network
 from sim.streams import Entropy, derive
-from sim.trace import Event, Sink, Trace
+from sim.trace import Event, Sink, Tap, Trace
 from sim.triggers import Faults
 from sim.wire import Ledger
 
@@ -28,6 +28,7 @@ class World:
         engine: Engine | None = None,
         faults: Iterable[Fault] = (),
         sinks: Iterable[Sink] = (),
+        taps: Iterable[Tap] = (),
         seeded: bool = True,
         stand_ins: StandIns | None = None,
     ) -> None:
@@ -35,7 +36,7 @@ class World:
         self.seeded = seeded
         self.run_id = derive(seed, "run")[:16] if seeded else os.urandom(16)
         self.loop = SimLoop()
-        self.trace = Trace(sinks)
+        self.trace = Trace(sinks, taps)
         self.ledger = Ledger()
         self.faults = Faults(faults, seed)
         self.network = Network(self.loop, self.trace, self.ledger, seed, conditions or Conditions(), self.faults)

@@ -12,6 +12,7 @@ import pytest
 from scenarios import Scenario
 from scenarios.folder import FolderError, Recorder, RunFolder, byte_rows, new_folder
 from sim.trace import Event
+from sim.wire import Packet
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
@@ -71,6 +72,23 @@ def test_messages_are_recorded_with_both_hops_and_their_end(tmp_path: Path, reco
         0.0, "send", "client/1", "server", "setup", "setup.keys", "Join", 1, 2, 100, 28, 40, "why", b"digest"
     )  # fmt: skip
     assert found[-1][2:4] == ("", "client/2")
+
+
+def test_contents_are_recorded_of_the_types_asked_for_from_the_round_on(tmp_path: Path) -> None:
+    def packet(kind: str, number: int) -> Packet:
+        data = f"{kind} {number}".encode()
+        return Packet(data, b"", "client/1", "server", 1, "demo", "demo.step", kind, number, 1, False, 8, 0, 8)
+
+    recorder = Recorder(tmp_path / "run.sqlite", contents={"Answer": 2})
+    for number in (1, 2, 3):
+        recorder.tap(float(number), packet("Answer", number))
+        recorder.tap(float(number), packet("Question", number))
+    recorder.close()
+    recorder.tap(4.0, packet("Answer", 4))
+    assert rows(tmp_path / "run.sqlite", "SELECT * FROM contents") == [
+        (2.0, "client/1", "server", "Answer", 2, 1, b"Answer 2"),
+        (3.0, "client/1", "server", "Answer", 3, 1, b"Answer 3"),
+    ]
 
 
 def test_steps_have_both_ends_and_a_step_never_left_has_one(tmp_path: Path, recorder: Recorder) -> None:

@@ -30,7 +30,8 @@ class World:
     def __init__(self, topology: str = "star", seed: int = 1, latency: str = "10ms", **conditions: Any) -> None:
         self.loop = SimLoop()
         self.events: list[Event] = []
-        self.trace = Trace([self.events.append])
+        self.shown: list[tuple[float, Packet]] = []
+        self.trace = Trace([self.events.append], [lambda time, packet: self.shown.append((time, packet))])
         self.ledger = Ledger()
         its = Conditions(topology, parse_latency(latency), **conditions)
         self.network = Network(self.loop, self.trace, self.ledger, seed, its)
@@ -72,6 +73,17 @@ def test_in_a_mesh_every_two_parties_have_a_link() -> None:
     assert world.received == [("client/1", 0.01, packet.data)]
     assert world.kinds() == [("send", "client/0", "client/1"), ("deliver", "client/0", "client/1")]
     assert world.ledger.bytes == packet.size
+
+
+@pytest.mark.parametrize("topology", ["star", "mesh"])
+def test_a_tap_is_shown_what_receivers_get_and_nothing_else(topology: str) -> None:
+    world = World(topology)
+    world.attach("server", "client/0", "client/1", "client/2")
+    world.endpoints["client/2"].fall()
+    world.send("client/0", "client/2")
+    came = world.send("client/0", "client/1")
+    world.run()
+    assert world.shown == [(world.received[0][1], came)]
 
 
 def test_in_a_star_the_hub_relays_and_both_hops_count() -> None:

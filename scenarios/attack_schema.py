@@ -1,0 +1,51 @@
+"""The table [attack] of a scenario: what a curious server tries to find out from what it receives."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from protocols.registry import using
+
+__all__ = ["Attack"]
+
+_MODELS = {"protocols": (*using("training"), *using("cotraining"))}
+
+
+class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[attack]: whether it can be told from the messages which points a client was trained on."""
+
+    kind: Annotated[
+        Literal["", "membership"],
+        Meta(
+            description="`membership`: inference of membership with shadow models (Shokri et al. 2017) from the "
+            "messages, whose contents are then kept in `run.sqlite`, and `vulnerability` in `result.json`. Half of the "
+            "training points are then the attacker's own. Empty: none, and no contents are kept.",
+            extra=_MODELS,
+        ),
+    ] = ""
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="K, the last rounds that the attack uses: of models, those received in them; of predictions, "
+            "the public points are replaced by those asked about in them. Without it, as in the FedCT paper, 500 (or "
+            "all) for models and 1 for predictions.",
+            extra={**_MODELS, "unit": "rounds"},
+        ),
+    ] = None
+    points: Annotated[
+        int,
+        Meta(
+            ge=2,
+            description="Points asked about: at most so many of each client's training data, and so many nobody has.",
+            extra={**_MODELS, "unit": "points"},
+        ),
+    ] = 500
+    shadows: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="How often the attacker runs the whole scenario with data of its own; each time gives as many "
+            "shadow models as there are clients.",
+            extra=_MODELS,
+        ),
+    ] = 1

@@ -1,0 +1,98 @@
+"""What an attacker reads out of the messages that it received: how sure each client is of each point's label.
+
+A message of the attacked type says, of each of p points, the probability of every class as one client has it: outright,
+or by a label (which has probability 1), or by a model that the attacker runs itself. So all methods are attacked alike,
+and differ in what their messages tell.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.wire import Message, Packet, decode_body, decode_frame
+
+__all__ = ["SIGNALS", "Received", "Way", "received", "signals"]
+
+Probabilities = NDArray[np.float64]
+
+_CERTAIN = 1e-7
+"""Probabilities are kept so far from 0 and 1: float32 does not tell more."""
+
+
+class Received(NamedTuple):
+    """A message that somebody got: of which type, from whom, in which round, and the frame that came."""
+
+    type: str
+    sender: str
+    receiver: str
+    round: int
+    frame: bytes
+
+
+def received(packet: Packet) -> Received:
+    """What comes with `packet`."""
+    return Received(packet.type, packet.sender, packet.receiver, packet.round, packet.data)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one kind of message is read.
+
+    `signal` is what it tells: labels, probabilities or parameters. `probabilities` takes the message and the rows of
+    the probe that are asked about, and gives (p, classes) of them. Messages are a client's own, or with `merged` what
+    the server makes of all of theirs, which is then taken for each of them.
+    """
+
+    signal: str
+    message: type[Message]
+    probabilities: Callable[[Message, NDArray[np.int64]], Probabilities]
+    epochs: int
+    first: int
+    merged: bool = False
+
+
+def signals(
+    way: Way, messages: Iterable[Received], rows: Mapping[str, NDArray[np.int64]], labels: NDArray[np.int64]
+) -> tuple[dict[str, NDArray[np.float64]], int]:
+    """For each client that something came from, (p, f) signals of the points `rows` (p,) of the probe asked about it.
+
+    `labels` are those of the whole probe. Also how many messages were read. Of one round only the last message counts.
+    """
+    found: dict[str, dict[int, NDArray[np.float64]]] = {}
+    read = 0
+    for one in messages:
+        if one.type != way.message.__name__ or one.round < way.first:
+            continue
+        message, told = decode_body(frame := decode_frame(one.frame), frame.body, way.message), False
+        for client in rows if way.merged else (one.sender,):
+            if client in rows and not (way.merged and one.round in found.get(client, {})):
+                asked = rows[client]
+                probabilities = way.probabilities(message, asked)
+                found.setdefault(client, {})[one.round] = _of_one(probabilities, labels[asked])
+                told = True
+        read += told
+    return {client: _of_all(list(rounds.values())) for client, rounds in found.items()}, read
+
+
+SIGNALS = ("confidence in the label, logit-scaled", "entropy", "highest probability")
+"""What is read of each point in each round. The loss is the first one's decreasing function."""
+
+
+def _of_one(probabilities: Probabilities, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(p, 3) of probabilities (p, classes). The first is log(q / (1 - q)), q being the probability of the label.
+
+    Carlini et al., Membership inference attacks from first principles, S&P 2022, section V.A.
+    """
+    p = np.clip(probabilities.astype(np.float64), _CERTAIN, 1 - _CERTAIN)
+    own = p[np.arange(len(labels)), labels]
+    return np.stack([np.log(own) - np.log1p(-own), -(p * np.log(p)).sum(1), p.max(1)], 1)
+
+
+def _of_all(rounds: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """(p, f): the signals of the last round, and with several rounds their mean beside."""
+    if len(rounds) == 1:
+        return rounds[0]
+    return np.concatenate([rounds[-1], np.mean(rounds, axis=0)], 1)

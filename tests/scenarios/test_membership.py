@@ -1,0 +1,182 @@
+"""Inference of membership from recorded messages: high where they tell, a half where not, and from nothing else."""
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parties.learning import ModelSpec, jobs
+from protocols.federated.averaging import LocalModel
+from scenarios import Result, ScenarioError, load, run
+from scenarios.deals import deal, parts_of
+from scenarios.folder import FolderError
+from scenarios.membership import attack
+from scenarios.membership_data import NOBODY, probe_of, shadowed
+from scenarios.simulation import Simulation
+from sim.streams import generator
+from sim.wire import Frame, decode_frame, encode_body
+
+CLIENTS, OUTSIDE, DIMENSIONS = 3, 60, 96
+ATTACKED = f"""
+title = "Labels that only memory can tell"
+seed = 5
+engine = "inline"
+cost = "free"
+[data]
+path = "chance.npz"
+clients = {CLIENTS}
+labeled = 1.0
+[protocol]
+name = "fedavg"
+[model]
+name = "linear"
+[training]
+rounds = 3
+epochs = 20
+learning_rate = 1.0
+validation = 0.0
+device = "cpu"
+[network]
+latency = "5ms"
+[attack]
+kind = "membership"
+points = {OUTSIDE}
+"""
+
+
+@pytest.fixture
+def chance(tmp_path: Path) -> Path:
+    """A scenario whose labels have nothing to do with the points: what a model knows of them, it has been told."""
+    random = generator(1, "chance")
+    n = 2 * (OUTSIDE + 50 * CLIENTS)
+    points, labels = random.normal(size=(n, DIMENSIONS)), random.integers(3, size=n)
+    np.savez(tmp_path / "chance.npz", features=points, labels=labels)
+    path = tmp_path / "chance.toml"
+    path.write_text(ATTACKED)
+    return path
+
+
+def ran(file: Path, *changes: str, out: str = "run") -> Result:
+    return run(load(file, changes), out=file.parent / out)
+
+
+def frames(result: Result) -> list[tuple[int, Frame]]:
+    with closing(sqlite3.connect(result.folder / "run.sqlite")) as connection:
+        rows = connection.execute("SELECT round, frame FROM contents ORDER BY rowid").fetchall()
+    return [(number, decode_frame(frame)) for number, frame in rows]
+
+
+def test_models_that_learn_by_heart_betray_their_members(chance: Path) -> None:
+    result = ran(chance)
+    found = result.vulnerability
+    assert found is not None and result.outcome == "completed"
+    assert found.auc > 0.9
+    assert (found.signal, found.types, found.epochs, found.messages) == ("parameters", ("LocalModel",), 3, 9)
+    assert (found.nonmembers, set(found.members.values()), found.shadow_models) == (OUTSIDE, {50}, CLIENTS)
+    assert found.auc == pytest.approx(np.mean(list(found.clients.values())))
+    told = json.loads((result.folder / "result.json").read_text())["vulnerability"]
+    assert (told["auc"], set(told["clients"])) == (found.auc, {"client/0", "client/1", "client/2"})
+
+
+def test_models_that_have_learnt_nothing_betray_nobody(chance: Path) -> None:
+    found = ran(chance, "training.learning_rate=1e-6", "training.rounds=1", "attack.shadows=2").vulnerability
+    assert found is not None and found.shadow_models == 2 * CLIENTS
+    assert abs(found.auc - 0.5) < 0.1  # three deviations of 150 members and 60 others
+
+
+def test_only_what_was_recorded_tells(chance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = ran(chance)
+    carry_out = Simulation.run
+
+    def forget(self: Simulation) -> object:
+        simulated = carry_out(self)
+        self.server.model = bytes(len(self.server.model))
+        for client in self.clients:
+            client.shard = client.settings = None
+        return simulated
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Simulation, "run", forget)
+        forgotten = ran(chance, out="forgotten")
+    assert forgotten.vulnerability == honest.vulnerability
+    record = honest.folder / "run.sqlite"
+    assert attack(load(honest.folder), record) == honest.vulnerability
+
+    fresh = jobs.initial(ModelSpec("linear", (DIMENSIONS,), 3), 9)
+    with closing(sqlite3.connect(record, isolation_level=None)) as connection:
+        for row, data in connection.execute("SELECT rowid, frame FROM contents").fetchall():
+            frame = decode_frame(data)
+            other = Frame(*[getattr(frame, name) for name in frame.__struct_fields__[:-1]], encode_body(blank(fresh)))
+            encoded = encode_body(other)  # type: ignore[arg-type]
+            connection.execute("UPDATE contents SET frame = ? WHERE rowid = ?", (encoded, row))
+    replaced = attack(load(honest.folder), record)
+    assert replaced is not None and abs(replaced.auc - 0.5) < 0.1
+
+
+def blank(model: bytes) -> LocalModel:
+    return LocalModel(model, [], 1.0, 0.0)
+
+
+def test_contents_are_kept_of_the_last_rounds_alone_and_only_for_an_attack(chance: Path) -> None:
+    assert frames(ran(chance, "attack.kind=''", out="none")) == []
+    last = ran(chance, "attack.epochs=2", out="last")
+    kept = frames(last)
+    assert [(number, frame.type, frame.receiver) for number, frame in kept] == [
+        (number, "LocalModel", "server") for number in (2, 2, 2, 3, 3, 3)
+    ]
+    assert last.vulnerability is not None and last.vulnerability.epochs == 2
+    with closing(sqlite3.connect(last.folder / "run.sqlite")) as connection:
+        (same,) = connection.execute(
+            "SELECT count(*) FROM messages WHERE type = 'LocalModel' AND kind = 'deliver' AND round > 1"
+        ).fetchone()
+    assert same == len(kept)
+
+
+def test_an_attack_changes_who_has_what_and_nothing_else_about_a_run(chance: Path) -> None:
+    scenario = load(chance)
+    parts = parts_of(scenario)
+    shadow = shadowed(parts, OUTSIDE, 7)
+    assert parts.outside is not None and parts.attacker is not None and shadow.outside is not None
+    kinds = [parts.held, parts.outside, shadow.held, shadow.outside]
+    assert [len(kind.labels) for kind in kinds] == [150, OUTSIDE, 150, OUTSIDE]
+    points = np.concatenate([kind.points for kind in kinds])
+    assert len(np.unique(points, axis=0)) == len(points)  # nobody has a point of another's
+    probe = probe_of(parts, shards := deal(parts.held, scenario.data, scenario.seed), 10, scenario.seed)
+    for number, shard in enumerate(shards):
+        own = probe.points[probe.owners == number]
+        assert len(own) == 10
+        assert all((shard.points == point).all(1).any() for point in own)
+        assert set(probe.owners[probe.rows(number)]) == {number, NOBODY}
+    once, again = (ran(chance, f"attack.shadows={count}", out=str(count)) for count in (1, 2))
+    assert once.trace_hash == again.trace_hash
+
+
+def test_a_client_that_never_answers_is_not_told_of(chance: Path) -> None:
+    chance.write_text(ATTACKED + "[[fault]]\nkind = 'crash'\nparty = 'client/1'\nat = 'train.update'\n")
+    found = ran(chance).vulnerability
+    assert found is not None and set(found.clients) == {"client/0", "client/2"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (["attack.points=300"], "attack.points: 300 points that nobody has and 3 clients need more than half of 420"),
+        (["training.averaging=secure"], "attack.kind: .*the server sees no client's model"),
+        (["protocol.name=xclp", "protocol.hamming=plaintext"], "attack.kind: .*which trains no model"),
+        (["attack.epochs=0"], "attack.epochs: 0 .*1 or more"),
+    ],
+)
+def test_mistakes_are_one_line(chance: Path, changes: list[str], problem: str) -> None:
+    with pytest.raises(ScenarioError, match=problem) as raised:
+        load(chance, changes)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_record_without_contents_is_one_line(chance: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.sqlite").write_text("no data base at all, no data base")
+    with pytest.raises(FolderError, match=re.escape("run.sqlite: file is not a database")):
+        attack(load(chance), tmp_path / "run.sqlite")
