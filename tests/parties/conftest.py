@@ -1,7 +1,8 @@
 """A stage: a few actors in one world, each running the program that a test gives it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -23,9 +24,35 @@ class StageReply(Message):
     text: str
 
 
+class StageNumber(Message):
+    number: int
+
+
+class StageRound(Message):
+    """Opens a new (round, attempt)."""
+
+    announces: ClassVar[bool] = True
+    text: str
+
+
+class StageStop(Message):
+    """Interrupts whatever its receiver waits for."""
+
+    announces: ClassVar[bool] = True
+    why: str
+
+
+class Stopped(Exception):
+    pass
+
+
 class Actor(Party):
     """`heard` is for the test to look at: (text, when) of what `hear` and `listen` took; None for no answer."""
 
+    Note, Reply, Number, Round, Stop = StageNote, StageReply, StageNumber, StageRound, StageStop
+    Stopped = Stopped
+
+    interrupts = (StageStop,)
     observed = ("heard",)
 
     def __init__(self, world: World, name: str, program: "Program", **access: Any) -> None:
@@ -35,6 +62,10 @@ class Actor(Party):
 
     async def main(self) -> None:
         await self.program(self)
+
+    def interrupted(self, source: str, message: Message) -> None:
+        assert isinstance(message, StageStop)
+        raise Stopped(message.why)
 
     @property
     def now(self) -> float:
@@ -74,7 +105,46 @@ Program = Callable[[Any], Awaitable[Any]]
 
 
 class Stage:
-    """The world and its actors, the first of them the coordinator."""
+    """The world and its actors, the first of them the coordinator; and some programs for them."""
+
+    actor = Actor
+
+    @staticmethod
+    async def nothing(me: Actor) -> None:
+        """Ends at once."""
+
+    @staticmethod
+    def listens(seconds: float = 100.0) -> Program:
+        """Takes all notes that come in so long."""
+        return lambda me: me.listen(seconds)
+
+    @staticmethod
+    def says(*texts: str, to: str = "a", after: float = 0.0, every: float = 1.0) -> Program:
+        """Says one text after another, each in a step of its own."""
+
+        async def program(me: Actor) -> None:
+            await asyncio.sleep(after)
+            for text in texts:
+                with me.step("demo.say"):
+                    me.say(to, text)
+                await asyncio.sleep(every)
+
+        return program
+
+    @staticmethod
+    def talks(*peers: str, count: int = 6, lasts: float = 400.0) -> Program:
+        """Says who it is and the number to each of `peers` every second, and listens."""
+
+        async def program(me: Actor) -> None:
+            async def speak() -> None:
+                for number in range(count):
+                    for peer in peers:
+                        me.say(peer, f"{me.name}{number}")
+                    await asyncio.sleep(1)
+
+            await me.together(speak(), me.listen(lasts))
+
+        return program
 
     def __init__(
         self,
@@ -139,6 +209,15 @@ class Stage:
     def told(self, *kinds: str) -> list[tuple[float, str, str]]:
         """When, to whom, and the note of the events of those kinds."""
         return [(round(e.time, 9), e.party, e.note) for e in self.events if e.kind in kinds]
+
+    def notes(self, *kinds: str) -> list[str]:
+        """The notes of the events of those kinds."""
+        return [event.note for event in self.events if event.kind in kinds]
+
+    @property
+    def now(self) -> float:
+        """The clock."""
+        return self.world.loop.time()
 
     @property
     def fired(self) -> list[tuple[Fault, float, str]]:

@@ -14,20 +14,9 @@ Program = Any
 Stage = Any
 
 
-async def nothing(me: Any) -> None:
-    pass
-
-
 def lasts(seconds: float) -> Program:
     async def program(me: Any) -> None:
         await asyncio.sleep(seconds)
-
-    return program
-
-
-def listens(seconds: float = 100.0) -> Program:
-    async def program(me: Any) -> None:
-        await me.listen(seconds)
 
     return program
 
@@ -64,7 +53,7 @@ def test_what_was_said_before_the_end(stage: Stage, kind: type[Fault], fault: Cr
     fault = kind(
         fault.party, **{key: value for key, value in vars(fault).items() if key not in ("party", "back_after")}
     )
-    run = stage({"a": listens(5), "b": says("1", "2", "3")}, [fault]).run()
+    run = stage({"a": stage.listens(5), "b": says("1", "2", "3")}, [fault]).run()
     assert "".join(run.texts("a")) == heard
     assert run.told("fault") == [(when, "b", f"{kind.kind} {fault.trigger}")]
     assert run.fired == [(fault, when, "b")]
@@ -86,7 +75,7 @@ def test_a_message_that_triggers_a_crash_is_not_sent(stage: Stage) -> None:
 def test_a_pattern_strikes_each_party_at_its_own_count(stage: Stage) -> None:
     fault = Crash("client/*", at="demo.say", occurrence=2)
     slow, fast = says("1", "2", every=3.0), says("1", "2", every=1.0)
-    run = stage({"a": listens(9), "client/0": slow, "client/1": fast}, [fault]).run()
+    run = stage({"a": stage.listens(9), "client/0": slow, "client/1": fast}, [fault]).run()
     assert run.fired == [(fault, 1.0, "client/1"), (fault, 3.0, "client/0")]
     assert run.texts("a") == ["1", "1"]
 
@@ -102,13 +91,13 @@ def test_a_pattern_strikes_each_party_at_its_own_count(stage: Stage) -> None:
     ],
 )
 def test_a_fault_that_never_strikes_is_not_among_those_that_fired(stage: Stage, fault: Fault) -> None:
-    run = stage({"a": listens(5), "b": says("1", "2", "3")}, [fault]).run()
+    run = stage({"a": stage.listens(5), "b": says("1", "2", "3")}, [fault]).run()
     assert run.fired == []
     assert run.texts("a") == ["1", "2", "3"]
 
 
 def test_a_party_is_struck_at_zero_before_it_does_anything(stage: Stage) -> None:
-    run = stage({"a": listens(5), "b": says("1")}, [Crash("b", time=0.0, back_after=2.0)]).run()
+    run = stage({"a": stage.listens(5), "b": says("1")}, [Crash("b", time=0.0, back_after=2.0)]).run()
     assert run.heard("a") == [("1", 2.01)]
     assert run.told("fault", "enter") == [
         (0.0, "b", "crash at 0 s"), (2.0, "b", "rejoin as incarnation 2"), (2.0, "b", ""),
@@ -117,7 +106,9 @@ def test_a_party_is_struck_at_zero_before_it_does_anything(stage: Stage) -> None
 
 def test_an_availability_trace_is_followed(stage: Stage) -> None:
     rows = [("b", 1.0, 2.5), ("b", 4.0, 5.2)]
-    run = stage({"a": listens(9), "b": says(*"12345"), "c": nothing}, availability(rows, ["a", "b", "c"])).run()
+    run = stage(
+        {"a": stage.listens(9), "b": says(*"12345"), "c": stage.nothing}, availability(rows, ["a", "b", "c"])
+    ).run()
     assert run.heard("a") == [("1", 1.01), ("2", 2.01), ("1", 4.01), ("2", 5.01)]
     assert [when for when, *_ in run.told("fault")] == [0.0, 1.0, 2.5, 4.0, 5.2]
     assert {name for _, name, _ in run.told("fault")} == {"b"}
@@ -126,7 +117,7 @@ def test_an_availability_trace_is_followed(stage: Stage) -> None:
 def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage) -> None:
     def times(seed: int) -> list[float]:
         fault = Crash("b", message="StageNote", probability=0.3, back_after=0.5)
-        run = stage({"a": listens(200), "b": says(*map(str, range(20)))}, [fault], seed=seed).run()
+        run = stage({"a": stage.listens(200), "b": says(*map(str, range(20)))}, [fault], seed=seed).run()
         return [when for _, when, _ in run.fired]
 
     assert 3 < len(times(1)) < 200
@@ -143,7 +134,7 @@ def test_what_a_party_has_sent_goes_out_after_it_left_and_not_after_it_crashed(s
             me.say("a", *(str(number) * 1000 for number in range(5)))  # a second each
             await me.work(100)
 
-        return len(stage({"a": listens(20), "b": speak}, [fault], access={"up": 1100.0}).run().heard("a"))
+        return len(stage({"a": stage.listens(20), "b": speak}, [fault], access={"up": 1100.0}).run().heard("a"))
 
     assert heard(Crash("b", time=2.5)) == 2
     assert heard(Leave("b", time=2.5)) == 5
@@ -156,7 +147,7 @@ def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
         await me.work(3)
 
     faults = [Leave("b", time=1.0), Crash("b", time=2.0, back_after=0.5), Pause("b", time=2.0, lasts=1.0)]
-    run = stage({"a": speak, "b": listens()}, faults).run()
+    run = stage({"a": speak, "b": stage.listens()}, faults).run()
     assert run.told("fault") == [(1.0, "b", "leave at 1 s")]
     assert run.told("drop") == [(3.01, "a", "the receiver is down")]
 
@@ -165,7 +156,7 @@ def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
 
 
 def test_a_paused_party_handles_what_came_when_it_resumes_in_order(stage: Stage) -> None:
-    run = stage({"a": listens(20), "b": says(*"123456")}, [Pause("a", time=0.5, lasts=3.0)]).run()
+    run = stage({"a": stage.listens(20), "b": says(*"123456")}, [Pause("a", time=0.5, lasts=3.0)]).run()
     assert run.heard("a") == [
         ("1", 0.01), ("2", 3.5), ("3", 3.5), ("4", 3.5), ("5", 4.01), ("6", 5.01)
     ]  # fmt: skip
@@ -179,12 +170,14 @@ def test_what_a_paused_party_says_goes_out_when_it_resumes(stage: Stage) -> None
         await me.work(1)
         me.say("a", "3")
 
-    run = stage({"a": listens(20), "b": speak}, [Pause("b", at="demo.say", lasts=3.0)]).run()
+    run = stage({"a": stage.listens(20), "b": speak}, [Pause("b", at="demo.say", lasts=3.0)]).run()
     assert run.heard("a") == [("1", 3.01), ("2", 3.01), ("3", 4.01)]
 
 
 def test_the_message_that_triggers_a_pause_waits_for_its_end(stage: Stage) -> None:
-    run = stage({"a": listens(20), "b": says("1", "2")}, [Pause("b", message="StageNote", occurrence=2, lasts=3.0)])
+    run = stage(
+        {"a": stage.listens(20), "b": says("1", "2")}, [Pause("b", message="StageNote", occurrence=2, lasts=3.0)]
+    )
     assert run.run().heard("a") == [("1", 0.01), ("2", 4.01)]
 
 
@@ -211,7 +204,7 @@ def test_a_wait_that_begins_in_a_pause_counts_from_its_end(stage: Stage) -> None
         with me.step("demo.wait"):
             await me.hear("b", 2.0)
 
-    run = stage({"a": wait, "b": nothing}, [Pause("a", at="demo.wait", lasts=5.0)]).run()
+    run = stage({"a": wait, "b": stage.nothing}, [Pause("a", at="demo.wait", lasts=5.0)]).run()
     assert run.heard("a") == [(None, 7.0)]
 
 
@@ -219,12 +212,12 @@ def test_a_wait_that_began_before_a_pause_within_its_time_is_not_longer(stage: S
     async def wait(me: Any) -> None:
         await me.hear("b", 2.0)
 
-    assert stage({"a": wait, "b": nothing}, [Pause("a", time=0.5, lasts=1.0)]).run().heard("a") == [(None, 2.0)]
+    assert stage({"a": wait, "b": stage.nothing}, [Pause("a", time=0.5, lasts=1.0)]).run().heard("a") == [(None, 2.0)]
 
 
 def test_pauses_that_overlap_are_one(stage: Stage) -> None:
     faults = [Pause("a", time=1.0, lasts=4.0), Pause("a", time=2.0, lasts=1.0), Pause("a", time=4.5, lasts=2.0)]
-    run = stage({"a": listens(20), "b": says(*"12345678")}, faults).run()
+    run = stage({"a": stage.listens(20), "b": says(*"12345678")}, faults).run()
     assert [when for _, when in run.heard("a")] == [0.01, *[6.5] * 6, 7.01]
     assert [note for *_, note in run.told("fault")].count("resume") == 1
 
@@ -254,7 +247,7 @@ def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
 
 def test_what_a_paused_party_was_to_say_is_gone_if_it_crashes(stage: Stage) -> None:
     faults = [Pause("b", at="demo.say", lasts=5.0), Crash("b", time=2.0)]
-    run = stage({"a": listens(20), "b": says("1", "2")}, faults).run()
+    run = stage({"a": stage.listens(20), "b": says("1", "2")}, faults).run()
     assert run.heard("a") == []
     assert not [event for event in run.events if event.kind == "send"]
 
@@ -265,7 +258,7 @@ def test_a_paused_relay_relays_when_it_resumes(stage: Stage) -> None:
             me.say("a", text)
             await me.work(1)
 
-    programs = {"a": listens(20), "b": speak, "server": lasts(20)}
+    programs = {"a": stage.listens(20), "b": speak, "server": lasts(20)}
     run = stage(programs, [Pause("server", time=0.0, lasts=5.0)], topology="star").run()
     assert run.heard("a") == [("1", 5.01), ("2", 5.01)]
 
@@ -279,7 +272,7 @@ def test_a_straggler_computes_and_sends_slowly(stage: Stage) -> None:
         me.say("a", "x" * 1000)
 
     def arrival(*faults: Fault) -> float:
-        run = stage({"a": listens(100), "b": speak}, faults, latency="0ms", access={"up": 1000.0}).run()
+        run = stage({"a": stage.listens(100), "b": speak}, faults, latency="0ms", access={"up": 1000.0}).run()
         return next(when for _, when in run.heard("a"))
 
     alone = arrival()
@@ -295,7 +288,7 @@ def test_a_straggler_receives_slowly_and_the_trace_says_when_it_ends(stage: Stag
         me.say("a", "x" * 1000)
 
     def run(*faults: Fault) -> Any:
-        return stage({"a": listens(100), "b": speak}, faults, latency="0ms", access={"down": 1000.0}).run()
+        return stage({"a": stage.listens(100), "b": speak}, faults, latency="0ms", access={"down": 1000.0}).run()
 
     alone = run().heard("a")[0][1]
     slow = run(Slow("a", time=0.0, factor=2.5, lasts=50.0))
