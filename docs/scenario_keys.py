@@ -1,4 +1,4 @@
-"""Writes docs/scenario-keys.md: every key of a scenario file, from the structs in scenarios/schema.py.
+"""Writes docs/scenario-keys.md: every key of a scenario file, from the structs of scenarios/table_schema.py.
 
 python docs/scenario_keys.py
 """

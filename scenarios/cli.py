@@ -250,21 +250,31 @@ def sweep(
         list[str] | None,
         typer.Option(metavar="KEY=X,Y,Z", help="Values of a key, or KEY=[TOML list]; repeated: all combinations."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with the scenario's seed and those after.")] = 1,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs of each, with the scenario's seed and those after; default: 1, or the table's."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time; above 1 each computes inline.")] = 1,
     seed: Seed = None,
     changes: Set = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-sweep-NUMBER.")] = None,
     debug: Debug = False,
 ) -> int:
-    """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes."""
+    """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes.
+
+    A file that has a [table] gives that table, unless --over says what else.
+    """
     from scenarios import report
     from scenarios.folder import new_folder
+    from scenarios.reading import read
     from scenarios.sweep import perform, plan, summary, write_table
+    from scenarios.tables import fill, markdown, plan_table, show, write_runs
 
-    plans = plan(file, over or (), seeds, changes or (), seed)
+    first = read(file, changes or (), seed=seed)
+    table = None if over or first.layout is None else plan_table(file, first, seeds, changes or ())
+    plans = plan(file, over or (), seeds or 1, changes or (), seed) if table is None else table.plans
     folder, console, notes = (
-        new_folder(out, plans[0].loaded.name + "-sweep"),
+        new_folder(out, first.name + "-sweep"),
         report.make_console(),
         report.make_console(stderr=True),
     )
@@ -283,10 +293,27 @@ def sweep(
         codes.append(130)
     finally:
         runs.close()
-        write_table(folder / "sweep.csv", plans, results)
-        console.print(report.sweep_table(summary(plans, results)))
+        if table is None:
+            write_table(folder / "sweep.csv", plans, results)
+            console.print(report.sweep_table(summary(plans, results)))
+        else:
+            tabled = fill(table, results)
+            write_runs(folder / "sweep.csv", table, results)
+            command = _again("sweep", file, changes, seed, seeds)
+            (folder / "table.md").write_text(markdown(tabled, command), encoding="utf-8")
+            show(console, tabled)
         report.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (130, 1, 3) if code in codes), 0)
+
+
+def _again(command: str, file: str, changes: list[str] | None, seed: int | None, seeds: int | None) -> str:
+    """The command line that gives the same results."""
+    import shlex
+
+    words = ["tacit", command, file, *(word for change in changes or () for word in ("--set", change))]
+    words += [] if seed is None else ["--seed", str(seed)]
+    words += [] if seeds is None else ["--seeds", str(seeds)]
+    return shlex.join(words)
 
 
 @app.command()

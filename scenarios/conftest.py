@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import Expect, Scenario
-from scenarios.reading import load
+from scenarios import Expect
+from scenarios.reading import load, read
 from scenarios.runner import carry_out
 
 
@@ -18,10 +18,10 @@ class ScenarioFile(pytest.File):
     """A scenario file; a test if it expects anything."""
 
     def collect(self) -> Iterator["ScenarioItem"]:
-        scenario = load(self.path)
+        scenario = read(self.path, without_data=True).scenario
         if scenario.expect != Expect():
             item = ScenarioItem.from_parent(self, name=self.path.stem)
-            item.scenario = scenario
+            item.file = self.path
             if scenario.size == "long":
                 item.add_marker(pytest.mark.long)
             yield item
@@ -34,11 +34,12 @@ class UnmetError(Exception):
 class ScenarioItem(pytest.Item):
     """Runs the scenario and compares what came with what is expected."""
 
-    scenario: Scenario
+    file: Path
 
     def runtest(self) -> None:
+        scenario = load(self.file)
         out = self.config._tmp_path_factory.mktemp(self.name) / "run"  # type: ignore[attr-defined]
-        result = carry_out(self.scenario, self.name, out=out)
+        result = carry_out(scenario, self.name, out=out)
         if result.error is not None:
             raise result.error
         if result.unmet:

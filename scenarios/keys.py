@@ -1,4 +1,4 @@
-"""The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.schema`."""
+"""The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.table_schema`."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec import inspect as types
 
-from scenarios.schema import Scenario
+from scenarios.table_schema import ScenarioFile
 
 __all__ = ["Key", "allowed", "bounds", "keys", "similar", "toml"]
 
@@ -104,6 +104,6 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
 
 def keys() -> list[Key]:
     """Every key of a scenario file, in the order of the file; ``fault[].`` stands for each [[fault]]."""
-    node = types.type_info(Scenario)
+    node = types.type_info(ScenarioFile)
     assert isinstance(node, types.StructType)
-    return list(_rows("", node))
+    return sorted(_rows("", node), key=lambda key: "." in key.name)  # the top of a file comes before its tables

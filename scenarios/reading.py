@@ -1,4 +1,4 @@
-"""From a scenario file and the command line's changes to a checked `Scenario`.
+"""From a scenario file and the command line's changes to a checked `Scenario`, and the table that the file may have.
 
 Every mistake ends as one `ScenarioError` line. Paths in a file are relative to the file, paths in a ``--set``
 to the current folder.
@@ -20,6 +20,8 @@ from msgspec import inspect as types
 from scenarios.checks import check
 from scenarios.keys import allowed, bounds, keys, similar, toml
 from scenarios.schema import Scenario, ScenarioError, as_table
+from scenarios.table_layout import Layout, flat, layout_of
+from scenarios.table_schema import OWN, ScenarioFile
 
 __all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped", "unused"]
 
@@ -36,13 +38,14 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 class Loaded(Struct, frozen=True):
     """A checked scenario. `name`: its own, or the file's stem. `where`: the file as messages call it.
 
-    `unused`: keys that were given but belong to other protocols.
+    `unused`: keys that were given but belong to other protocols. `layout`: the file's table, if it has one.
     """
 
     scenario: Scenario
     name: str
     where: str
     unused: tuple[str, ...] = ()
+    layout: Layout | None = None
 
 
 def load(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = None) -> Scenario:
@@ -53,22 +56,48 @@ def load(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = No
     return read(file, changes, seed=seed).scenario
 
 
-def read(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = None) -> Loaded:
-    """`load`, with what the command line wants to know besides."""
+def read(
+    file: str | Path,
+    changes: Iterable[str] = (),
+    *,
+    seed: int | None = None,
+    cell: Mapping[str, Any] | None = None,
+    without_data: bool = False,
+) -> Loaded:
+    """`load`, with what the command line wants to know besides.
+
+    `cell`: dotted keys and values that come over all others, those of a cell of the file's table. `without_data`: the
+    scenario as it is written, of which only the types are checked; its data need not be on this machine.
+    """
     path = find(file)
     where = str(path)
     raw = _anchored(_parse(path), path.parent)
-    _apply(raw, changes, path.stem)
+    changed = list(map(_change, changes))
+    _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
+    own = _convert({key: raw.pop(key) for key in OWN if key in raw}, where)
+    try:
+        layout = layout_of(own, _settable()) if own.table != ScenarioFile().table else None
+        if own.scale == "paper":
+            _apply(raw, _paper(own), path.parent)
+    except ScenarioError as error:
+        raise ScenarioError(where, error.key, error.problem) from None
+    rest = [change for change in changed if not _owns(change[0])]
+    _apply(raw, rest, Path.cwd())
+    _retitle(raw, dict(rest), path.stem)
+    _apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
-    scenario = _convert(raw, where)
-    scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
-    return Loaded(scenario, scenario.name or path.stem, where, unused(raw, scenario.protocol.name))
+    scenario = _scenario(_convert(raw, where))
+    if not without_data:
+        scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
+    unneeded = unused(raw, scenario.protocol.name)
+    return Loaded(scenario, scenario.name or path.stem, where, unneeded, layout)
 
 
 def checked(scenario: Scenario) -> Scenario:
     """A scenario made in Python, checked as a file is. Raises ScenarioError."""
-    return check(_convert(_anchored(as_table(scenario), Path.cwd()), "scenario"), "scenario")
+    file = _convert(_anchored(as_table(scenario), Path.cwd()), "scenario")
+    return check(_scenario(file), "scenario")
 
 
 def shipped() -> dict[str, Path]:
@@ -170,17 +199,45 @@ def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
 # --- the command line's changes
 
 
-def _apply(raw: Table, changes: Iterable[str], name: str) -> None:
-    changed = list(map(_change, changes))
-    for key, value in changed:
+def _apply(raw: Table, changes: Iterable[tuple[str, Any]], folder: Path) -> None:
+    """Put dotted keys and their values in; what is a path is relative to `folder`."""
+    for key, value in changes:
         table, dot, last = key.partition(".")
-        change = _anchored({table: {last: value} if dot else value}, Path.cwd())
+        change = _anchored({table: {last: value} if dot else value}, folder)
         body = raw.get(table)
         raw[table] = {**body, **change[table]} if dot and isinstance(body, dict) else change[table]
         if key in _EITHER:
             raw[table].pop(_EITHER[key], None)
-            if "title" not in dict(changed):  # the file's speaks of its own data
-                raw["title"] = f"{name} with {key} = {toml(value)}"
+
+
+def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
+    """Where data of the user's own choice takes the place of the file's, of which its title speaks."""
+    for key in _EITHER:
+        if key in changed and "title" not in changed:
+            raw["title"] = f"{name} with {key} = {toml(changed[key])}"
+
+
+def _known() -> list[str]:
+    """The keys that a change may name, whole tables among them."""
+    return [*(field.encode_name for field in _struct().fields), *(row.name for row in keys() if "[]" not in row.name)]
+
+
+def _settable() -> list[str]:
+    """Those of them that are no tables of keys."""
+    known = _known()
+    return [key for key in known if not _owns(key) and not any(other.startswith(f"{key}.") for other in known)]
+
+
+def _owns(key: str) -> bool:
+    """Whether `key` is the file's own and not a scenario's."""
+    return key.partition(".")[0] in OWN
+
+
+def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
+    """What `scale = "paper"` changes in `file`."""
+    if not file.scales.paper:
+        raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
+    return list(flat(file.scales.paper, _settable(), "scales.paper"))
 
 
 def _change(text: str) -> tuple[str, Any]:
@@ -189,8 +246,7 @@ def _change(text: str) -> tuple[str, Any]:
     key = key.strip()
     if not equals or not key:
         raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
-    tables = [field.encode_name for field in _struct().fields]
-    known = [*tables, *(row.name for row in keys() if "[]" not in row.name)]
+    known = _known()
     if key not in known:
         hint = "; the whole list is replaced: --set 'fault=[{...}]'" if key.startswith("fault") else ""
         hint = hint or similar(key, known) or "; `tacit keys` lists them"
@@ -206,12 +262,17 @@ def _change(text: str) -> tuple[str, Any]:
 
 
 def _struct() -> types.StructType:
-    node = types.type_info(Scenario)
+    node = types.type_info(ScenarioFile)
     assert isinstance(node, types.StructType)
     return node
 
 
-def _convert(raw: Table, where: str) -> Scenario:
+def _scenario(file: ScenarioFile) -> Scenario:
+    """What a run needs to know of it."""
+    return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})
+
+
+def _convert(raw: Table, where: str) -> ScenarioFile:
     node = _struct()
     try:
         _check_known(raw, node, "")
@@ -224,7 +285,7 @@ def _convert(raw: Table, where: str) -> Scenario:
     if isinstance(data, dict) and not data.get("name") and not data.get("path"):
         raw = {**raw, "data": {**data, "name": "digits"}}
     try:
-        return msgspec.convert(raw, Scenario)
+        return msgspec.convert(raw, ScenarioFile)
     except msgspec.ValidationError as error:
         raise ScenarioError(where, *_explain(str(error), raw, node)) from None
 

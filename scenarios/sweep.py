@@ -20,7 +20,7 @@ from scenarios.reading import Loaded, parse_toml, read
 from scenarios.runner import carry_out, exit_code
 from scenarios.schema import ScenarioError
 
-__all__ = ["Cell", "Plan", "perform", "plan", "summary", "write_table"]
+__all__ = ["Cell", "Plan", "folder_name", "perform", "plan", "summary", "write_table"]
 
 
 class Plan(Struct, frozen=True):
@@ -77,10 +77,15 @@ def plan(file: str, over: Iterable[str], seeds: int, changes: Sequence[str], see
         first = read(file, settings, seed=seed)
         for number in range(seeds):
             loaded = first if number == 0 else read(file, settings, seed=first.scenario.seed + number)
-            label = re.sub(r"[^\w.=,-]+", "_", "-".join(f"{key}={value}" for key, value in values))[:80]
-            stem = f"{len(result):03d}-{label}-" if label else f"{len(result):03d}-"
-            result.append(Plan(values, loaded, f"{stem}seed={loaded.scenario.seed}"))
+            label = "-".join(f"{key}={value}" for key, value in values)
+            result.append(Plan(values, loaded, folder_name(len(result), label, loaded.scenario.seed)))
     return result
+
+
+def folder_name(number: int, label: str, seed: int) -> str:
+    """The folder of the run `number` of many."""
+    stem = re.sub(r"[^\w.=,-]+", "_", label)[:80]
+    return f"{number:03d}-{stem}-seed={seed}" if stem else f"{number:03d}-seed={seed}"
 
 
 def perform(plans: Sequence[Plan], folder: Path, jobs: int) -> Generator[tuple[int, Result, int], None, None]:

@@ -294,8 +294,8 @@ def test_a_resolved_scenario_reads_back_as_itself(tmp_path: Path, quick: Path) -
 def test_all_scenarios_that_come_with_tacit_are_right() -> None:
     names = shipped()
     assert "xclp-digits" in names
-    for name in names:
-        loaded = read(name)
+    for name, path in names.items():
+        loaded = read(name, without_data=path.parent.name == "tables")  # whose data need not be on this machine
         assert (loaded.name, loaded.unused) == (name, ())
         assert loaded.scenario.title
 

@@ -1,0 +1,328 @@
+"""Tables in a paper's layout: what a file may say, what runs, what is shown, and where it goes."""
+
+import csv
+import json
+import os
+import re
+import runpy
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+import scenarios.runner
+from scenarios import Scenario, ScenarioError
+from scenarios.cli import app
+from scenarios.reading import read, shipped
+from scenarios.simulation import Simulation
+
+ROOT = Path(scenarios.runner.__file__).parents[1]
+
+TABLE = """
+[scales.paper]
+"data.clients" = 5
+data.limit = 50
+[table]
+title = "Neighbours"
+source = "Table 7 of Nobody"
+seeds = 2
+[[table.row]]
+label = "k = 2"
+label_paper = "k = 20"
+set = { "protocol.k" = 2 }
+set_paper = { protocol.k = 4 }
+paper = ["34.00 ± 1.12", "", "9"]
+[[table.row]]
+label = "k = 3"
+paper = ["1.00", "2.00", "3.00"]
+[[table.column]]
+group = "short"
+label = "accuracy"
+set = { "protocol.bits" = 32 }
+[[table.column]]
+group = "long"
+label = "accuracy"
+[[table.column]]
+label = "bytes"
+measure = "bytes_total"
+unit = "1"
+only = "small"
+[[table.order]]
+above = "long: accuracy"
+below = "short: accuracy"
+[[table.order]]
+above = "k = 3"
+below = "k = 2"
+within = ["bytes"]
+"""
+
+
+@pytest.fixture
+def tabled(quick: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The quick scenario with a table of two rows and three columns, four runs for each seed."""
+    monkeypatch.chdir(quick.parent)
+    quick.write_text(quick.read_text() + TABLE)
+    return quick
+
+
+def tacit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def lines_of(folder: str) -> list[dict[str, str]]:
+    with Path(folder, "sweep.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def cells_of(folder: str) -> list[list[str]]:
+    """The table of a table.md, heads first."""
+    lines = [line for line in Path(folder, "table.md").read_text().splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [rows[0], *rows[2:]]
+
+
+def one_line(result: Result) -> str:
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    return str(line)
+
+
+def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(tabled: Path) -> None:
+    done = tacit("sweep", tabled, "--set", "network.latency=5ms", "--out", "out")
+    assert done.exit_code == 0, done.output
+    runs = [path for path in Path("out").iterdir() if path.is_dir()]
+    assert len(runs) == 8  # two of the columns, and of them the bytes' are the long ones' runs
+    heads, first, second = cells_of("out")
+    assert heads == ["", "short: accuracy", "long: accuracy", "bytes"]
+    for row, (cells, k) in enumerate(((first, 2), (second, 3))):
+        records = [json.loads((path / "result.json").read_text()) for path in runs if asked(path)[0] == k]
+        for bits, place in ((32, 1), (64, 2)):
+            found = [record["accuracy"] for record, path in of(runs, records, k) if asked(path)[1] == bits]
+            mean, deviation = 100 * statistics.fmean(found), 100 * statistics.stdev(found)
+            assert cells[place].startswith(f"{mean:.2f} ± {deviation:.2f}"), (row, place)
+    assert first[0] == "k = 2<br>(paper: k = 20)"
+    assert first[1].endswith("<br>(paper: 34.00 ± 1.12)") and "paper" not in first[2]
+    text = Path("out", "table.md").read_text()
+    assert text.startswith("Neighbours (Table 7 of Nobody).\n\n`tacit sweep ")
+    assert "--set network.latency=5ms`" in text and "--out" not in text
+    assert "scale small; seeds 3, 4; data digits; clients 4; points 60.\n" in text
+    shown = " ".join(done.stdout.split())
+    assert "Neighbours (Table 7 of Nobody)" in shown and "(paper: 34.00 ± 1.12)" in shown
+    assert done.stdout.rstrip().endswith("folder    out")
+    assert [line["seed"] for line in lines_of("out")] == ["3", "4"] * 6
+
+
+def asked(path: Path) -> tuple[int, int]:
+    scenario = read(path, without_data=True).scenario
+    return scenario.protocol.k, scenario.protocol.bits
+
+
+def of(runs: list[Path], records: list[dict[str, float]], k: int) -> list[tuple[dict[str, float], Path]]:
+    return list(zip(records, [path for path in runs if asked(path)[0] == k], strict=True))
+
+
+def test_the_papers_order_is_held_against_the_means(tabled: Path) -> None:
+    done = tacit("sweep", tabled, "--out", "out")
+    means: dict[tuple[str, str], float] = {}
+    for row in ("k = 2", "k = 3"):
+        for column in ("short: accuracy", "long: accuracy", "bytes"):
+            own = [float(each["value"]) for each in lines_of("out") if (each["row"], each["column"]) == (row, column)]
+            means[row, column] = statistics.fmean(own)
+    holds = {row: means[row, "long: accuracy"] > means[row, "short: accuracy"] for row in ("k = 2", "k = 3")}
+    (line,) = re.findall(r"order     long: accuracy above short: accuracy: (.*)", done.stdout)
+    count = sum(holds.values())
+    assert line.startswith("in every row" if count == 2 else f"in {count} of 2 rows; not in ")
+    assert [row for row in holds if f"{row}: " in line] == [row for row, held in holds.items() if not held]
+    more = means["k = 3", "bytes"] > means["k = 2", "bytes"]
+    assert ("order     k = 3 above k = 2: " + ("in every column" if more else "in 0 of 1 columns")) in done.stdout
+
+
+def test_the_papers_scale_changes_the_file_first_and_cells_last(tabled: Path) -> None:
+    small, paper = read(tabled), read(tabled, ["scale=paper", "protocol.alpha=0.5"])
+    assert (small.scenario.data.clients, small.scenario.data.limit) == (4, 60)
+    assert (paper.scenario.data.clients, paper.scenario.data.limit, paper.scenario.data.labeled) == (5, 50, 0.3)
+    assert paper.scenario.protocol.alpha == 0.5
+    assert read(tabled, ["data.clients=3", "scale=paper"]).scenario.data.clients == 3
+    assert small.layout is not None and paper.layout is not None
+    assert [row.name for row in paper.layout.rows] == ["k = 20", "k = 3"]
+    assert [len(one.columns) for one in (small.layout, paper.layout)] == [3, 2]
+    assert [one.sets(0, 0)["protocol.k"] for one in (small.layout, paper.layout)] == [2, 4]
+    assert paper.layout.figures == (("34.00 ± 1.12", ""), ("1.00", "2.00"))
+    cell = read(tabled, ["scale=paper", "protocol.k=9"], cell=paper.layout.sets(0, 0)).scenario.protocol
+    assert (cell.k, cell.bits) == (4, 32)
+
+
+def test_the_options_of_a_sweep_go_with_a_table(tabled: Path) -> None:
+    done = tacit("sweep", tabled, "--seeds", "1", "--seed", "8", "--jobs", "2", "--set", "scale=paper", "--out", "out")
+    assert done.exit_code == 0, done.output
+    assert [line["seed"] for line in lines_of("out")] == ["8"] * 4
+    assert len(cells_of("out")[0]) == 3 and "±" not in cells_of("out")[1][1].partition("<br>")[0]
+    assert "--set scale=paper --seed 8 --seeds 1`" in Path("out", "table.md").read_text()
+
+
+def test_a_file_with_a_table_is_a_scenario_too(tabled: Path) -> None:
+    assert tacit("run", tabled, "--out", "one").exit_code == 0
+    assert read("one").scenario == msgspec.structs.replace(read(tabled).scenario, name="quick")
+    assert read("one").layout is None
+    over = tacit("sweep", tabled, "--over", "protocol.k=2,4", "--out", "many")
+    assert over.exit_code == 0 and not Path("many", "table.md").exists()
+    assert [line["protocol.k"] for line in lines_of("many")] == ["2", "4"]
+
+
+def test_a_run_that_did_not_complete_is_no_number(tabled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Breaking(Simulation):
+        def __init__(self, scenario: Scenario, **options: Any) -> None:
+            super().__init__(scenario, **options)
+            if scenario.protocol.k == 2 and (scenario.protocol.bits == 32 or scenario.seed == 4):
+                raise RuntimeError("no luck")
+
+    monkeypatch.setattr(scenarios.runner, "Simulation", Breaking)
+    done = tacit("sweep", tabled, "--out", "out")
+    assert done.exit_code == 1
+    first = cells_of("out")[1]
+    assert first[1] == "2 failed<br>(paper: 34.00 ± 1.12)"
+    assert re.fullmatch(r"\d+\.\d\d \(1 of 2 runs: 1 failed\)", first[2])
+    assert "long: accuracy above short: accuracy: in" in done.stdout and "not known in k = 2" in done.stdout
+    failed = [line for line in lines_of("out") if line["outcome"] == "failed"]
+    assert failed and all(line["value"] == "" for line in failed)
+
+
+def test_a_measure_that_a_run_does_not_have_is_no_number(tabled: Path) -> None:
+    tabled.write_text(tabled.read_text().replace('measure = "bytes_total"', 'measure = "baselines.nothing"'))
+    tacit("sweep", tabled, "--seeds", "1", "--out", "out")
+    assert [row[3].partition("<br>")[0] for row in cells_of("out")[1:]] == ["1 without baselines.nothing"] * 2
+
+
+SLOW = """
+import sys, time
+import scenarios.runner
+from scenarios.cli import main
+count = 0
+class Slow(scenarios.runner.Recorder):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        global count
+        count += 1
+    def __call__(self, event):
+        super().__call__(event)
+        if count == 2 and event.kind == "compute":
+            print("begun", file=sys.stderr, flush=True)
+            time.sleep(60)
+scenarios.runner.Recorder = Slow
+sys.argv = ["tacit", *sys.argv[1:]]
+main()
+"""
+
+
+def test_ctrl_c_leaves_the_table_of_what_there_is(tabled: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, "sweep", str(tabled), "--out", "out"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert process.stderr is not None
+    while process.stderr.readline() not in ("begun\n", ""):
+        pass
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in errors
+    assert re.match(r"\d+\.\d\d \(1 of 2 runs: 1 not run\)", cells_of("out")[1][1])
+    assert cells_of("out")[2][1] == "2 not run<br>(paper: 1.00)"
+    assert output.rstrip().endswith("folder    out")
+
+
+# --- mistakes
+
+
+ROW, COLUMN, ORDER = r"table\.row\[0\]\.", r"table\.column\[2\]\.", r"table\.order\[0\]\."
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("set_paper = {", "set_papr = {", r"table\.row\[0\]\.set_papr: unknown key; did you mean set_paper\?"),
+    ('"protocol.k" = 2', '"protocol.kk" = 2', ROW + r'set: "protocol\.kk" is no key .*did you mean protocol\.k\?'),
+    ("protocol.k = 4", "protocol.q = 4", r'table\.row\[0\]\.set_paper: "protocol\.q" is no key of a scenario'),
+    ("data.limit = 50", "data.limits = 50", r'scales\.paper: "data\.limits" is no key .*data\.limit\?'),
+    ('label = "k = 3"', 'label = "k = 2"', r'table\.row\[1\]\.label: "k = 2" is there already'),
+    ('"", "9"]', '"9"]', r"table\.row\[0\]\.paper: 2 figures for 3 columns"),
+    ('"bytes_total"', '"byte_total"', COLUMN + r'measure: a result has no "byte_total"; did you mean bytes_total\?'),
+    ('unit = "1"', 'unit = "kg"', r'table\.column\[2\]\.unit: "kg" is not one of the allowed: '),
+    ('"protocol.bits" = 32', '"protocol.k" = 5', r'table: row "k = 2" and column "short: .* both set protocol\.k'),
+    ('above = "long: accuracy"', 'above = "accuracy"', ORDER + r'above: "accuracy" is no label, or that of several'),
+    ('above = "k = 3"', 'above = "bytes"', r'table\.order\[1\]\.above: "bytes" is no label'),
+    ('within = ["bytes"]', 'within = ["k = 2"]', r'table\.order\[1\]\.within: "k = 2" is not the label of a column'),
+    ("seeds = 2", "seeds = 0", r"table\.seeds: 0 is too small; allowed: 1 or more"),
+    ("seeds = 2", "seeds = 2\nscale = 1", r"table\.scale: unknown key"),
+    ("[table]", "[tables]", r"tables: unknown key; did you mean table\?"),
+])  # fmt: skip
+def test_a_mistake_in_a_table_is_one_line(tabled: Path, old: str, new: str, message: str) -> None:
+    text = tabled.read_text()
+    assert text.count(old) == 1
+    tabled.write_text(text.replace(old, new))
+    with pytest.raises(ScenarioError) as caught:
+        read(tabled, ["scale=paper"] if "paper" in message else [])
+    assert str(caught.value).startswith(f"{tabled}: ")
+    assert re.match(message, str(caught.value).removeprefix(f"{tabled}: ")), caught.value
+
+
+def test_a_table_needs_rows_and_columns(quick: Path) -> None:
+    quick.write_text(quick.read_text() + "[table]\ntitle = 'T'\n[[table.row]]\nlabel = 'r'\n")
+    with pytest.raises(ScenarioError, match=r"table\.column: a table has at least one"):
+        read(quick)
+
+
+def test_a_change_may_not_collide_with_a_cell(tabled: Path) -> None:
+    found = one_line(tacit("sweep", tabled, "--set", "protocol.k=3", "--out", "out"))
+    assert found.startswith('error: --set: protocol.k: the table\'s row "k = 2" sets protocol.k = 2; allowed: ')
+    assert "bits = 32" in one_line(tacit("sweep", tabled, "--set", "protocol.bits=16", "--out", "out"))
+    assert "protocol" in one_line(tacit("sweep", tabled, "--set", "protocol={k=3}", "--out", "out"))
+    assert not Path("out").exists()
+
+
+def test_a_scale_that_is_not_there_is_one_line(quick: Path) -> None:
+    with pytest.raises(ScenarioError, match=r'scale: "paper" is not in the file, which has no \[scales\.paper\]'):
+        read(quick, ["scale=paper"])
+    with pytest.raises(ScenarioError, match=r'scale: "large" is not one of the allowed: "paper", "small"'):
+        read(quick, ["scale=large"])
+
+
+def test_a_cell_is_checked_before_the_first_run(tabled: Path) -> None:
+    tabled.write_text(tabled.read_text().replace('set = { "protocol.k" = 2 }', 'set = { "protocol.k" = 200 }'))
+    assert "protocol.k: 200 is too large" in one_line(tacit("sweep", tabled, "--out", "out"))
+    assert not Path("out").exists()
+
+
+# --- what comes with Tacit, and the page of results
+
+
+@pytest.mark.parametrize("name", [name for name, path in shipped().items() if path.parent.name == "tables"])
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_a_table_that_comes_with_tacit_is_right_at_both_scales(name: str, scale: str) -> None:
+    """Its keys and types: the data need not be on this machine."""
+    loaded = read(name, [f"scale={scale}"], without_data=True)
+    layout = loaded.layout
+    assert layout is not None and layout.source and layout.claims, name
+    assert loaded.scenario.size == "long" and loaded.scenario.expect.outcome == "completed"
+    seen = set()
+    for row in range(len(layout.rows)):
+        for column in range(len(layout.columns)):
+            cell = read(name, [f"scale={scale}"], cell=layout.sets(row, column), without_data=True).scenario
+            seen.add((msgspec.json.encode(cell), layout.measure(row, column)))
+    assert len(seen) == len(layout.rows) * len(layout.columns), "two cells are the same"
+    assert layout.scale == scale and layout.seeds == 3
+
+
+def test_a_table_goes_to_its_place_on_the_page(tabled: Path, tmp_path: Path) -> None:
+    tacit("sweep", tabled, "--seeds", "1", "--out", "out")
+    page = "# Results\n<!-- table: other -->\nkept\n<!-- end -->\n<!-- table: quick -->\nold\n<!-- end -->\nafter\n"
+    results = runpy.run_path(str(ROOT / "docs" / "results.py"))
+    table = Path("out", "table.md").read_text()
+    found = results["put"](page, table)
+    assert found == page.replace("old\n", f"\n{table.strip()}\n\n")
+    assert results["put"](found, table) == found
+    with pytest.raises(ValueError, match="has no place for it: needed, once: <!-- table: quick -->"):
+        results["put"](page.replace("table: quick", "table: quack"), table)
