@@ -205,8 +205,8 @@ import scenarios.runner
 from scenarios.cli import main
 count = 0
 class Slow(scenarios.runner.Recorder):
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         global count
         count += 1
     def __call__(self, event):
@@ -230,7 +230,7 @@ def test_ctrl_c_leaves_the_table_of_what_there_is(tabled: Path) -> None:
         pass
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130 and "Traceback" not in errors
+    assert process.returncode == 130 and "Traceback" not in errors, errors
     assert re.match(r"\d+\.\d\d \(1 of 2 runs: 1 not run\)", cells_of("out")[1][1])
     assert cells_of("out")[2][1] == "2 not run<br>(paper: 1.00)"
     assert output.rstrip().endswith("folder    out")
