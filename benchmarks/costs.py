@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.costs_ot import GROUPS, measure_extension, measure_group
 from benchmarks.measure import environment, seconds_each, timed
-from parties.learning import MissingExtra, average, jobs
+from parties.learning import MissingExtra, average, jobs, table_work
 from protocols import graph, lsh
 from protocols.crypto import packed_hamming, paillier, prg, shamir
 from protocols.crypto.agreement import KeyPair
@@ -151,16 +151,17 @@ def _measure_numpy(repeats: int) -> dict[str, float]:
 
 
 def _measure_training(quick: bool) -> dict[str, float]:
-    """Averages of models and, with torch, what networks cost: a fit, whose parts do not stand alone."""
+    """Averages of models, what trees and rules cost and, with torch, networks: fits, whose parts do not stand alone."""
     vectors = [bytes(4 * 200_000)] * 10
     averaging = {"vector.add": seconds_each(lambda: average(vectors), 10 * 200_000, 3)}
+    others = averaging | table_work.measure_costs(3, quick)
     try:
         jobs.require_torch()
     except MissingExtra:
-        return averaging
+        return others
     from parties.learning import work
 
-    return averaging | work.measure_costs(3, quick)
+    return others | work.measure_costs(3, quick)
 
 
 def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
@@ -170,7 +171,7 @@ def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
 
 def write_costs(path: Path, costs: dict[str, float]) -> None:
     """The cost table as TOML."""
-    found = environment(["gmpy2", "numpy", "scipy", "pycryptodome", "torch"])
+    found = environment(["gmpy2", "numpy", "scipy", "pycryptodome", "scikit-learn", "xgboost-cpu", "imodels", "torch"])
     text = ", ".join(f"{name} {version}" for name, version in found.items())
     rounded = {name: float(f"{seconds:.4g}") for name, seconds in costs.items()}
     path.write_text(tomli_w.dumps({"machine": {"text": f"one core of {text}"}, "seconds": rounded}))

@@ -14,16 +14,15 @@ Operations are counted on one pass of a single point, once for each network. Wha
 updates and embeddings of networks of very different kinds (`measure_costs`), so a prediction has the error of the fit.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-from scipy.optimize import nnls
 
 from parties.learning.backend import Tensor, choose_device, nn, torch
 from parties.learning.inference import BATCH, embed_all
+from parties.learning.measuring import fitted_costs
 from parties.learning.parameters import cached, initial, size, trained_size
 from parties.learning.settings import LocalData, LocalUpdate
 from parties.learning.sgd import train
@@ -123,8 +122,7 @@ def predicted(work: Mapping[str, float], costs: Mapping[str, float]) -> float:
 def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
     """Seconds of each operation on one core of this machine.
 
-    Updates and embeddings of several networks are timed, in processor time, each as the least of `repeats`; the costs
-    are those, none negative, that make the sum of squared relative errors least. `quick` leaves out the large networks.
+    Updates and embeddings of several networks are timed as `fitted_costs` says. `quick` leaves out the large networks.
     """
     rows: list[dict[str, float]] = []
     jobs: list[Callable[[], object]] = []
@@ -136,14 +134,7 @@ def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
             jobs.append(partial(train, spec, vector, data, update, 0, 1))
         rows.append(embed_work(spec, len(data.labels)))
         jobs.append(partial(embed_all, spec, vector, data.images, "cpu"))
-    # In turns, so that a busy neighbour on the machine does not spoil all times of one job; the first turn warms up.
-    turns = [[_timed(job) for job in jobs] for _ in range(repeats + 1)]
-    seconds = np.min(turns[1:], axis=0)
-    names = sorted(set().union(*rows))
-    relative = np.array([[row.get(name, 0.0) for name in names] for row in rows]) / seconds[:, None]
-    scale = relative.max(axis=0)
-    found, _ = nnls(relative / scale, np.ones(len(rows)))
-    return dict(zip(names, (found / scale).tolist(), strict=True))
+    return fitted_costs(rows, jobs, repeats)
 
 
 _MEASURED = (
@@ -163,9 +154,3 @@ _MEASURED = (
 def _points(spec: ModelSpec, count: int) -> LocalData:
     values = np.linspace(0, 1, count * torch.Size(spec.shape).numel(), dtype=np.float32)
     return LocalData.supervised(values.reshape(count, *spec.shape), np.arange(count) % spec.classes)
-
-
-def _timed(job: Callable[[], object]) -> float:
-    start = time.process_time()
-    job()
-    return time.process_time() - start

@@ -1,0 +1,122 @@
+"""Gradient-boosted trees by XGBoost (Chen and Guestrin, KDD 2016), kept in XGBoost's own binary form, UBJSON.
+
+The package is `xgboost-cpu` of the extra `trees`, which is imported as xgboost.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning import rows
+from parties.learning.extras import require
+from parties.learning.rows import Labels, Points, Rows
+from sim.compute import Work
+
+if TYPE_CHECKING:
+    from xgboost import Booster
+
+__all__ = ["XGBoostLearner"]
+
+
+@dataclass(frozen=True)
+class XGBoostLearner:
+    """So many `rounds` of boosting, one tree a class in each (two classes: one tree), histograms of 256 bins.
+
+    A `warm` learner adds so many rounds to those that it has, so that it grows with every `fit`; else it begins anew,
+    as in federated co-training's experiments. Raises ValueError.
+    """
+
+    columns: int
+    classes: int
+    rounds: int = 100
+    learning_rate: float = 0.3
+    max_depth: int = 6
+    warm: bool = False
+
+    def __post_init__(self) -> None:
+        if self.columns < 1 or self.classes < 2:
+            raise ValueError(f"columns(={self.columns}) and classes(={self.classes}) must be >= 1 and >= 2")
+        if self.rounds < 1 or self.max_depth < 1:
+            raise ValueError(f"rounds(={self.rounds}) and max_depth(={self.max_depth}) must be >= 1")
+        if not 0 < self.learning_rate <= 1:
+            raise ValueError(f"learning_rate(={self.learning_rate}) must be in (0, 1]")
+
+    def initial(self, seed: int | bytes) -> bytes:
+        """No tree, so that all classes are alike."""
+        return rows.sealed(b"")
+
+    def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
+        """As `Learner.fit`. Raises MissingExtra."""
+        require("xgboost", "trees", "the learner xgboost")
+        import xgboost
+
+        before = rows.content(state) if self.warm else b""
+
+        def grow(data: Rows, labels: Labels) -> bytes:
+            begin = self._booster(before) if before else None
+            table = xgboost.DMatrix(data, labels, nthread=1)
+            booster = xgboost.train(self._parameters(seed), table, self.rounds, xgb_model=begin)
+            return bytes(booster.save_raw("ubj"))
+
+        # Without what it has learnt from, a warm state never passes for one that has learnt from the same.
+        start = rows.sealed(before) if self.warm else state
+        return rows.cold_fit(start, points, labels, self.columns, self.classes, grow)
+
+    def predict(self, state: bytes, points: Points) -> Labels:
+        """As `Learner.predict`; ties go to the lower class."""
+        return self.probabilities(state, points).argmax(1)
+
+    def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
+        """As `Learner.probabilities`. Raises MissingExtra."""
+        data = rows.as_rows(points, self.columns)
+        model = rows.content(state)
+        if not model or not len(data):
+            return np.full((len(data), self.classes), 1 / self.classes, np.float32)
+        require("xgboost", "trees", "the learner xgboost")
+        import xgboost
+
+        found = self._booster(model).predict(xgboost.DMatrix(data, nthread=1))
+        return np.column_stack([1 - found, found]) if self.classes == 2 else found
+
+    def fit_work(self, points: int) -> Work:
+        """As `Learner.fit_work`."""
+        return {"xgboost.fit": float(self._trees * points * self.columns), "xgboost.tree": float(self._trees)}
+
+    def predict_work(self, points: int) -> Work:
+        """As `Learner.predict_work`; the trees of one `fit`, also where a warm learner has more."""
+        return {"xgboost.predict": float(self._trees * points), "xgboost.load": float(self._trees)}
+
+    @property
+    def _trees(self) -> int:
+        return self.rounds * (1 if self.classes == 2 else self.classes)
+
+    def _parameters(self, seed: int | bytes) -> dict[str, object]:
+        """The prior is fixed: an estimated one would be infinite for a client that has one class only."""
+        target = {"objective": "binary:logistic"} if self.classes == 2 else {"objective": "multi:softprob"}
+        shape = {} if self.classes == 2 else {"num_class": self.classes}
+        return {
+            **target,
+            **shape,
+            "base_score": 0.5,
+            "eta": self.learning_rate,
+            "max_depth": self.max_depth,
+            "tree_method": "hist",
+            "nthread": 1,
+            "seed": rows.number(seed, "boosting"),
+            "verbosity": 0,
+        }
+
+    def _booster(self, model: bytes) -> "Booster":
+        import xgboost
+
+        booster = xgboost.Booster({"nthread": 1})
+        try:
+            booster.load_model(bytearray(model))
+        except xgboost.core.XGBoostError as error:
+            line = str(error).strip().splitlines()[0]
+            raise ValueError(f"a state of {len(model)} bytes is not a model of XGBoost ({line})") from error
+        if booster.num_features() != self.columns:
+            raise ValueError(f"the state is of points of {booster.num_features()} numbers, not {self.columns}")
+        return booster

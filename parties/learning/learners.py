@@ -1,0 +1,128 @@
+"""The learners by the names that scenarios give them, and one of them made for the points and classes of a run."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from parties.learning.boosting import XGBoostLearner
+from parties.learning.extras import require
+from parties.learning.learner import Learner, NetworkLearner
+from parties.learning.rulefit import RuleFitLearner
+from parties.learning.spec import ModelSpec
+from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
+
+__all__ = ["LEARNERS", "Kind", "learner_of"]
+
+_MLP = "fedct_fashionmnist"
+_GIVEN = ("columns", "classes", "spec", "device")
+"""What the data and the machine say, and no option does."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of learner: one line about it, its class, and the packages of which extra it needs.
+
+    `defaults` are the options in which it differs from its class.
+    """
+
+    description: str
+    settings: Callable[..., Learner]
+    packages: tuple[str, ...] = ()
+    extra: str = ""
+    defaults: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The names of its options, each with its default in words."""
+        own = dict(self.defaults)
+        names = [field for field in fields(self.settings) if field.name not in _GIVEN]  # type: ignore[arg-type]
+        return {field.name: _words(own.get(field.name, field.default)) for field in names}
+
+
+LEARNERS: dict[str, Kind] = {
+    "network": Kind("the network of [model], trained by Adam", NetworkLearner, ("torch",), "train"),
+    "mlp": Kind(
+        "a multilayer perceptron with two hidden layers of 512, the network `fedct_fashionmnist`, trained by Adam",
+        NetworkLearner,
+        ("torch",),
+        "train",
+        (("steps", 100),),
+    ),
+    "decision-tree": Kind("a decision tree, split by the Gini index", DecisionTreeLearner),
+    "random-forest": Kind("a random forest", RandomForestLearner),
+    "xgboost": Kind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
+    "rulefit": Kind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
+}
+"""The learners by name."""
+
+
+def learner_of(
+    name: str,
+    options: Mapping[str, object],
+    shape: tuple[int, ...],
+    classes: int,
+    model: ModelSpec | None = None,
+    device: str = "auto",
+) -> Learner:
+    """The learner `name` for points of `shape`, as networks take it, and so many classes.
+
+    `options` are those of its kind, `model` is the network of "network", `device` where networks run. Raises
+    ValueError, which names the option, and MissingExtra.
+    """
+    if name not in LEARNERS:
+        raise ValueError(f"there is no learner {name!r}; known are {', '.join(LEARNERS)}")
+    kind, where = LEARNERS[name], f"learner {name!r}"
+    known = kind.options
+    if unknown := sorted(set(options) - set(known)):
+        raise ValueError(f"{where} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    for package in kind.packages:
+        require(package, kind.extra, f"the {where}")
+    chosen: dict[str, Any] = dict(kind.defaults) | dict(options)
+    if kind.settings is NetworkLearner:
+        spec = ModelSpec(_MLP, shape, classes) if name == "mlp" else model
+        if spec is None:
+            raise ValueError(f"{where} needs a model")
+        make = partial(_network, spec, device)
+    else:
+        make = partial(_converted, kind.settings, {"columns": math.prod(shape), "classes": classes})
+    try:
+        return make(chosen)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{where}: {_plain(error)}") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _network(spec: ModelSpec, device: str, chosen: dict[str, Any]) -> Learner:
+    plain = msgspec.convert(chosen, _NetworkOptions)
+    return NetworkLearner(spec, device=device, **msgspec.structs.asdict(plain))
+
+
+def _converted(settings: Callable[..., Learner], given: dict[str, int], chosen: dict[str, Any]) -> Learner:
+    made: Learner = msgspec.convert(given | chosen, settings)
+    return made
+
+
+class _NetworkOptions(msgspec.Struct):
+    """The fields of `NetworkLearner` that are options."""
+
+    learning_rate: float = NetworkLearner.learning_rate
+    batch: int = NetworkLearner.batch
+    steps: int = NetworkLearner.steps
+    warm: bool = NetworkLearner.warm
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    """msgspec's words, with the option in front: `$.rounds` is where it stands."""
+    text = str(error)
+    problem, _, place = text.partition(" - at `$.")
+    return f"{place.rstrip('`')}: {problem}" if place else text
+
+
+def _words(value: object) -> str:
+    """A default in words."""
+    return "none" if value is None else str(value)

@@ -1,0 +1,86 @@
+"""What learners of tables share: points as rows of numbers, labels checked, states as bytes that are safe to read.
+
+A state is the SHA-256 of what was learnt from, then a numpy archive (or whatever else the learner writes). A learner
+that begins anew but has already learnt from the very same points and labels keeps its state: drawn again, it would only
+be another model of the same data.
+"""
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.streams import derive
+
+__all__ = ["as_rows", "cold_fit", "content", "number", "pack", "sealed", "unpack"]
+
+Points = NDArray[np.generic]
+Labels = NDArray[np.int64]
+Rows = NDArray[np.float32]
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def as_rows(points: Points, columns: int) -> Rows:
+    """Points as float32 (n, columns); images row by row with pixel / 255. Raises ValueError if they do not fit."""
+    if points.dtype == object:
+        raise ValueError("texts are not numbers; give them features (data.features), or take a learner that reads them")
+    rows = points.reshape(len(points), -1) if len(points) else points.reshape(0, columns)
+    if rows.shape[1] != columns:
+        raise ValueError(f"the learner takes points of {columns} numbers, not {rows.shape[1]}")
+    numbers = rows.astype(np.float32)
+    return numbers / np.float32(255) if points.dtype == np.uint8 else numbers
+
+
+def number(seed: int | bytes, *names: str | int) -> int:
+    """The stream (seed, names) as a number below 2^31, for libraries that take no other seed."""
+    return int.from_bytes(derive(seed, "learner", *names)[:4]) >> 1
+
+
+def sealed(state: bytes, digest: bytes = bytes(_DIGEST)) -> bytes:
+    """What a learner keeps: `state`, and the digest of what it has learnt from; zeros if that is nothing."""
+    return digest + state
+
+
+def content(state: bytes) -> bytes:
+    """What `sealed` was given."""
+    return state[_DIGEST:]
+
+
+def cold_fit(
+    state: bytes, points: Points, labels: Labels, columns: int, classes: int, grow: Callable[[Rows, Labels], bytes]
+) -> bytes:
+    """The state of a learner that begins anew: of `grow(rows, labels)`, or `state` if that has learnt from the same.
+
+    Without a point it is `state`, too. Raises ValueError for labels out of range and points that do not fit.
+    """
+    if len(labels) != len(points) or (len(labels) and not 0 <= labels.min() <= labels.max() < classes):
+        found = f"{len(labels)} labels" + (f" in [{labels.min()}, {labels.max()}]" if len(labels) else "")
+        raise ValueError(f"{found}; {len(points)} points need as many labels in [0, {classes - 1}]")
+    if not len(labels):
+        return state
+    rows = as_rows(points, columns)
+    digest = hashlib.sha256(rows.data)
+    digest.update(labels.astype("<i8").data)
+    if state[:_DIGEST] == digest.digest():
+        return state
+    return sealed(grow(rows, labels), digest.digest())
+
+
+def pack(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:
+    """A numpy archive of `arrays`, the same bytes for the same arrays."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def unpack(archive: bytes) -> dict[str, NDArray[np.generic]]:
+    """The arrays of `pack`. Raises ValueError for other bytes; nothing in them is ever run."""
+    try:
+        with np.load(io.BytesIO(archive), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"a state of {len(archive)} bytes is not a numpy archive of numbers") from error

@@ -1,0 +1,180 @@
+"""Decision trees and random forests, grown by scikit-learn and kept as plain arrays.
+
+Breiman, Friedman, Olshen and Stone, Classification and regression trees, 1984, split by the Gini index; Breiman, Random
+forests, Machine Learning 2001. The arrays of a forest are ``roots``, the first node of each tree; for each node
+``feature`` and ``threshold`` (a point goes to ``left`` if its feature is at most the threshold, else to ``right``), or
+in a leaf ``feature`` = -1 and in ``left`` the row of ``leaves``, the shares of the classes there. They hold no code, so
+that a state from a disk that others can write to is no more than a wrong forest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning import rows
+from parties.learning.rows import Labels, Points, Rows
+from sim.compute import Work
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier
+
+__all__ = ["DecisionTreeLearner", "RandomForestLearner"]
+
+_LEAF = -1
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """What both have in common: a point's numbers, the classes, and how many points a node needs to be split."""
+
+    columns: int
+    classes: int
+    min_samples_split: int = 2
+    max_depth: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns < 1 or self.classes < 2:
+            raise ValueError(f"columns(={self.columns}) and classes(={self.classes}) must be >= 1 and >= 2")
+        if self.min_samples_split < 2 or (self.max_depth is not None and self.max_depth < 1):
+            given = f"min_samples_split(={self.min_samples_split}) and max_depth(={self.max_depth})"
+            raise ValueError(f"{given} must be >= 2 and >= 1 (none: as deep as they grow)")
+
+    @property
+    def warm(self) -> bool:
+        """Trees begin anew."""
+        return False
+
+    def initial(self, seed: int | bytes) -> bytes:
+        """A single leaf, in which all classes are alike."""
+        return rows.sealed(rows.pack(_arrays([], self.classes)))
+
+    def predict(self, state: bytes, points: Points) -> Labels:
+        """As `Learner.predict`; ties go to the lower class."""
+        return self.probabilities(state, points).argmax(1)
+
+    def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
+        """The mean over the trees of the classes' shares in the leaf that a point falls into."""
+        found = _mean_leaf(rows.unpack(rows.content(state)), rows.as_rows(points, self.columns))
+        if found.shape[1] != self.classes:
+            raise ValueError(f"the state is of trees for {found.shape[1]} classes, not {self.classes}")
+        return found
+
+
+@dataclass(frozen=True)
+class DecisionTreeLearner(_Trees):
+    """One tree, grown until its leaves are pure or have fewer than `min_samples_split` points. Begins anew."""
+
+    def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
+        """As `Learner.fit`; the seed decides between splits that are equally good."""
+        from sklearn.tree import DecisionTreeClassifier
+
+        def grow(data: Rows, labels: Labels) -> bytes:
+            tree = DecisionTreeClassifier(
+                criterion="gini",
+                min_samples_split=self.min_samples_split,
+                max_depth=self.max_depth,
+                random_state=rows.number(seed, "tree"),
+            )
+            return rows.pack(_arrays([tree.fit(data, labels)], self.classes))
+
+        return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
+
+    def fit_work(self, points: int) -> Work:
+        """As `Learner.fit_work`."""
+        return {"decision-tree.fit": _sorting(points) * self.columns}
+
+    def predict_work(self, points: int) -> Work:
+        """As `Learner.predict_work`."""
+        return {"decision-tree.predict": float(points), "decision-tree.load": 1.0}
+
+
+@dataclass(frozen=True)
+class RandomForestLearner(_Trees):
+    """So many `trees`, each of a bootstrap sample, with sqrt(columns) features tried at a split. Begins anew."""
+
+    trees: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.trees < 1:
+            raise ValueError(f"trees(={self.trees}) must be >= 1")
+
+    def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
+        """As `Learner.fit`; the samples and features come from the seed."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        def grow(data: Rows, labels: Labels) -> bytes:
+            forest = RandomForestClassifier(
+                n_estimators=self.trees,
+                criterion="gini",
+                min_samples_split=self.min_samples_split,
+                max_depth=self.max_depth,
+                random_state=rows.number(seed, "forest"),
+                n_jobs=1,
+            ).fit(data, labels)
+            return rows.pack(_arrays(forest.estimators_, self.classes, forest.classes_))
+
+        return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
+
+    def fit_work(self, points: int) -> Work:
+        """As `Learner.fit_work`."""
+        work = _sorting(points) * self.columns**0.5
+        return {"random-forest.fit": self.trees * work, "random-forest.tree": float(self.trees)}
+
+    def predict_work(self, points: int) -> Work:
+        """As `Learner.predict_work`."""
+        return {"random-forest.predict": float(points * self.trees), "random-forest.load": float(self.trees)}
+
+
+def _sorting(points: int) -> float:
+    """Comparisons to sort so many values, which is what a split by one feature takes."""
+    return points * float(np.log2(max(points, 2)))
+
+
+def _arrays(
+    trees: "Sequence[DecisionTreeClassifier]", classes: int, seen: NDArray[np.integer] | None = None
+) -> dict[str, NDArray[np.generic]]:
+    """The arrays of grown trees; `seen` are the classes that there were, if not each tree's own. None: one leaf."""
+    if not trees:
+        only = {"feature": _LEAF, "left": 0, "right": 0, "roots": 0}
+        leaf: dict[str, NDArray[np.generic]] = {name: np.array([value], np.int32) for name, value in only.items()}
+        return leaf | {"threshold": np.zeros(1), "leaves": np.full((1, classes), 1 / classes, np.float32)}
+    parts: dict[str, list[NDArray[np.generic]]] = {
+        name: [] for name in ("feature", "left", "right", "threshold", "leaves")
+    }
+    roots, nodes, leaves = [], 0, 0
+    for grown in trees:
+        tree, known = grown.tree_, grown.classes_ if seen is None else seen
+        at_leaf = tree.children_left < 0
+        shares = np.zeros((int(at_leaf.sum()), classes), np.float32)
+        shares[:, known.astype(np.int64)] = tree.value[at_leaf, 0]
+        left = np.where(at_leaf, leaves + np.cumsum(at_leaf) - 1, tree.children_left + nodes)
+        parts["feature"].append(np.where(at_leaf, _LEAF, tree.feature).astype(np.int32))
+        parts["left"].append(left.astype(np.int32))
+        parts["right"].append(np.where(at_leaf, 0, tree.children_right + nodes).astype(np.int32))
+        parts["threshold"].append(np.where(at_leaf, 0.0, tree.threshold))
+        parts["leaves"].append(shares)
+        roots.append(nodes)
+        nodes, leaves = nodes + len(at_leaf), leaves + len(shares)
+    return {name: np.concatenate(part) for name, part in parts.items()} | {"roots": np.array(roots, np.int32)}
+
+
+def _mean_leaf(forest: dict[str, NDArray[np.generic]], data: Rows) -> NDArray[np.float32]:
+    """The mean of `leaves` over the leaves, one a tree, that each row of `data` falls into."""
+    feature, threshold = forest["feature"].astype(np.int64), forest["threshold"].astype(np.float64)
+    sides = np.stack([forest["right"], forest["left"]]).astype(np.int64).ravel()
+    leaves, nodes = forest["leaves"].astype(np.float64), len(feature)
+    flat, columns = np.ascontiguousarray(data).ravel(), data.shape[1]
+    total = np.zeros((len(data), leaves.shape[1]))
+    everyone = np.arange(len(data))
+    for root in forest["roots"].tolist():
+        place, going = np.full(len(data), root), everyone
+        while len(going := going[feature[place[going]] != _LEAF]):
+            node = place[going]
+            goes_left = flat[going * columns + feature[node]] <= threshold[node]
+            place[going] = sides[node + nodes * goes_left]
+        total += leaves[sides[place + nodes]]
+    return (total / max(1, len(forest["roots"]))).astype(np.float32)

@@ -1,0 +1,269 @@
+import hashlib
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import xgboost
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from imodels import RuleFitClassifier
+from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from parties.learning import MissingExtra, ModelSpec, NetworkLearner
+from parties.learning.learner import Learner
+from parties.learning.learners import LEARNERS, learner_of
+from parties.learning.rows import number
+from sim.streams import generator
+
+TABLES = ("decision-tree", "random-forest", "xgboost", "rulefit")
+SMALL = {
+    "random-forest": {"trees": 5},
+    "xgboost": {"rounds": 4},
+    "rulefit": {"max_rules": 24},
+    "mlp": {"steps": 3},
+    "network": {"steps": 3},
+}
+LINEAR = ModelSpec("linear", (4,), 3)
+
+
+def clusters(n: int = 90, seed: int = 1, classes: int = 3) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    random = generator(seed, "clusters")
+    labels = random.permutation(np.arange(n) % classes)
+    return (np.eye(classes, 4)[labels] + 0.4 * random.normal(size=(n, 4))).astype(np.float32), labels
+
+
+def made(name: str, classes: int = 3) -> Learner:
+    return learner_of(name, SMALL.get(name, {}), (4,), classes, LINEAR)
+
+
+@pytest.mark.parametrize("name", (*TABLES, "mlp"))
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_learns_clusters(name: str, classes: int) -> None:
+    learner = learner_of(name, {}, (4,), classes)
+    (points, labels), (new, right) = clusters(200, 1, classes), clusters(200, 2, classes)
+    state = learner.fit(learner.initial(1), points, labels, 1)
+    told, found = learner.probabilities(state, new), learner.predict(state, new)
+    assert told.dtype == np.float32
+    assert found.dtype == np.int64
+    np.testing.assert_allclose(told.sum(1), 1, atol=1e-5)
+    assert (told.argmax(1) == found).all()
+    assert (found == right).mean() > 0.75
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@given(
+    n=st.integers(1, 25),
+    seed=st.integers(0, 2**40) | st.binary(max_size=4),
+    shown=st.sets(st.integers(0, 2), min_size=1),
+)
+@settings(max_examples=8, deadline=None)
+def test_the_same_arguments_give_the_same_bytes_whatever_classes_there_are(
+    name: str, n: int, seed: int | bytes, shown: set[int]
+) -> None:
+    learner = made(name)
+    points, _ = clusters(n)
+    labels = np.resize(np.array(sorted(shown)), n).astype(np.int64)
+    state = learner.fit(learner.initial(seed), points, labels, seed)
+    again = pickle.loads(pickle.dumps(learner))
+    assert again.fit(again.initial(seed), points.copy(), labels.copy(), seed) == state
+    told = learner.probabilities(state, points)
+    assert np.isfinite(told).all()
+    np.testing.assert_allclose(told.sum(1), 1, atol=1e-5)
+    if len(shown) == 1 and name in ("decision-tree", "random-forest", "rulefit"):
+        assert set(learner.predict(state, points)) == shown
+
+
+def digests() -> str:
+    """Of what every learner keeps after a fit."""
+    points, labels = clusters()
+    states = [made(name).fit(made(name).initial(1), points, labels, 1) for name in TABLES]
+    return " ".join(hashlib.sha256(state).hexdigest() for state in states)
+
+
+def test_another_process_gives_the_same_bytes() -> None:
+    code = f"import importlib.util as u; s = u.spec_from_file_location('t', {__file__!r}); "
+    code += "m = u.module_from_spec(s); s.loader.exec_module(m); print(m.digests())"
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7"}
+    )
+    assert told.stdout.strip() == digests(), told.stderr
+
+
+def test_a_tree_says_what_scikit_learn_says() -> None:
+    points, labels = clusters()
+    new, _ = clusters(300, 2)
+    tree = DecisionTreeClassifier(random_state=number(5, "tree")).fit(points, labels)
+    learner = made("decision-tree")
+    found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), new)
+    np.testing.assert_array_equal(found, tree.predict_proba(new).astype(np.float32))
+
+
+def test_a_forest_says_what_scikit_learn_says_also_with_a_class_that_was_not_seen() -> None:
+    points, labels = clusters()
+    points, labels = points[labels != 1], labels[labels != 1]
+    new, _ = clusters(300, 2)
+    forest = RandomForestClassifier(5, random_state=number(5, "forest")).fit(points, labels)
+    learner = made("random-forest")
+    found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), new)
+    np.testing.assert_allclose(found[:, [0, 2]], forest.predict_proba(new), atol=1e-6)
+    assert not found[:, 1].any()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_xgboost_says_what_its_own_classifier_says(classes: int) -> None:
+    (points, labels), (new, _) = clusters(90, 1, classes), clusters(300, 2, classes)
+    theirs = xgboost.XGBClassifier(
+        n_estimators=4, learning_rate=0.3, max_depth=6, tree_method="hist", n_jobs=1, base_score=0.5
+    ).fit(points, labels)
+    learner = made("xgboost", classes)
+    found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), new)
+    np.testing.assert_allclose(found, theirs.predict_proba(new), atol=1e-6)
+
+
+def test_rulefit_has_the_rules_and_weights_of_imodels() -> None:
+    (points, labels), (new, _) = clusters(90, 1, 2), clusters(300, 2, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = RuleFitClassifier(
+            n_estimators=4,
+            tree_size=4,
+            max_rules=None,
+            alpha=1.0,
+            exp_rand_tree_size=False,
+            random_state=number(5, "rulefit", 1),
+        ).fit(points, labels)
+    learner = made("rulefit", 2)
+    found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), new)
+    odds = theirs._predict_continuous_output(new)  # the one place where imodels tells it
+    np.testing.assert_allclose(found[:, 1], 1 / (1 + np.exp(-odds)), atol=1e-6)
+    assert theirs.rules_
+
+
+def test_rulefit_never_has_more_rules_than_it_may() -> None:
+    from parties.learning.rows import content, unpack
+
+    learner = learner_of("rulefit", {"max_rules": 20, "penalty": 1e-6}, (4,), 2)
+    points, labels = clusters(400, 1, 2)
+    kept = unpack(content(learner.fit(learner.initial(1), points, labels, 1)))
+    assert 10 < len(kept["weight"]) <= 20
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_who_begins_anew_keeps_what_it_has_learnt_from_the_same(name: str) -> None:
+    learner = made(name)
+    points, labels = clusters()
+    state = learner.fit(learner.initial(1), points, labels, 1)
+    assert learner.fit(state, points, labels, 2) == state
+    changed = np.where(np.arange(len(labels)) == 7, (labels + 1) % 3, labels)
+    new = learner.fit(state, points, changed, 2)
+    assert new != state
+    assert new == learner.fit(learner.initial(3), points, changed, 2)
+    assert not learner.warm
+
+
+def test_a_warm_xgboost_adds_trees() -> None:
+    points, labels = clusters()
+    warm = learner_of("xgboost", {"rounds": 2, "warm": True}, (4,), 3)
+    state = warm.fit(warm.fit(warm.initial(1), points, labels, 1), points, labels, 1)
+    four = made("xgboost")
+    at_once = four.fit(four.initial(1), points, labels, 1)
+    np.testing.assert_allclose(warm.probabilities(state, points), four.probabilities(at_once, points), atol=1e-5)
+    assert warm.warm
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_without_a_point_nothing_is_learnt_and_all_classes_are_alike(name: str) -> None:
+    learner = made(name)
+    fresh = learner.initial(1)
+    assert learner.fit(fresh, np.empty((0, 4)), np.empty(0, np.int64), 1) == fresh
+    np.testing.assert_allclose(learner.probabilities(fresh, clusters(5)[0]), 1 / 3, atol=1e-6)
+    assert (learner.predict(fresh, clusters(5)[0]) == 0).all()
+    assert learner.probabilities(fresh, np.empty((0, 4))).shape == (0, 3)
+    points, labels = clusters()
+    state = learner.fit(fresh, points, labels, 1)
+    assert learner.probabilities(state, np.empty((0, 4))).shape == (0, 3)
+
+
+def test_images_are_rows_of_numbers() -> None:
+    learner = learner_of("decision-tree", {}, (1, 2, 2), 2)
+    images = np.arange(40, dtype=np.uint8).reshape(10, 2, 2, 1)
+    labels = (np.arange(10) > 4).astype(np.int64)
+    state = learner.fit(learner.initial(1), images, labels, 1)
+    assert (learner.predict(state, images) == labels).all()
+    assert (learner.predict(state, images.reshape(10, 4) / 255) == labels).all()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_does_not_fit_is_refused(name: str) -> None:
+    learner, (points, labels) = made(name), clusters()
+    fresh = learner.initial(1)
+    with pytest.raises(ValueError, match=r"90 labels in \[1, 3\]; 90 points need as many labels in \[0, 2\]"):
+        learner.fit(fresh, points, labels + 1, 1)
+    with pytest.raises(ValueError, match=r"takes points of 4 numbers, not 3"):
+        learner.fit(fresh, points[:, :3], labels, 1)
+    with pytest.raises(ValueError, match=r"texts are not numbers"):
+        learner.predict(fresh, np.array(["a", "b"], dtype=object))
+    with pytest.raises(ValueError, match=r"a state of 9 bytes is not"):
+        learner.predict(bytes(32) + b"no state!", points)
+
+
+def test_a_state_cannot_make_the_reader_run_code() -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+            return os.system, ("exit 1",)
+
+    with pytest.raises(ValueError, match="is not a numpy archive"):
+        made("decision-tree").predict(bytes(32) + pickle.dumps(Trap()), clusters()[0])
+
+
+def test_work_grows_with_points_and_needs_no_data() -> None:
+    for name in LEARNERS:
+        learner = made(name)
+        for work in (learner.fit_work, learner.predict_work):
+            few, many = work(50), work(5000)
+            assert set(few) == set(many)
+            assert any(many[operation] > few[operation] for operation in few)
+            assert all(many[operation] >= few[operation] for operation in few)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "line"),
+    [
+        ("forest", {}, "there is no learner 'forest'; known are network, mlp, decision-tree"),
+        ("xgboost", {"depth": 3}, "learner 'xgboost' has no option 'depth'; it has rounds, learning_rate, max_depth"),
+        ("xgboost", {"rounds": "3"}, "learner 'xgboost': rounds: Expected `int`, got `str`"),
+        ("xgboost", {"learning_rate": 2}, r"learning_rate\(=2.0\) must be in \(0, 1\]"),
+        ("random-forest", {"trees": 0}, r"learner 'random-forest': trees\(=0\) must be >= 1"),
+        ("decision-tree", {"max_depth": 0}, r"max_depth\(=0\) must be >= 2 and >= 1"),
+        ("rulefit", {"max_rules": 5}, r"max_rules\(=5\) must be >= 6, those of one tree"),
+        ("mlp", {"steps": -1}, r"learner 'mlp': .*steps\(=-1\) must be"),
+        ("mlp", {"steps": 1.5}, r"learner 'mlp': steps: Expected `int`, got `float`"),
+    ],
+)
+def test_a_wrong_option_is_one_line(name: str, options: dict[str, object], line: str) -> None:
+    with pytest.raises(ValueError, match=line) as told:
+        learner_of(name, options, (4,), 3)
+    assert "\n" not in str(told.value)
+
+
+def test_networks_begin_anew_if_told_so() -> None:
+    cold = learner_of("network", {"warm": False}, (4,), 3, LINEAR)
+    assert isinstance(cold, NetworkLearner)
+    assert not cold.warm
+    assert made("mlp").warm
+    with pytest.raises(ValueError, match="learner 'network' needs a model"):
+        learner_of("network", {}, (4,), 3)
+
+
+def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"learner 'xgboost' needs xgboost, which is not installed.*tacit\[trees\]"):
+        learner_of("xgboost", {}, (4,), 3)
