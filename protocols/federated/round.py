@@ -37,6 +37,7 @@ from parties.partition import Shard
 from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
+from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.method import Method
 from protocols.outcome import require
@@ -62,14 +63,17 @@ _SECURE = tuple(
 )
 
 
-def steps(*, labels: bool, inside: Iterable[Step] = (), secure: bool = True) -> tuple[Step, ...]:
+def steps(
+    *, labels: bool, inside: Iterable[Step] = (), secure: bool = True, after: Iterable[Step] = ()
+) -> tuple[Step, ...]:
     """The steps of an algorithm in order: whether it has pseudo-labels, which steps are taken `inside` of those.
 
-    `secure`: whether models may be averaged by a secure sum.
+    `secure`: whether models may be averaged by a secure sum. `after`: what follows the rounds.
     """
     taken: dict[tuple[str, str], Step] = {}  # a secure sum sets up as XCLP does
     for step in (*_OPEN, *(_LABEL if labels else ()), *inside, *_AVERAGE, *(_SECURE if secure else ())):
         taken.setdefault((step.role, step.name), step)
+    taken |= {(step.role, step.name): step for step in after}
     return tuple(taken.values())
 
 
@@ -87,6 +91,7 @@ class Settings:
     `share`: tau, of the clients in a cohort. From round `label_from` on, counted from 1, the labeller is asked.
     `by_points` weighs a model by the points of an epoch that it was trained on, else all models count alike.
     `deadline` in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take.
+    `private` clips what clients send and adds noise (`dp_fedavg`).
     """
 
     spec: ModelSpec
@@ -100,12 +105,23 @@ class Settings:
     by_points: bool = False
     min_clients: int = 1
     deadline: float = 60.0
+    private: Clipped | None = None
 
     def __post_init__(self) -> None:
+        if self.private is not None:
+            self._check_private(self.private)
         if not self.averaging.individual and any(make().individual for _, make in self.method.additions):
             raise ValueError(
                 f"averaging(={self.averaging.name!r}) hides what the algorithm needs of each client; use plain"
             )
+
+    def _check_private(self, private: Clipped) -> None:
+        if self.by_points or self.method.labeller is not None or self.method.additions:
+            raise ValueError("a model that counts more than one, or what travels beside it, is not clipped; use fedavg")
+        if private.at == "clients" and self.averaging.individual:
+            raise ValueError("noise_at(='clients') is too little for a single model to be seen; use averaging = secure")
+        if jobs.size(self.spec) != jobs.trained_size(self.spec):
+            raise ValueError(f"model {self.spec.name} keeps running statistics of its points, which no noise goes with")
 
     def labels_in(self, number: int) -> bool:
         """Whether round `number` has pseudo-labels."""
@@ -181,8 +197,14 @@ class TrainingClient(RoundsClient[Settings]):
                 work, jobs.train, its.spec, call.model, data, its.update, self.round - 1, seed, call.additions, kept
             )
             self.disk["additions"] = trained.kept
+            model = trained.parameters
+            if its.private is not None:
+                noise, fewest = self.entropy("noise"), max(its.min_clients, 1 if its.averaging.individual else 2)
+                cost = {"vector.add": 3 * len(model) // 4}
+                model = await self.compute(cost, its.private.sent, call.model, model, fewest, noise)
         weight = float(its.update.batches(labeled, others).points if its.by_points else 1) if trained.steps else 0.0
-        update = Update((trained.parameters, *trained.sent), weight, trained.loss)
+        loss = trained.loss if its.private is None else 0.0  # no noise covers it
+        update = Update((model, *trained.sent), weight, loss)
         await its.averaging.client(self, update, its.expected, its.deadline)
 
     def data(self, pseudo: PseudoLabels | None) -> LocalData:
@@ -233,13 +255,19 @@ class TrainingServer(RoundsServer[Settings, Record]):
             left = [name for name in members if name not in self.out]
             found = await its.averaging.server(self, left, its.expected, its.min_clients, its.deadline)
             await self._take(found)
-        return Record(number, began, members, averaged=found.clients, loss=found.loss)
+        loss = found.loss if its.private is None else float("nan")
+        return Record(number, began, members, averaged=found.clients, loss=loss)
 
     def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
         return Record(number, began, members, why)
 
     async def _take(self, found: Averages) -> None:
-        self.model, *means = found.means
+        model, *means = found.means
+        private = self.settings.private
+        if private is not None:
+            cost, noise = {"vector.add": 2 * len(model) // 4}, self.entropy("noise")
+            model = await self.compute(cost, private.released, model, len(found.clients), noise)
+        self.model = model
         models = {name: vectors[0] for name, vectors in found.sent.items()}
         for i, (companion, mean) in enumerate(zip(self._companions, means, strict=True), 1):
             sent = {name: found.sent[name][i] if found.sent else b"" for name in found.clients}

@@ -16,12 +16,14 @@ c = 2 and 10, not delta for 10^4 points and c = 1 and 10.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import zeta
 from scipy.stats import binom
 
-__all__ = ["bound", "first_round", "probability"]
+__all__ = ["bound", "first_round", "probabilities", "probability"]
 
 
 def bound(points: int, clients: int, rate: float, after: int) -> float:
@@ -34,15 +36,23 @@ def bound(points: int, clients: int, rate: float, after: int) -> float:
     return _exp(math.log(points) + half * math.log(4 * rate) + log_tail)
 
 
-def probability(points: int, clients: int, rate: float, after: int, until: int) -> float:
-    """What `bound` bounds, over rounds `after` + 1 ... `until`: that a label is reproduced by no more than half.
+def probabilities(points: int, clients: int, rate: float, after: Sequence[int], until: int) -> NDArray[np.float64]:
+    """What `bound` bounds for each t0 of `after`, over rounds t0 + 1 ... `until`.
 
-    With accuracy a_t = 1 - c / t exactly, clients and points independent.
+    That is, that a label is reproduced by no more than half, where the accuracy is a_t = 1 - c / t exactly, and clients
+    and points are independent.
     """
-    _check(points, clients, rate, after)
-    rounds = np.arange(after + 1, until + 1)
-    lost = binom.cdf(clients // 2, clients, 1 - rate / rounds)
-    return float(-np.expm1(points * np.log1p(-lost).sum()))
+    first = min(after)
+    _check(points, clients, rate, first)
+    lost = binom.cdf(clients // 2, clients, 1 - rate / np.arange(first + 1, until + 1))
+    stays = np.append(np.cumsum(points * np.log1p(-lost)[::-1])[::-1], 0.0)  # its logarithm, from each round on
+    found: NDArray[np.float64] = -np.expm1(stays[np.minimum(np.asarray(after) - first, until - first)])
+    return found
+
+
+def probability(points: int, clients: int, rate: float, after: int, until: int) -> float:
+    """As `probabilities`, for one t0."""
+    return float(probabilities(points, clients, rate, [after], until)[0])
 
 
 def first_round(points: int, clients: int, rate: float, delta: float) -> int:

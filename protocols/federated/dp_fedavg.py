@@ -1,0 +1,84 @@
+"""DP-FedAvg: FedAvg whose clients clip how far their models move, and whose average is made noisy.
+
+McMahan et al., Learning differentially private recurrent language models, ICLR 2018, Algorithm 1 (flat clipping, fixed
+denominator 1 / m), and Geyer, Klein, Nabi, Differentially private federated learning: a client level perspective, 2017,
+Algorithm 1, to which the FedCT paper compares. A client trains from w to w_i and sends
+
+    w + (w_i - w) min(1, S / ||w_i - w||_2);
+
+the average of m such models, each counting one, gets N(0, (z S / m)^2) added to each number.
+
+Departures: S is fixed, where Geyer takes the median of the norms, which is a release of its own. The cohort has a fixed
+size (`cohort`), where McMahan draws each client by itself: neighbours differ in all data of one client, replaced by any
+other, whose clipped change lies up to 2 S away (`privacy.accounting.federated_gaussian`).
+
+Where the noise is added, and so whom the guarantee covers:
+
+- `server`: as in both papers the server is trusted, and sees each model; the guarantee is about whoever sees the
+  averages, and does not know who was drawn. A member of a cohort does know: the call says so. Against it only the part
+  of the guarantee without sampling holds.
+- `clients`: each adds N(0, (z S)^2 / k) to its sum's part, k the fewest models that a round needs. Only the secure sum
+  is seen, so the server is covered, too, as far as clients do not collude; with more than k models there is more noise
+  than promised. Sums are taken in fixed point after the noise; the guarantee is for real numbers (`privacy.noise`).
+
+Clients do not send their losses. That a client takes part, and how many points and labels it has, is not covered.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from parties.learning.vectors import decode, encode
+from protocols.privacy.noise import gaussian
+from sim.streams import Entropy
+
+__all__ = ["Clipped"]
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """`clip` S > 0, in the L2 norm of the whole model; `multiplier` z >= 0; `at`, where noise is added.
+
+    With S infinite there is no clipping, and so no noise that would do. Raises ValueError.
+    """
+
+    clip: float
+    multiplier: float
+    at: Literal["server", "clients"] = "server"
+
+    def __post_init__(self) -> None:
+        if not self.clip > 0:
+            raise ValueError(f"clip(={self.clip}) must be > 0")
+        if not 0 <= self.multiplier < np.inf:
+            raise ValueError(f"noise(={self.multiplier}) must be >= 0 and finite")
+        if self.multiplier > 0 and not np.isfinite(self.clip):
+            raise ValueError(f"clip(={self.clip}) must be finite where there is noise")
+
+    @property
+    def _deviation(self) -> float:
+        """Of the noise in the sum, z S."""
+        return self.multiplier * self.clip if self.multiplier else 0.0
+
+    def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
+        """What a client sends that trained the model `before` to `after`; `fewest`, of models in a round."""
+        start = decode(before).astype(np.float64)
+        change = decode(after) - start
+        norm = float(np.linalg.norm(change))
+        if not np.isfinite(norm):  # training has diverged: its change is none, whatever the others have
+            change, norm, after = np.zeros_like(start), 0.0, before
+        own = self._deviation / np.sqrt(fewest) if self.at == "clients" else 0.0
+        if norm <= self.clip and not own:
+            return after  # to the bit what FedAvg sends
+        change *= min(1.0, self.clip / norm) if norm else 1.0
+        if own:
+            change += own * gaussian(change.shape, entropy)
+        return encode(start + change)
+
+    def released(self, mean: bytes, models: int, entropy: Entropy) -> bytes:
+        """What the server makes of the `mean` of so many models."""
+        deviation = self._deviation / models if self.at == "server" else 0.0
+        if not deviation:
+            return mean
+        numbers = decode(mean).astype(np.float64)
+        return encode(numbers + deviation * gaussian(numbers.shape, entropy))

@@ -1,0 +1,115 @@
+"""DP-FedAvg against a few lines of numpy, and against FedAvg where nothing is private."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parties.data import load
+from parties.learning import jobs
+from parties.learning.settings import LocalUpdate
+from parties.learning.spec import ModelSpec
+from parties.learning.vectors import decode, encode
+from parties.partition import shards
+from parties.party import play
+from protocols.federated.averaging import Averaging, Plain, Secure
+from protocols.federated.dp_fedavg import Clipped
+from protocols.federated.method import Method
+from protocols.federated.round import Record, Settings, TrainingClient, TrainingServer
+from protocols.privacy.noise import gaussian
+from sim.faults import Crash, Fault
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.streams import Entropy
+from sim.world import World
+
+SPEC = ModelSpec("linear", (1, 8, 8), 10)
+SHARDS = shards(load("digits", 160), 4, "iid", 0.5, 1)
+FIRST = jobs.initial(SPEC, 1)
+UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu")
+
+
+def trained(private: Clipped | None, *faults: Fault, **changes: Any) -> tuple[TrainingServer, list[Record], World]:
+    world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
+    settings = Settings(
+        SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
+    )
+    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
+    server = TrainingServer(world, [client.name for client in clients], settings, FIRST)
+    records: list[Record] = []
+    server.observe = records.append
+    try:
+        world.loop.run(play([server, *clients], server))
+    finally:
+        world.loop.finish()
+    return server, records, world
+
+
+def alone(name: int) -> np.ndarray:
+    """What client `name` trains in the first round, on its labels alone."""
+    client = TrainingClient(World(1), f"client/{name}", SHARDS[name], Settings(SPEC, UPDATE, Method(), 4))
+    seed = World(1).entropy(f"client/{name}", 1, 1, 1, "training").bytes(32)
+    return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters)
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()])
+def test_a_round_is_the_clipped_average_and_noise(averaging: Averaging) -> None:
+    clip, multiplier, start = 0.3, 0.5, decode(FIRST).astype(float)
+    changes = [alone(i) - start for i in range(4)]
+    assert min(np.linalg.norm(change) for change in changes) > clip
+    expected = start + sum(change * clip / np.linalg.norm(change) for change in changes) / 4
+    still = trained(Clipped(clip, 0.0), averaging=averaging)[0]
+    np.testing.assert_allclose(decode(still.model), expected, atol=1e-6)
+    server, records, _ = trained(Clipped(clip, multiplier), averaging=averaging)
+    noise = gaussian(start.shape, World(1).entropy("server", 1, 1, server.attempt, "noise"))
+    np.testing.assert_allclose(decode(server.model), expected + multiplier * clip / 4 * noise, atol=1e-6)
+    assert math.isnan(records[0].loss)
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()])
+def test_without_noise_and_with_a_wide_clip_it_is_fedavg_to_the_bit(averaging: Averaging) -> None:
+    plain = trained(None, averaging=averaging, rounds=2)[0]
+    assert trained(Clipped(math.inf, 0.0), averaging=averaging, rounds=2)[0].model == plain.model
+    assert trained(Clipped(1e6, 0.0), averaging=averaging, rounds=2)[0].model == plain.model
+    assert trained(Clipped(1e6, 1e-6), averaging=averaging, rounds=2)[0].model != plain.model
+
+
+def test_noise_at_clients_is_enough_for_the_fewest_models() -> None:
+    private, start = Clipped(1.0, 8.0, "clients"), encode(np.zeros(40_000))
+    sent = [decode(private.sent(start, start, 4, Entropy.seeded(1, i))) for i in range(4)]
+    assert np.std(np.sum(sent, axis=0)) == pytest.approx(8.0, rel=0.02)
+    assert private.released(start, 4, Entropy.seeded(1)) == start
+    assert np.std(decode(Clipped(1.0, 8.0).released(start, 4, Entropy.seeded(1)))) == pytest.approx(2.0, rel=0.02)
+
+
+def test_noise_at_clients_hides_in_the_sum_and_a_lost_client_takes_none_of_what_is_promised() -> None:
+    private = Clipped(0.3, 0.5, "clients")
+    server, records, world = trained(private, Crash("client/1", at="train.update"), averaging=Secure())
+    assert len(records[0].averaged) == 3
+    still = trained(Clipped(0.3, 0.0), Crash("client/1", at="train.update"), averaging=Secure())[0]
+    noise = 3 * (decode(server.model) - decode(still.model))  # in the sum
+    assert np.std(noise) == pytest.approx(0.3 * 0.5 * math.sqrt(3 / 2), rel=0.1)  # promised: 0.15
+    assert "LocalModel" not in {row.type for row in world.ledger.rows()}
+
+
+def test_a_client_that_diverged_moves_nothing() -> None:
+    before, after = encode(np.zeros(3)), encode(np.array([1.0, np.nan, 2.0]))
+    assert Clipped(1.0, 0.0).sent(before, after, 1, Entropy.seeded(1)) == before
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    one, two = trained(Clipped(0.3, 0.5), rounds=2), trained(Clipped(0.3, 0.5), rounds=2)
+    assert one[2].trace.trace_hash == two[2].trace.trace_hash
+
+
+def test_what_would_not_be_private_is_said() -> None:
+    for private, changes, problem in (
+        (Clipped(1.0, 1.0, "clients"), {}, "averaging = secure"),
+        (Clipped(1.0, 1.0), {"by_points": True}, "counts more than one"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            trained(private, **changes)
+    for clip, multiplier in ((0.0, 1.0), (1.0, -1.0), (1.0, math.inf), (math.inf, 1.0)):
+        with pytest.raises(ValueError, match=r"\(="):
+            Clipped(clip, multiplier)
