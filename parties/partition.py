@@ -24,7 +24,7 @@ from parties.datasets.content import Points
 from parties.datasets.error import DataError
 from sim.streams import generator
 
-__all__ = ["Shard", "parse_partition", "partition", "shards"]
+__all__ = ["Shard", "parse_partition", "partition", "shards", "spread"]
 
 _ALLOWED = "iid, dirichlet:a with a number a > 0, classes:c with a whole number c >= 1, or natural"
 
@@ -142,7 +142,7 @@ def shards(
             present = random.permutation(np.unique(labels[known]))  # so that no class is always first
             of_class = [known[labels[known] == label] for label in present]
             counts = np.array([len(own) for own in of_class])
-            quotas = _spread(counts, labels_per_client, np.ones(len(counts)) if even else counts)
+            quotas = spread(counts, labels_per_client, np.ones(len(counts)) if even else counts)
             for own, quota in zip(of_class, quotas, strict=True):
                 labeled[random.choice(own, size=quota, replace=False)] = True
         kept = _keep(labeled | fresh, unlabeled, client, seed)
@@ -175,7 +175,7 @@ def _keep(needed: NDArray[np.bool_], share: float, client: int, seed: int) -> Ro
     return kept
 
 
-def _spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] | NDArray[np.int64]) -> list[int]:
+def spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] | NDArray[np.int64]) -> list[int]:
     """`total` in whole parts that are as near as can be to the proportions of `weights`, none above its count.
 
     One by one to the part that is furthest behind its weight (Webster's method); the first of several.

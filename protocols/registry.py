@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from protocols import xclp
+from protocols.cotraining.round import steps as cotraining_steps
 from protocols.federated.round import steps as training_steps
 from protocols.steps import Step
 
@@ -14,7 +15,8 @@ class Protocol:
     """A protocol's name in scenario files, one line about it, and its steps in the order in which they are taken.
 
     `parts` says what it is made of, and so which keys of a scenario it uses: "xclp" (cryptography among clients),
-    "graph" (label propagation), "one-shot" (no training), "training", "labels" (training with pseudo-labels).
+    "graph" (label propagation), "one-shot" (no training), "training" (of one model by all), "labels" (that with
+    pseudo-labels), "cotraining" (clients with models of their own, and public points), "consensus" (of labels).
     """
 
     name: str
@@ -22,16 +24,26 @@ class Protocol:
     steps: tuple[Step, ...]
     parts: frozenset[str] = field(default_factory=frozenset)
 
+    @property
+    def learns(self) -> bool:
+        """Whether something is trained, in rounds."""
+        return bool(self.parts & {"training", "cotraining"})
+
 
 _CROSS = frozenset(("xclp", "graph", "labels"))
 _ALONE = frozenset(("graph", "labels"))
 _LABELS = frozenset(("labels",))
+_CONSENSUS = frozenset(("consensus",))
 
 
 def _training(name: str, summary: str, parts: frozenset[str] = frozenset(), secure: bool = True) -> Protocol:
     inside = xclp.STEPS if "xclp" in parts else ()
     steps = training_steps(labels="labels" in parts, inside=inside, secure=secure)
     return Protocol(name, summary, steps, parts | {"training"})
+
+
+def _cotraining(name: str, summary: str, parts: frozenset[str] = frozenset(), student: bool = False) -> Protocol:
+    return Protocol(name, summary, cotraining_steps(student=student), parts | {"cotraining"})
 
 
 PROTOCOLS = {
@@ -55,10 +67,15 @@ PROTOCOLS = {
         _training("fedavg+mt", "federated averaging with a mean teacher"),
         _training("fedprox", "fedavg with a proximal term"),
         _training("scaffold", "fedavg with control variates"),
+        _cotraining("fedct", "clients share hard labels of public points and learn from their consensus", _CONSENSUS),
+        _cotraining("dd", "clients share class probabilities of public points and learn from their mean"),
+        _cotraining("fedmd", "clients learn labeled public points, then digest each other's scores of them"),
+        _cotraining("local", "every client learns alone; nothing is shared"),
+        _cotraining("centralised", "one party holds all points and learns from them"),
     )
 }
 
 
-def using(part: str) -> tuple[str, ...]:
-    """The names of the protocols made of `part`."""
-    return tuple(name for name, protocol in PROTOCOLS.items() if part in protocol.parts)
+def using(*parts: str) -> tuple[str, ...]:
+    """The names of the protocols made of any of `parts`."""
+    return tuple(name for name, protocol in PROTOCOLS.items() if not protocol.parts.isdisjoint(parts))

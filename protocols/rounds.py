@@ -81,7 +81,7 @@ class RoundsClient(Client, Generic[S]):
     What it is to keep over a crash lies on its disk.
     """
 
-    observed = ("ending",)
+    observed: ClassVar[tuple[str, ...]] = ("ending",)
     call: ClassVar[type[Message]]
 
     def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:

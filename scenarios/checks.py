@@ -16,9 +16,11 @@ from parties.learning.extras import MissingExtra
 from parties.partition import Shard, parse_partition
 from protocols.registry import PROTOCOLS
 from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
+from scenarios.cotraining_checks import check_cotraining
 from scenarios.deals import Parts, deal, parts_of, together
 from scenarios.keys import similar, toml
 from scenarios.membership_ways import kind_of
+from scenarios.public_points import alpha_of
 from scenarios.schema import Scenario, ScenarioError
 from scenarios.training_checks import check_training
 from sim.latency import parse_latency
@@ -50,11 +52,15 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
     try:
         for test in _WITHOUT_DATA:
             test(scenario)
-        held = _parts(scenario).held
+        parts = _parts(scenario)
+        held = parts.held
         if scenario.data.partition == "natural" and not clients_given and held.client_names:
             clients = len(held.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
-        _check_points(scenario, held, _deal(scenario, held))
+        dealt = _deal(scenario, held)
+        _check_points(scenario, held, dealt)
+        if "cotraining" in PROTOCOLS[scenario.protocol.name].parts:
+            check_cotraining(scenario, parts, dealt)
         check_fault_places(scenario)
         _check_expect(scenario)
     except ScenarioError as error:
@@ -102,6 +108,7 @@ def _check_specs(scenario: Scenario) -> None:
         parse_partition(scenario.data.partition)
     except DataError as error:
         raise _about_data(error, "partition") from None
+    read_text("public.distribution", alpha_of, scenario.public.distribution)
     read_text("protocol.deadline", duration, protocol.deadline)
     if duration(protocol.deadline) == 0:
         raise ScenarioError("", "protocol.deadline", "0 s lets no answer arrive; allowed: above 0 s")

@@ -13,6 +13,7 @@ from parties.partition import Shard, shards
 from protocols.registry import PROTOCOLS
 from scenarios.bars import shown
 from scenarios.membership_data import attacked
+from scenarios.public_points import set_apart
 from scenarios.report import make_console
 from scenarios.schema import Data, Scenario
 from sim.streams import generator
@@ -24,8 +25,8 @@ __all__ = ["Parts", "deal", "dealt", "parts_of", "together"]
 class Parts:
     """`held`: the clients' points. `test` and `validation` are nobody's; None where there are none.
 
-    Of a run that is attacked, `outside` are points that nobody has, for the attacker to ask about, and `attacker` those
-    that it has itself, as many as the others together.
+    `public` are points that all parties know. Of a run that is attacked, `outside` are points that nobody has, for the
+    attacker to ask about, and `attacker` those that it has itself, as many as the others together.
     """
 
     held: Dataset
@@ -33,14 +34,15 @@ class Parts:
     validation: Dataset | None = None
     outside: Dataset | None = None
     attacker: Dataset | None = None
+    public: Dataset | None = None
 
 
 def parts_of(scenario: Scenario) -> Parts:
     """The data as the scenario's protocol uses it. Raises DataError, and ScenarioError where an attacker has too few.
 
     Training learns from the training part alone, and is tested on the test part of data sets with a name; `data.limit`
-    bounds both. Of the training part `training.validation` is drawn from the stream (seed, "validation"). With an
-    [attack], half of what is left is the attacker's.
+    bounds both. Of the training part the public points are taken first, then, for training, `training.validation` is
+    drawn from the stream (seed, "validation"). With an [attack], half of what is left is the attacker's.
     """
     parts = _parts_of(scenario)
     return attacked(parts, scenario) if scenario.attack.kind else parts
@@ -48,7 +50,8 @@ def parts_of(scenario: Scenario) -> Parts:
 
 def _parts_of(scenario: Scenario) -> Parts:
     data = scenario.data
-    if "training" not in PROTOCOLS[scenario.protocol.name].parts:
+    protocol = PROTOCOLS[scenario.protocol.name]
+    if not protocol.learns or "prediction" in protocol.parts:
         return Parts(_whole(data))
     test: Dataset | None = None
     if data.path:
@@ -56,14 +59,13 @@ def _parts_of(scenario: Scenario) -> Parts:
     else:
         whole, rest = load_split(data.name)
         held, test = (_featured(part.first(data.limit), data.features) for part in (whole, rest))
+    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
     share, n = scenario.training.validation, len(held.labels)
-    if not share:
-        return Parts(held, test)
-    order = generator(scenario.seed, "validation").permutation(n)
-    count = round(share * n)
+    count = round(share * n) if "training" in protocol.parts else 0
     if not 1 <= count < n:
-        return Parts(held, test)
-    return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])))
+        return Parts(held, test, public=public)
+    order = generator(scenario.seed, "validation").permutation(n)
+    return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])), public=public)
 
 
 def dealt(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
@@ -94,7 +96,8 @@ def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
 
 def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
     """The largest shards of as many clients as take part in a round at a time."""
-    share = scenario.training.share if "training" in PROTOCOLS[scenario.protocol.name].parts else 1.0
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    share = scenario.training.share if "training" in parts and "prediction" not in parts else 1.0
     return sorted(dealt, key=lambda shard: -len(shard.rows))[: math.ceil(share * len(dealt) - 1e-9)]
 
 
@@ -104,6 +107,11 @@ def _whole(data: Data) -> Dataset:
     else:
         whole = load(data.name, data.limit)
     return _featured(whole, data.features)
+
+
+def _named(name: str, data: Data) -> Dataset:
+    """The training part of another data set, with the same features."""
+    return _featured(load_split(name)[0], data.features)
 
 
 def _featured(dataset: Dataset, features: str) -> Dataset:

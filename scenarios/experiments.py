@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from protocols.registry import using
+from scenarios.cotraining import Cotraining
 from scenarios.experiment import Experiment, Setting
 from scenarios.one_shot import Xclp
 from scenarios.training import Training
@@ -12,5 +13,6 @@ __all__ = ["EXPERIMENTS"]
 EXPERIMENTS: dict[str, Callable[[Setting], Experiment]] = {
     **dict.fromkeys(using("one-shot"), Xclp),
     **dict.fromkeys(using("training"), Training),
+    **dict.fromkeys(using("cotraining"), Cotraining),
 }
 """What each protocol is run as."""

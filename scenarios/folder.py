@@ -8,6 +8,7 @@
 | ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations; with an [attack], contents of messages |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.checkpoint`) |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
+| ``learners.npz`` | of co-training: the bytes of each client's state, and of what clients agreed on last |
 | ``failure.txt`` | only where something broke: the traceback |
 """
 
@@ -60,7 +61,9 @@ class Result(Struct, kw_only=True):
     tell of all rounds. Accuracy is a share of the points that `measured_on` names. Of training it is that of the last
     model, whose digest is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best
     on the points held out. `resumed`: the rounds after which a run that was broken off went on, 0 if it began anew.
-    XCLP's predictions have `balanced_accuracy` and `balanced_baselines`, too: means of such shares over the classes.
+    Of co-training it is the mean of `client_accuracy`, with their standard `deviation`, and no label of a public point
+    changed after round `agreed_after`, null if one changed in the last. XCLP's predictions have `balanced_accuracy` and
+    `balanced_baselines`, too: means of such shares over the classes.
     Times are seconds; bytes count both hops of a relayed message. `vulnerability` is there if there was an [attack].
     """
 
@@ -79,6 +82,9 @@ class Result(Struct, kw_only=True):
     accuracy_selected: float | None = None
     selected_round: int | None = None
     balanced_accuracy: float | None = None
+    deviation: float | None = None
+    client_accuracy: dict[str, float] = {}
+    agreed_after: int | None = None
     baselines: dict[str, float]
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None

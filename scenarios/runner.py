@@ -81,7 +81,7 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None)
     with closing(RunFolder(path)) as folder:
         check_unfinished(path)  # it may have ended while we looked
         scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
-        if "training" not in PROTOCOLS[scenario.protocol.name].parts:
+        if not PROTOCOLS[scenario.protocol.name].learns:
             raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
         earlier = _Earlier(resumed=(0,))
         if (its := read_checkpoint(path)) is not None:
@@ -182,6 +182,9 @@ def _result(
         accuracy_selected=found.accuracy_selected,
         selected_round=found.selected_round,
         balanced_accuracy=found.balanced_accuracy,
+        deviation=found.deviation,
+        client_accuracy=dict(found.client_accuracy),
+        agreed_after=found.agreed_after,
         baselines=dict(found.baselines),
         balanced_baselines=dict(found.balanced_baselines),
         equals_plaintext=found.equals_plaintext,
@@ -215,7 +218,8 @@ def _result(
 
 def _device(scenario: Scenario) -> str:
     """What the scenario's networks run on here."""
-    if "training" not in PROTOCOLS[scenario.protocol.name].parts:
+    protocol, learners = PROTOCOLS[scenario.protocol.name], scenario.learner.names or (scenario.learner.name,)
+    if not protocol.learns or ("training" not in protocol.parts and "network" not in learners):
         return "cpu"
     return jobs.choose_device(scenario.training.device)
 
@@ -231,6 +235,9 @@ class _Nothing(msgspec.Struct):
     accuracy_selected: float | None = None
     selected_round: int | None = None
     balanced_accuracy: float | None = None
+    deviation: float | None = None
+    client_accuracy: dict[str, float] = {}
+    agreed_after: int | None = None
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None

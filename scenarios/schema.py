@@ -13,18 +13,22 @@ from msgspec import Meta, Struct
 from parties.features import FEATURES
 from protocols.registry import using
 from scenarios.attack_schema import Attack
+from scenarios.cotraining_schema import Cotraining, Learner, Public
 from scenarios.fault_schema import DURATION, Duration, Expect, Fault
 from scenarios.training_schema import Model, Training
 
 __all__ = [
     "Attack",
+    "Cotraining",
     "Data",
     "Device",
     "Expect",
     "Fault",
+    "Learner",
     "Model",
     "Network",
     "Protocol",
+    "Public",
     "Scenario",
     "ScenarioError",
     "Training",
@@ -314,6 +318,9 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     protocol: Protocol = Protocol()
     model: Model = Model()
     training: Training = Training()
+    public: Public = Public()
+    learner: Learner = Learner()
+    cotraining: Cotraining = Cotraining()
     attack: Attack = Attack()
     network: Network = Network()
     device: Device = Device()

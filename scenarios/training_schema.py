@@ -10,6 +10,7 @@ from protocols.registry import using
 __all__ = ["Model", "Training"]
 
 _TRAINING = {"protocols": using("training")}
+_LEARNING = {"protocols": using("training", "cotraining")}
 _LABELS = {"protocols": using("labels")}
 
 
@@ -22,7 +23,7 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="The network: "
             + "; ".join(f"`{name}`, {kind.description}" for name, kind in MODELS.items())
             + ".",
-            extra=_TRAINING,
+            extra=_LEARNING,
         ),
     ] = "linear_embedding"
     width: Annotated[
@@ -30,28 +31,28 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             description="Of `cnn13`: so many times the channels.",
-            extra={**_TRAINING, "unit": "factor"},
+            extra={**_LEARNING, "unit": "factor"},
         ),
     ] = 1.0
     embedding: Annotated[
         int,
-        Meta(ge=1, description="Of `linear_embedding`: its features.", extra={**_TRAINING, "unit": "features"}),
+        Meta(ge=1, description="Of `linear_embedding`: its features.", extra={**_LEARNING, "unit": "features"}),
     ] = 128
     normalised: Annotated[
         bool | None,
         Meta(
             description="Whether features are scaled to length 1; without it as is usual for the network "
             "(of `cnn13` and `resnet18` they are).",
-            extra=_TRAINING,
+            extra=_LEARNING,
         ),
     ] = None
     mean: Annotated[
         tuple[float, ...],
-        Meta(description="One number a channel, taken off the values in [0, 1] inside the network.", extra=_TRAINING),
+        Meta(description="One number a channel, taken off the values in [0, 1] inside the network.", extra=_LEARNING),
     ] = ()
     std: Annotated[
         tuple[float, ...],
-        Meta(description="One number a channel, by which they are divided then.", extra=_TRAINING),
+        Meta(description="One number a channel, by which they are divided then.", extra=_LEARNING),
     ] = ()
 
 
@@ -135,8 +136,9 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="With fewer models the round is lost and the model stays as it was; `secure` needs two.",
-            extra={**_TRAINING, "unit": "clients"},
+            description="With fewer models, or predictions in co-training, the round is lost and all stays as it was; "
+            "`secure` needs two.",
+            extra={**_LEARNING, "unit": "clients"},
         ),
     ] = 1
     label_from: Annotated[
@@ -160,8 +162,8 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="The model is tested after each so many rounds, outside of virtual time, and at the end.",
-            extra={**_TRAINING, "unit": "rounds"},
+            description="Models are tested after each so many rounds, outside of virtual time, and at the end.",
+            extra={**_LEARNING, "unit": "rounds"},
         ),
     ] = 1
     checkpoint_every: Annotated[
@@ -170,13 +172,13 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             description="After each so many rounds all is kept that `tacit run --resume` needs to go on, or after the "
             "next round that ends with no client at work; 0: never. It changes nothing about the run.",
-            extra={**_TRAINING, "unit": "rounds"},
+            extra={**_LEARNING, "unit": "rounds"},
         ),
     ] = 10
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         Meta(
             description="Where networks really run: `auto` takes a GPU where there is one. Virtual time is the same.",
-            extra=_TRAINING,
+            extra=_LEARNING,
         ),
     ] = "auto"

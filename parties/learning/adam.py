@@ -12,7 +12,7 @@ from parties.learning.backend import Tensor, choose_device, generator, nn, seede
 from parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
 from parties.learning.parameters import initial as initial_parameters
 from parties.learning.settings import LocalData
-from parties.learning.sgd import on_device, scaled
+from parties.learning.sgd import as_images, on_device, scaled
 from parties.learning.spec import ModelSpec
 
 __all__ = ["fit", "initial", "parameters"]
@@ -37,7 +37,7 @@ def fit(
     spec: ModelSpec,
     state: bytes,
     points: NDArray[np.generic],
-    labels: NDArray[np.int64],
+    labels: NDArray[np.int64] | NDArray[np.float32],
     seed: int | bytes,
     learning_rate: float,
     batch: int,
@@ -46,8 +46,9 @@ def fit(
 ) -> bytes:
     """The state after `steps` steps on cross-entropy, shuffles and dropout from streams of (seed, steps so far).
 
-    Batches come from shuffled passes over the data, `batch` points each or all there are; a batch may reach from one
-    pass into the next. Raises ValueError.
+    `labels` is int64 (n,), or float32 (n, classes) for the probability of each class. Batches come from shuffled passes
+    over the data, `batch` points each or all there are; a batch may reach from one pass into the next. Raises
+    ValueError.
     """
     vector = parameters(spec, state)
     if not len(labels):
@@ -63,7 +64,7 @@ def fit(
     first, second = split(moments[:half], trained, "first moment"), split(moments[half:], trained, "second moment")
     for parameter, mean, square in zip(trained, first, second, strict=True):
         optimiser.state[parameter] = {"step": torch.tensor(float(done)), "exp_avg": mean, "exp_avg_sq": square}
-    images, targets, _ = on_device(spec, LocalData.supervised(points, labels), device)
+    images, targets = _on_device(spec, points, labels, device)
     random = generator(seed, "batches", done)
     ahead = torch.empty(0, dtype=torch.int64)
     count = min(batch, len(labels))
@@ -79,3 +80,18 @@ def fit(
             optimiser.step()
     optimiser.zero_grad()
     return (done + steps).to_bytes(_COUNTER, "little") + flatten(network) + join(first) + join(second)
+
+
+def _on_device(
+    spec: ModelSpec,
+    points: NDArray[np.generic],
+    labels: NDArray[np.int64] | NDArray[np.float32],
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """Points and what is to be learnt of them as tensors there. Raises ValueError."""
+    if labels.ndim == 1:
+        images, targets, _ = on_device(spec, LocalData.supervised(points, labels.astype(np.int64)), device)
+        return images, targets
+    if labels.shape != (len(points), spec.classes):
+        raise ValueError(f"targets of shape {labels.shape} must be of shape {(len(points), spec.classes)}")
+    return as_images(spec, points).to(device), torch.from_numpy(np.ascontiguousarray(labels, np.float32)).to(device)

@@ -5,7 +5,7 @@ a state, which is bytes. Co-training asks for no more: fit, predict, and a state
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +13,27 @@ from numpy.typing import NDArray
 from parties.learning.spec import ModelSpec
 from sim.compute import Work
 
-__all__ = ["Learner", "NetworkLearner"]
+__all__ = ["Learner", "NetworkLearner", "SoftLearner"]
 
 Points = NDArray[np.generic]
 Labels = NDArray[np.int64]
 
 
 class Learner(Protocol):
-    """The settings of a learner; picklable, and the same arguments give the same bytes."""
+    """The settings of a learner; picklable, and the same arguments give the same bytes.
+
+    `warm`: its `fit` goes on from the state that it is given; otherwise it begins anew, and leaves no trace of that.
+    """
+
+    @property
+    def warm(self) -> bool: ...
 
     def initial(self, seed: int | bytes) -> bytes:
         """The state of a learner that has seen nothing."""
         ...
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """The state after learning from points (n, ...) with labels int64 (n,), which are all known.
-
-        A warm learner goes on from `state`; one that knows no other way begins anew.
-        """
+        """The state after learning from points (n, ...) with labels int64 (n,), which are all known."""
         ...
 
     def predict(self, state: bytes, points: Points) -> Labels:
@@ -47,6 +50,15 @@ class Learner(Protocol):
 
     def predict_work(self, points: int) -> Work:
         """What `predict` and `probabilities` cost for so many points."""
+        ...
+
+
+@runtime_checkable
+class SoftLearner(Learner, Protocol):
+    """One that can also learn how likely each class is."""
+
+    def fit_soft(self, state: bytes, points: Points, targets: NDArray[np.float32], seed: int | bytes) -> bytes:
+        """As `fit`, from `targets` (n, classes) whose rows are probabilities. Costs as much as `fit`."""
         ...
 
 
@@ -83,6 +95,15 @@ class NetworkLearner:
 
         begin = state if self.warm else adam.initial(self.spec, seed)
         return adam.fit(self.spec, begin, points, labels, seed, self.learning_rate, self.batch, self.steps, self.device)
+
+    def fit_soft(self, state: bytes, points: Points, targets: NDArray[np.float32], seed: int | bytes) -> bytes:
+        """As `SoftLearner.fit_soft`, on cross-entropy. Raises ValueError as `fit` does, and for another shape."""
+        from parties.learning import adam
+
+        begin = state if self.warm else adam.initial(self.spec, seed)
+        return adam.fit(
+            self.spec, begin, points, targets, seed, self.learning_rate, self.batch, self.steps, self.device
+        )
 
     def predict(self, state: bytes, points: Points) -> Labels:
         """As `Learner.predict`; ties go to the lower class."""

@@ -1,0 +1,21 @@
+"""The algorithms of co-training by the names that scenarios give them."""
+
+from collections.abc import Callable
+
+from protocols.cotraining.centralised import centralised
+from protocols.cotraining.dd import dd
+from protocols.cotraining.fedct import fedct
+from protocols.cotraining.fedmd import fedmd
+from protocols.cotraining.local import local
+from protocols.cotraining.options import Options
+from protocols.cotraining.study import Method
+
+__all__ = ["ALGORITHMS"]
+
+ALGORITHMS: dict[str, Callable[[Options], Method]] = {
+    "fedct": fedct,
+    "dd": dd,
+    "fedmd": fedmd,
+    "local": local,
+    "centralised": centralised,
+}

@@ -1,0 +1,53 @@
+"""What clients that label the same points agree on.
+
+Paper: Abourayya et al., Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised
+learning, Algorithm 1, line 11, and section 5 (qualified majority, FedCT (QM)).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["NO_LABEL", "majority", "qualified", "votes"]
+
+NO_LABEL = -1
+"""Of a point that there is no consensus on."""
+
+Labels = NDArray[np.int64]
+
+
+def votes(labels: Labels, classes: int) -> Labels:
+    """How many of the m clients gave each class: int64 (n, classes) for `labels` (m, n) in [0, classes).
+
+    Raises ValueError for labels out of range.
+    """
+    points = labels.shape[1]
+    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+        raise ValueError(f"labels are in [{labels.min()}, {labels.max()}], not in [0, {classes - 1}]")
+    places = np.arange(points) * classes + labels
+    return np.bincount(places.reshape(-1), minlength=points * classes).reshape(points, classes).astype(np.int64)
+
+
+def majority(labels: Labels, classes: int) -> Labels:
+    """The class that most of the m clients gave each of the n points, int64 (n,); of several the lowest.
+
+    `labels` is (m, n) with m >= 1. Most need not be more than half. Raises ValueError.
+    """
+    if not len(labels):
+        raise ValueError("there is nobody to agree")
+    return votes(labels, classes).argmax(1)
+
+
+def qualified(labels: Labels, classes: int, quorum: float) -> Labels:
+    """As `majority`, where at least a share `quorum`, in (0, 1], of the m clients gave that class; else NO_LABEL.
+
+    Of m clients ceil(quorum m) are needed. Raises ValueError.
+    """
+    if not 0.0 < quorum <= 1.0:
+        raise ValueError(f"quorum(={quorum}) must be above 0, at most 1")
+    if not len(labels):
+        raise ValueError("there is nobody to agree")
+    counts = votes(labels, classes)
+    needed = math.ceil(quorum * len(labels) - 1e-9)  # 0.7 of 10 are 7, whatever floating point says
+    return np.where(counts.max(1, initial=0) >= needed, counts.argmax(1), NO_LABEL)

@@ -1,0 +1,80 @@
+"""What clients of co-training share of their predictions: the interface that every algorithm fills in.
+
+A client turns what it predicts for the n public points into a message, the server makes one of all that came, and
+every client reads from that what to learn. All are plain computations, so that they may run anywhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.compute import Work
+
+__all__ = ["Needs", "Sharing", "Targets"]
+
+Needs = Literal["nothing", "labels", "probabilities"]
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What is to be learnt of the n public points.
+
+    `labels` is int64 (n,), -1 for points that are left out this round; `probabilities`, float32 (n, classes), is of
+    the algorithms that share more than labels, and is learnt in place of the labels.
+    """
+
+    labels: NDArray[np.int64]
+    probabilities: NDArray[np.float32] | None = None
+
+
+class Sharing(Protocol):
+    """The settings of one way to share; picklable, and the same arguments give the same bytes.
+
+    `needs`: what of its learner's predictions a client shares. `collaborative`: clients learn from what is merged;
+    otherwise they learn alone, share once, and only the server's student learns from it.
+    """
+
+    @property
+    def needs(self) -> Needs: ...
+    @property
+    def collaborative(self) -> bool: ...
+
+    def size(self, points: int, classes: int) -> int:
+        """Bytes of one client's message."""
+        ...
+
+    def merged_size(self, points: int, classes: int) -> int:
+        """Bytes of what the server makes of them."""
+        ...
+
+    def send(
+        self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
+    ) -> bytes:
+        """A client's message: its learner's `labels` int64 (n,) and, if it `needs` them, probabilities (n, classes).
+
+        What is random comes from `seed`, the client's own of this round.
+        """
+        ...
+
+    def check(self, sent: bytes, points: int, classes: int) -> None:
+        """Raise ValueError for what no client can have sent."""
+        ...
+
+    def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
+        """What the server makes of the messages that came, at least one, in the clients' order."""
+        ...
+
+    def receive(self, merged: bytes, points: int, classes: int) -> Targets:
+        """What a client is to learn. Raises ValueError for what no server can have sent."""
+        ...
+
+    def send_work(self, points: int, classes: int) -> Work:
+        """What `send` costs."""
+        ...
+
+    def merge_work(self, clients: int, points: int, classes: int) -> Work:
+        """What `merge` costs with the messages of so many clients."""
+        ...

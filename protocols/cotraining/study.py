@@ -1,0 +1,154 @@
+"""How a client learns from its own points and from what all agree on: plain functions of a learner and points."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning.learner import Learner, SoftLearner
+from protocols.cotraining.sharing import Sharing, Targets
+from sim.compute import Work
+from sim.streams import derive
+
+__all__ = ["Method", "Public", "Study", "Together", "add_work", "fit_repeatedly", "fit_work"]
+
+Points = NDArray[np.generic]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Public:
+    """The public set U: `points` (n, ...), and their `labels` int64 (n,), -1 where unknown, for those who may use them.
+
+    Of the algorithms here only FedMD may.
+    """
+
+    points: Points
+    labels: Labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Study(Protocol):
+    """One way to learn in a round; picklable. `labelled`: it uses the labels of the public points."""
+
+    @property
+    def labelled(self) -> bool: ...
+
+    def study(
+        self,
+        learner: Learner,
+        state: bytes | None,
+        own: tuple[Points, Labels],
+        public: Public,
+        targets: Targets | None,
+        period: int,
+        seed: bytes,
+    ) -> bytes:
+        """The learner's state after a round of `period` fits; `state` None: it has learnt nothing yet.
+
+        `targets` are None before there is anything to agree on.
+        """
+        ...
+
+    def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
+        """What `study` costs with so many points of its own, public ones, and ones to learn from."""
+        ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm of co-training."""
+
+    sharing: Sharing
+    study: Study
+
+
+@dataclass(frozen=True)
+class Together:
+    """All at once: h <- A(D u P, h), Algorithm 1, line 3. Targets of probabilities stand beside own labels as 0 and 1.
+
+    A learner that begins anew with each fit is fitted once: what came before would leave no trace.
+    """
+
+    labelled: bool = False
+
+    def study(
+        self,
+        learner: Learner,
+        state: bytes | None,
+        own: tuple[Points, Labels],
+        public: Public,
+        targets: Targets | None,
+        period: int,
+        seed: bytes,
+    ) -> bytes:
+        """As `Study.study`."""
+        begun = learner.initial(derive(seed, "initial")) if state is None else state
+        points, labels = own
+        if targets is None:
+            return fit_repeatedly(learner, begun, points, labels, None, period, seed)
+        if targets.probabilities is None:
+            kept = np.flatnonzero(targets.labels >= 0)
+            points = _joined(points, public.points[kept])
+            return fit_repeatedly(
+                learner, begun, points, np.concatenate([labels, targets.labels[kept]]), None, period, seed
+            )
+        classes = targets.probabilities.shape[1]
+        known = np.eye(classes, dtype=np.float32)[labels]
+        everything = np.concatenate([known, targets.probabilities])
+        return fit_repeatedly(learner, begun, _joined(points, public.points), labels, everything, period, seed)
+
+    def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
+        """As `Study.work`."""
+        return fit_work(learner, own + (targets or 0), period)
+
+
+def fit_repeatedly(
+    learner: Learner,
+    state: bytes,
+    points: Points,
+    labels: Labels,
+    targets: NDArray[np.float32] | None,
+    period: int,
+    seed: bytes,
+) -> bytes:
+    """The state after `period` fits to the labels, or to `targets` (n, classes); one, of a learner that is not warm.
+
+    Without a point the state stays as it is.
+    """
+    if not len(points):
+        return state
+    for number in range(period if learner.warm else 1):
+        its = derive(seed, "fit", number)
+        if targets is None:
+            state = learner.fit(state, points, labels, its)
+        else:
+            assert isinstance(learner, SoftLearner)  # as whoever built the settings has checked
+            state = learner.fit_soft(state, points, targets, its)
+    return state
+
+
+def fit_work(learner: Learner, points: int, period: int) -> Work:
+    """What `fit_repeatedly` costs."""
+    if not points:
+        return {}
+    fits = period if learner.warm else 1
+    return {name: fits * count for name, count in learner.fit_work(points).items()}
+
+
+def add_work(*parts: Work) -> Work:
+    """All of them."""
+    total: dict[str, float] = {}
+    for part in parts:
+        items: Mapping[str, float] = part
+        for name, count in items.items():
+            total[name] = total.get(name, 0.0) + count
+    return total
+
+
+def _joined(first: Points, second: Points) -> Points:
+    return np.concatenate([first, second]) if len(second) else first

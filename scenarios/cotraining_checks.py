@@ -1,0 +1,65 @@
+"""What [public], [learner] and [cotraining] may not say: what does not go together, or does not fit the data."""
+
+import re
+from collections.abc import Sequence
+
+from parties.learning import jobs
+from parties.learning.extras import MissingExtra
+from parties.learning.learner import SoftLearner
+from parties.learning.spec import MODELS
+from parties.partition import Shard
+from scenarios.cotraining import settings_of
+from scenarios.deals import Parts
+from scenarios.keys import similar, toml
+from scenarios.schema import Cotraining, Learner, Model, Scenario, ScenarioError
+
+__all__ = ["check_cotraining"]
+
+_ALONE = ("local", "centralised")
+"""Protocols without any use for public points."""
+
+
+def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -> None:
+    """Raise ScenarioError where `scenario` cannot be co-trained on its `parts`, as they are `dealt`."""
+    names = scenario.learner.names or (scenario.learner.name,)
+    if "network" in names:
+        try:
+            jobs.require_torch()
+        except MissingExtra as missing:
+            raise ScenarioError("", "learner.name", f"{toml('network')}: {missing}") from None
+        if scenario.model.name not in MODELS:
+            problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
+            raise ScenarioError("", "model.name", problem + similar(scenario.model.name, MODELS))
+    if parts.public is None and scenario.protocol.name not in _ALONE:
+        problem = f"0 is too small: {scenario.protocol.name} shares predictions of public points; allowed: 1 or more"
+        raise ScenarioError("", "public.size", problem)
+    try:
+        settings = settings_of(scenario, parts)
+        if "network" in names:
+            jobs.choose_device(scenario.training.device)
+    except ValueError as error:
+        raise ScenarioError("", _key_of(str(error)), str(error)) from None
+    if scenario.training.min_clients > len(dealt):
+        problem = f"{scenario.training.min_clients} is too large; allowed: 1 to {len(dealt)} (the clients)"
+        raise ScenarioError("", "training.min_clients", problem)
+    if settings.method.sharing.needs == "probabilities":
+        for i, learner in enumerate(settings.learners):
+            if not isinstance(learner, SoftLearner):
+                name = names[i % len(names)]
+                problem = f"client/{i} learns by {toml(name)}, which cannot learn probabilities as {{}} asks for"
+                key = "learner.names" if scenario.learner.names else "learner.name"
+                raise ScenarioError("", key, problem.format(scenario.protocol.name))
+    if settings.method.study.labelled and not (settings.public.labels >= 0).any():
+        problem = f"{toml(scenario.public.source)} has labels of other classes, and {scenario.protocol.name} learns"
+        raise ScenarioError("", "public.source", f"{problem} those of the public points; allowed: none")
+
+
+def _key_of(problem: str) -> str:
+    """The key that a problem speaks of as ``key(=value)``."""
+    for name in re.findall(r"(\w+)\(=", problem):
+        for table, struct in (("learner", Learner), ("cotraining", Cotraining), ("model", Model)):
+            if name in struct.__struct_fields__:
+                return f"{table}.{name}"
+    if problem.startswith("learner "):
+        return "learner.name"
+    return "model.name" if problem.startswith("model ") else "cotraining"
