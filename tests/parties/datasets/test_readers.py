@@ -239,6 +239,23 @@ def test_wines_of_both_colours(laid):
     assert content.train.labels.tolist() == [0, 2, 1] * 2
 
 
+def test_wines_that_are_there_twice_count_once(laid):
+    folder = laid("wine_colour")
+    with (folder / "winequality-red.csv").open("a") as file:
+        file.write("3;9;6\n3;9;5\n")  # the first is there before; the second has another mark
+    content = read("wine_colour", folder)
+    assert content.classes == ("red", "white")
+    assert content.columns == ("pH", "alcohol")
+    assert content.train.points.tolist() == [
+        [3.5, 9.4],
+        [3.2, 10.0],
+        [3.0, 9.0],
+        [3.0, 9.0],
+        *[[3.5, 9.4], [3.2, 10.0], [3.0, 9.0]],
+    ]
+    assert content.train.labels.tolist() == [0, 0, 0, 0, 1, 1, 1]
+
+
 def test_covers_are_numbered_from_one(laid):
     content = read("covertype", laid("covertype"))
     assert content.train.labels.tolist() == list(range(7))
