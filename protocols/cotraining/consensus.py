@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_LABEL", "majority", "qualified", "votes"]
+__all__ = ["NO_LABEL", "majority", "needed", "qualified", "votes"]
 
 NO_LABEL = -1
 """Of a point that there is no consensus on."""
@@ -39,6 +39,11 @@ def majority(labels: Labels, classes: int) -> Labels:
     return votes(labels, classes).argmax(1)
 
 
+def needed(quorum: float, clients: int) -> int:
+    """How many of `clients` a share `quorum` of them is, rounded up."""
+    return math.ceil(quorum * clients - 1e-9)  # 0.7 of 10 are 7, whatever floating point says
+
+
 def qualified(labels: Labels, classes: int, quorum: float) -> Labels:
     """As `majority`, where at least a share `quorum`, in (0, 1], of the m clients gave that class; else NO_LABEL.
 
@@ -49,5 +54,5 @@ def qualified(labels: Labels, classes: int, quorum: float) -> Labels:
     if not len(labels):
         raise ValueError("there is nobody to agree")
     counts = votes(labels, classes)
-    needed = math.ceil(quorum * len(labels) - 1e-9)  # 0.7 of 10 are 7, whatever floating point says
-    return np.where(counts.max(1, initial=0) >= needed, counts.argmax(1), NO_LABEL)
+    enough = counts.max(1, initial=0) >= needed(quorum, len(labels))
+    return np.where(enough, counts.argmax(1), NO_LABEL)

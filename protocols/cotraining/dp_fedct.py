@@ -1,0 +1,109 @@
+"""DP-FedCT: FedCT whose labels are randomised at the client, by the XOR mechanism.
+
+Paper: Abourayya et al., Little is enough, Section 4; Ji et al., VLDB 2021. A client writes its labels of the n public
+points as one-hot rows of C bits and flips each bit with probability p = 1 / (1 + e^(epsilon / s)), independently, from
+its own entropy, anew in every round (`protocols.privacy.xor_mechanism`, which says why independent bits). What travels
+up are n C bits, in whole bytes; down comes the consensus, packed as FedCT's.
+
+Consensus: the server adds up the bits that came, k(c) of m clients for each class c, and takes v(c) = (k(c) - m p) /
+(1 - 2 p) for the votes, which is right on average.
+
+- `majority`: the class with the largest v, which is the one with the largest k. Noisy counts often tie, and the lowest
+  class would win nearly all of it: ties are drawn by lot from the server's entropy, without noise (p = 0) they go to
+  the lowest class as in FedCT.
+- `qualified`: the same where its v is at least ceil(quorum m); at p = 1/2 no point has a consensus.
+
+Guarantee, of each client's messages by themselves, so against the server, too: epsilon-differential privacy a round,
+where neighbours differ in one element of a client's local data and s bounds the bits that differ then, for whatever
+consensus came before. Rounds add up: T of them are T epsilon, or less with a delta (`privacy.accounting.random_bits`).
+An s that is estimated guarantees nothing (`privacy.sensitivity`).
+
+Revealed: the server sees the noisy bits; clients see the consensus.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols.cotraining import packing
+from protocols.cotraining.consensus import NO_LABEL, needed
+from protocols.cotraining.fedct import HardLabels
+from protocols.cotraining.options import Options
+from protocols.cotraining.study import Method, Together
+from protocols.privacy.xor_mechanism import perturb
+from sim.compute import Work
+from sim.streams import Entropy
+
+__all__ = ["NoisyLabels", "dp_fedct"]
+
+
+@dataclass(frozen=True)
+class NoisyLabels(HardLabels):
+    """One-hot labels up, each bit flipped with probability `flip` in [0, 1/2]; their consensus down."""
+
+    flip: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.flip <= 0.5:
+            raise ValueError(f"flip(={self.flip}) must be in [0, 0.5]")
+
+    def size(self, points: int, classes: int) -> int:
+        """As `Sharing.size`."""
+        return -(-points * classes // 8)
+
+    def send(
+        self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
+    ) -> bytes:
+        """As `Sharing.send`. Raises ValueError for labels out of range."""
+        if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+            raise ValueError(f"labels are in [{labels.min()}, {labels.max()}], not in [0, {classes - 1}]")
+        one_hot = labels[:, None] == np.arange(classes)
+        return np.packbits(perturb(one_hot, self.flip, Entropy(seed)), bitorder="little").tobytes()
+
+    def check(self, sent: bytes, points: int, classes: int) -> None:
+        """As `Sharing.check`: any bits of the right number may have been sent."""
+        if len(sent) != self.size(points, classes):
+            raise ValueError(f"{len(sent)} bytes, not the {self.size(points, classes)} of {points} x {classes} bits")
+
+    def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
+        """As `Sharing.merge`."""
+        if not sent:
+            raise ValueError("there is nobody to agree")
+        counts = np.zeros((points, classes), np.int64)
+        for one in sent:
+            bits = np.unpackbits(np.frombuffer(one, np.uint8), count=points * classes, bitorder="little")
+            counts += bits.reshape(points, classes)
+        return packing.pack(self._agreed(counts, len(sent), Entropy(seed)), classes, self.gaps)
+
+    def _agreed(self, counts: NDArray[np.int64], clients: int, entropy: Entropy) -> NDArray[np.int64]:
+        if self.flip == 0.0:
+            chosen = counts.argmax(1)
+        else:
+            lots = entropy.array(counts.shape) >> np.uint64(1)
+            chosen = np.where(counts == counts.max(1, keepdims=True), lots.astype(np.int64), -1).argmax(1)
+        if not self.gaps:
+            return chosen
+        if self.flip == 0.5:
+            return np.full(len(counts), NO_LABEL)
+        votes = (counts.max(1) - clients * self.flip) / (1 - 2 * self.flip)
+        return np.where(votes >= needed(self.quorum, clients) - 1e-9, chosen, NO_LABEL)
+
+    def send_work(self, points: int, classes: int) -> Work:
+        """As `Sharing.send_work`."""
+        return {"fields.pack": points * classes, "aes.byte": 8 * points * classes}
+
+    def merge_work(self, clients: int, points: int, classes: int) -> Work:
+        """As `Sharing.merge_work`."""
+        return {
+            "fields.unpack": clients * points * classes,
+            "vector.add": (clients + 1) * points * classes,
+            "fields.pack": points,
+        }
+
+
+def dp_fedct(options: Options) -> Method:
+    """The method."""
+    return Method(NoisyLabels(options.consensus, options.quorum, options.flip), Together())

@@ -1,0 +1,52 @@
+"""DP-PATE: PATE whose server adds Gaussian noise to the votes before it takes the most (GNMax).
+
+Paper: Papernot et al., Scalable private learning with PATE, ICLR 2018, Section 4.1, as Abourayya et al., Little is
+enough, Appendix D.3, compare it with DP-FedCT. For each public point the server adds N(0, sigma^2), from its own
+entropy, to the number of teachers that chose each class, and the largest sum is the student's label.
+
+Guarantee: of the labels, and so of the student, (epsilon, delta)-differential privacy between data that differ in one
+element of one teacher's; every public point is a query (`privacy.accounting.noisy_max_queries`, by Renyi accounting,
+independent of the data). It does NOT cover the server, which sees each teacher's labels as in PATE.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from protocols.cotraining import packing
+from protocols.cotraining.consensus import votes
+from protocols.cotraining.options import Options
+from protocols.cotraining.pate import Teachers
+from protocols.cotraining.study import Method, Together
+from protocols.privacy.noisy_max import noisy_max
+from sim.compute import Work
+from sim.streams import Entropy
+
+__all__ = ["NoisyTeachers", "dp_pate"]
+
+
+@dataclass(frozen=True)
+class NoisyTeachers(Teachers):
+    """Labels up, once; the student learns from the noisy maximum. `sigma` >= 0: of the noise, in votes."""
+
+    sigma: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.sigma >= 0.0:
+            raise ValueError(f"sigma(={self.sigma}) must be >= 0")
+
+    def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
+        """As `Sharing.merge`."""
+        labels = np.stack([packing.unpack(one, points, classes) for one in sent])
+        return packing.pack(noisy_max(votes(labels, classes), self.sigma, Entropy(seed)), classes)
+
+    def merge_work(self, clients: int, points: int, classes: int) -> Work:
+        """As `Sharing.merge_work`: a Gaussian number for each count besides."""
+        return {**super().merge_work(clients, points, classes), "vector.add": (clients + 2 * classes) * points}
+
+
+def dp_pate(options: Options) -> Method:
+    """The method."""
+    return Method(NoisyTeachers(sigma=options.sigma), Together())

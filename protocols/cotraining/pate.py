@@ -1,0 +1,35 @@
+"""PATE: teachers learn alone until they have converged, and label the public points once; a student learns from those.
+
+Paper: Papernot et al., Semi-supervised knowledge transfer for deep learning from private training data, ICLR 2017, as
+Abourayya et al., Little is enough, Appendix D.3, compare it with FedCT: clients are the teachers, each with its local
+data. In a single round each takes all the fits that clients of FedCT take over all of theirs, which is taken for
+convergence, and sends its labels, as FedCT packs them; the server takes the class with the most votes, of several the
+lowest. The student lives at the server: it is trained there, on the public points with these labels alone, with as
+many fits, and its test accuracy is the run's. Nothing is sent back.
+
+Departure: the paper's student learns by a semi-supervised GAN from some labelled queries; here, as in Appendix D.3,
+every public point is labelled and the student is the same kind of learner as the teachers.
+
+Revealed: the server sees which label each teacher gives each public point, and holds the student.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from protocols.cotraining.fedct import HardLabels
+from protocols.cotraining.options import Options
+from protocols.cotraining.study import Method, Together
+
+__all__ = ["Teachers", "pate"]
+
+
+@dataclass(frozen=True)
+class Teachers(HardLabels):
+    """Labels up, once; the student learns from the majority."""
+
+    collaborative: ClassVar[bool] = False
+
+
+def pate(options: Options) -> Method:
+    """The method."""
+    return Method(Teachers(), Together())

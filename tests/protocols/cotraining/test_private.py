@@ -1,0 +1,131 @@
+"""DP-FedCT, PATE and DP-PATE against a few lines of numpy, and against what they are without noise."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.cotraining import packing
+from protocols.cotraining.dp_fedct import NoisyLabels, dp_fedct
+from protocols.cotraining.dp_pate import NoisyTeachers, dp_pate
+from protocols.cotraining.fedct import HardLabels
+from protocols.cotraining.options import Options
+from protocols.cotraining.pate import Teachers, pate
+from protocols.privacy.noise import gaussian
+from protocols.privacy.xor_mechanism import epsilon_of, flip_probability
+from sim.streams import Entropy, derive
+
+SEEDS = [derive(1, "client", i) for i in range(9)]
+SERVER = derive(1, "server")
+
+
+@st.composite
+def labelled(draw: st.DrawFn) -> tuple[np.ndarray, int]:
+    """Labels (m, n) of m clients for n points, and how many classes there are."""
+    clients, points, classes = draw(st.integers(1, 9)), draw(st.integers(1, 30)), draw(st.integers(2, 11))
+    values = draw(st.lists(st.integers(0, classes - 1), min_size=clients * points, max_size=clients * points))
+    return np.array(values).reshape(clients, points), classes
+
+
+def shared(way: HardLabels, labels: np.ndarray, classes: int) -> tuple[list[bytes], np.ndarray]:
+    """What each client sends, and the labels that come back."""
+    sent = [way.send(one, None, classes, seed) for one, seed in zip(labels, SEEDS, strict=False)]
+    points = labels.shape[1]
+    for one in sent:
+        way.check(one, points, classes)
+        assert len(one) == way.size(points, classes)
+    merged = way.merge(sent, points, classes, SERVER)
+    assert len(merged) == way.merged_size(points, classes)
+    return sent, way.receive(merged, points, classes).labels
+
+
+def bits_of(sent: bytes, points: int, classes: int) -> np.ndarray:
+    flat = [(byte >> place) & 1 for byte in sent for place in range(8)]
+    return np.array(flat[: points * classes]).reshape(points, classes)
+
+
+@given(labelled(), st.sampled_from(["majority", "qualified"]), st.floats(0.05, 1.0))
+def test_without_noise_they_are_fedct_and_pate_exactly(
+    given_labels: tuple[np.ndarray, int], consensus: str, quorum: float
+) -> None:
+    labels, classes = given_labels
+    plain = shared(HardLabels(consensus, quorum), labels, classes)[1]  # type: ignore[arg-type]
+    private = shared(NoisyLabels(consensus, quorum, 0.0), labels, classes)[1]  # type: ignore[arg-type]
+    assert np.array_equal(plain, private)
+    sent, taught = shared(Teachers(), labels, classes)
+    same_sent, same = shared(HardLabels(), labels, classes)
+    assert sent == same_sent and np.array_equal(taught, same)
+    noisy_sent, noisy_taught = shared(NoisyTeachers(sigma=0.0), labels, classes)
+    assert noisy_sent == sent and np.array_equal(noisy_taught, taught)
+
+
+@given(labelled(), st.floats(0.01, 0.49))
+def test_the_consensus_is_the_most_noisy_bits_and_ties_are_drawn(
+    given_labels: tuple[np.ndarray, int], flip: float
+) -> None:
+    labels, classes = given_labels
+    clients, points = labels.shape
+    sent, found = shared(NoisyLabels(flip=flip), labels, classes)
+    counts = sum(bits_of(one, points, classes) for one in sent)
+    assert all(counts[i, label] == counts[i].max() for i, label in enumerate(found))
+    sent, found = shared(NoisyLabels("qualified", 0.6, flip), labels, classes)
+    votes = (counts - clients * flip) / (1 - 2 * flip)
+    enough = votes.max(1) >= np.ceil(0.6 * clients - 1e-9) - 1e-9
+    assert np.array_equal(found >= 0, enough)
+    assert all(counts[i, label] == counts[i].max() for i, label in enumerate(found) if label >= 0)
+
+
+def test_bits_flip_with_the_stated_probability_and_anew_with_each_seed() -> None:
+    labels, flip = np.arange(3000) % 10, flip_probability(10_000, 6_000)
+    way = NoisyLabels(flip=flip)
+    one_hot = np.eye(10, dtype=int)[labels]
+    first, again = (bits_of(way.send(labels, None, 10, seed), 3000, 10) for seed in SEEDS[:2])
+    assert abs((first != one_hot).mean() - flip) < 0.01
+    assert abs((first != again).mean() - 2 * flip * (1 - flip)) < 0.01
+    assert epsilon_of(flip, 6_000) == pytest.approx(10_000)
+    assert way.size(3000, 10) == 3750 and way.size(3, 3) == 2
+
+
+def test_ties_favour_no_class() -> None:
+    labels = np.zeros((5, 20_000), np.int64)
+    found = shared(NoisyLabels(flip=0.5), labels, 10)[1]
+    assert np.bincount(found, minlength=10).min() > 1700  # by the lowest class, class 9 would have next to none
+    assert (shared(NoisyLabels("qualified", 0.9, 0.5), labels, 10)[1] == -1).all()
+
+
+def test_what_is_taken_for_the_votes_is_right_on_average() -> None:
+    labels = np.zeros((9, 20_000), np.int64)
+    flip = 0.3
+    counts = sum(bits_of(one, 20_000, 4) for one in shared(NoisyLabels(flip=flip), labels, 4)[0])
+    votes = (counts - 9 * flip) / (1 - 2 * flip)
+    assert np.abs(votes.mean(axis=0) - [9, 0, 0, 0]).max() < 0.1
+
+
+def test_dp_pate_takes_the_largest_noisy_count() -> None:
+    labels = np.random.default_rng(0).integers(0, 4, (7, 500))
+    sent, found = shared(NoisyTeachers(sigma=2.0), labels, 4)
+    counts = np.stack([(labels == c).sum(axis=0) for c in range(4)], axis=1)
+    expected = (counts + 2.0 * gaussian((500, 4), Entropy(SERVER))).argmax(axis=1)
+    assert np.array_equal(found, expected)
+    assert not np.array_equal(found, counts.argmax(axis=1))
+    assert sent == [packing.pack(one, 4) for one in labels]
+
+
+def test_only_a_student_learns_from_teachers() -> None:
+    options = Options(flip=0.25, sigma=3.0)
+    assert dp_fedct(options).sharing == NoisyLabels(flip=0.25) and dp_fedct(options).sharing.collaborative
+    assert not pate(options).sharing.collaborative and not dp_pate(options).sharing.collaborative
+    assert dp_pate(options).sharing == NoisyTeachers(sigma=3.0)
+
+
+def test_what_cannot_be_is_said() -> None:
+    for make in (lambda: NoisyLabels(flip=0.6), lambda: NoisyTeachers(sigma=-1.0), lambda: NoisyLabels(quorum=0.0)):
+        with pytest.raises(ValueError, match=r"\(="):
+            make()
+    way = NoisyLabels(flip=0.1)
+    with pytest.raises(ValueError, match="not in"):
+        way.send(np.array([3]), None, 3, SEEDS[0])
+    with pytest.raises(ValueError, match="2 bytes, not the 1"):
+        way.check(b"ab", 2, 3)
+    with pytest.raises(ValueError, match="nobody"):
+        way.merge([], 2, 3, SERVER)
