@@ -230,7 +230,7 @@ def show_bytes(
 ) -> int:
     """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost."""
     from scenarios import report
-    from scenarios.folder import byte_rows, fidelity_of
+    from scenarios.folder import byte_rows, fidelity_of, message_bytes
     from scenarios.prediction import predicted
 
     console = report.make_console()
@@ -239,6 +239,7 @@ def show_bytes(
         report.print_lines(console, [f"{folder} (sized)" if fidelity_of(folder) == "sized" else str(folder)])
         formula = predicted(folder, {row.type for row in rows})
         console.print(report.byte_table(rows, exact=True, formula=formula))
+        report.print_lines(console, report.message_lines(message_bytes(folder)))
     return 0
 
 

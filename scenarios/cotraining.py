@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from parties.data import Dataset
+from parties.learning import jobs
 from parties.learning.learner import Learner, NetworkLearner
 from protocols.cotraining.algorithms import ALGORITHMS
 from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
-from protocols.cotraining.study import Public
+from protocols.cotraining.study import Method, Public
 from scenarios import schema
 from scenarios.cotraining_observation import CotrainingObserver
 from scenarios.deals import Parts
@@ -15,7 +16,7 @@ from scenarios.experiment import Setting
 from scenarios.training import model_of
 from sim.units import duration
 
-__all__ = ["Cotraining", "learners_of", "options_of", "settings_of"]
+__all__ = ["Cotraining", "exchanges_of", "learners_of", "method_of", "model_bytes", "names_of", "settings_of"]
 
 
 class Cotraining:
@@ -31,7 +32,13 @@ class Cotraining:
         names = tuple(client.name for client in self.clients)
         self.server = CotrainingServer(world, names, self.settings, **setting.server_access)
         self.observer = CotrainingObserver(
-            world, setting.parts, self.clients, self.server, setting.faults, scenario.training.evaluate_every
+            world,
+            setting.parts,
+            self.clients,
+            self.server,
+            setting.faults,
+            scenario.training.evaluate_every,
+            model_bytes(scenario, setting.parts.held),
         )
         self.rounds = self.settings.rounds
 
@@ -63,18 +70,40 @@ def learner_of(name: str, scenario: schema.Scenario, held: Dataset) -> Learner:
     return NetworkLearner(spec, its.learning_rate, its.batch, its.steps, its.warm, scenario.training.device)
 
 
+def names_of(scenario: schema.Scenario) -> Sequence[str]:
+    """The names of the clients' learners, which are taken in turn."""
+    return scenario.learner.names or (scenario.learner.name,)
+
+
 def learners_of(scenario: schema.Scenario, held: Dataset) -> tuple[Learner, ...]:
     """That of each client. Raises ValueError."""
-    names: Sequence[str] = scenario.learner.names or (scenario.learner.name,)
+    names = names_of(scenario)
     made = {name: learner_of(name, scenario, held) for name in dict.fromkeys(names)}
     return tuple(made[names[i % len(names)]] for i in range(scenario.data.clients))
 
 
+def method_of(scenario: schema.Scenario) -> Method:
+    """The algorithm. Raises ValueError."""
+    return ALGORITHMS[scenario.protocol.name](options_of(scenario))
+
+
+def exchanges_of(scenario: schema.Scenario, method: Method) -> tuple[int, int]:
+    """Rounds, and fits of a client in each. Where clients learn alone they do so for as long, and share once."""
+    its = scenario.cotraining
+    return (its.rounds, its.period) if method.sharing.collaborative else (1, its.rounds * its.period)
+
+
+def model_bytes(scenario: schema.Scenario, held: Dataset) -> int | None:
+    """Bytes of one message of FedAvg with the network of [model], 4 P; None where no client has a network."""
+    if "network" not in names_of(scenario):
+        return None
+    return 4 * jobs.size(model_of(scenario, held))
+
+
 def settings_of(scenario: schema.Scenario, parts: Parts) -> Settings:
     """What all parties of a run of co-training know beforehand. Raises ValueError for what does not go together."""
-    its, held = scenario.cotraining, parts.held
-    method = ALGORITHMS[scenario.protocol.name](options_of(scenario))
-    once = not method.sharing.collaborative  # then clients learn alone for as long, and share at the end
+    held, method = parts.held, method_of(scenario)
+    rounds, period = exchanges_of(scenario, method)
     public = held.take(slice(0)) if parts.public is None else parts.public
     return Settings(
         method,
@@ -82,8 +111,8 @@ def settings_of(scenario: schema.Scenario, parts: Parts) -> Settings:
         learner_of(scenario.learner.name, scenario, held),
         Public(public.points, public.labels),
         len(held.classes),
-        rounds=1 if once else its.rounds,
-        period=its.rounds * its.period if once else its.period,
+        rounds=rounds,
+        period=period,
         min_clients=scenario.training.min_clients,
         deadline=duration(scenario.protocol.deadline),
     )

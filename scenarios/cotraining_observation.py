@@ -51,7 +51,10 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
 
 
 class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
-    """Tests the clients' models as rounds end, outside of virtual time, and sums the run up."""
+    """Tests the clients' models as rounds end, outside of virtual time, and sums the run up.
+
+    `model_bytes`: of one message of FedAvg with the clients' network, if they have one.
+    """
 
     kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, CotrainedRound)
     answer = "its predictions were in: they count"
@@ -65,9 +68,10 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         server: CotrainingServer,
         faults: Sequence[tuple[Fault, ...]],
         every: int,
+        model_bytes: int | None,
     ) -> None:
         super().__init__(world, clients, server, faults, every)
-        self._server, self._clients = server, clients
+        self._server, self._clients, self._model_bytes = server, clients, model_bytes
         self._test, self._measured_on = testing_points(parts, clients)
         self._labels: NDArray[np.int64] | None = None  # that clients agree on
 
@@ -95,6 +99,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             measured_on=self._measured_on,
             deviation=deviation,
             client_accuracy=models,
+            message_bytes=self._message_bytes(),
             agreed_after=stable_after([one.changed for one in self.rounds]),
             labels_digest=hashlib.sha256(server.agreed).hexdigest(),
             model_digest=hashlib.sha256(b"".join(states.values())).hexdigest(),
@@ -126,6 +131,12 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             deviation=deviation,
         )
         self.tell(one, ("agreed", "changed", "agreed_accuracy", "accuracy", "deviation"))
+
+    def _message_bytes(self) -> dict[str, int]:
+        its = self._server.settings
+        sharing, points = its.method.sharing, len(its.public)
+        found = {"up": sharing.size(points, its.classes), "down": sharing.merged_size(points, its.classes)}
+        return found | ({} if self._model_bytes is None else {"fedavg": self._model_bytes})
 
     def _agreed(self) -> NDArray[np.int64] | None:
         """The labels that clients agree on; None before the first, and where they share nothing."""

@@ -19,6 +19,7 @@ from protocols.crypto.groups import find_group
 from protocols.recipe import RECIPES
 from protocols.registry import PROTOCOLS
 from protocols.setup import Group
+from scenarios.cotraining_prediction import cotraining_payloads
 from scenarios.deals import dealt, together
 from scenarios.keys import toml
 from scenarios.reading import read
@@ -97,6 +98,7 @@ def _xclp_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -
 
 _WHOLE_RUN: dict[str, Callable[[Scenario, Dataset, Sequence[Shard]], dict[str, int]]] = {
     "one-shot": _xclp_payloads,
+    "cotraining": cotraining_payloads,
     "training": partial(training_payloads, xclp=round_payloads),
 }
 """The payloads of a whole run of protocols that are made of a part."""

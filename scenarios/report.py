@@ -100,7 +100,14 @@ def outcome_lines(result: Result) -> list[str]:
     if result.accuracy is not None:
         beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
         lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
-        lines.append(f"          on {result.measured_on}")
+        spread = f", the mean of {len(result.client_accuracy)} models" if result.deviation is not None else ""
+        lines.append(f"          on {result.measured_on}" + (f"{spread} ± {result.deviation:.4f}" if spread else ""))
+    if result.message_bytes.get("up"):
+        changes = (
+            "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
+        )
+        lines.append(f"agreed    labels of public points changed {changes}")
+    lines += message_lines(result.message_bytes)
     if result.accuracy_selected is not None:
         lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
     if (found := result.vulnerability) is not None:
@@ -123,6 +130,14 @@ def outcome_lines(result: Result) -> list[str]:
     if len(lost) > _LOSSES:
         lost = [f"lost      {len(lost)} losses in {len(result.rounds)} rounds: see below, and result.json"]
     return lines + (lost or ["lost      nobody"])
+
+
+def message_lines(sizes: Mapping[str, int]) -> list[str]:
+    """The payload of one message of co-training each way, beside that of FedAvg; nothing where there is none."""
+    if not sizes:
+        return []
+    beside = f"; FedAvg's model of the same network {format_bytes(sizes['fedavg'])}" if "fedavg" in sizes else ""
+    return [f"message   {format_bytes(sizes['up'])} up, {format_bytes(sizes['down'])} down{beside}"]
 
 
 def _struck_lines(result: Result) -> list[str]:

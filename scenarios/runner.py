@@ -185,6 +185,7 @@ def _result(
         deviation=found.deviation,
         client_accuracy=dict(found.client_accuracy),
         agreed_after=found.agreed_after,
+        message_bytes=dict(found.message_bytes),
         baselines=dict(found.baselines),
         balanced_baselines=dict(found.balanced_baselines),
         equals_plaintext=found.equals_plaintext,
@@ -238,6 +239,7 @@ class _Nothing(msgspec.Struct):
     deviation: float | None = None
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
+    message_bytes: dict[str, int] = {}
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None

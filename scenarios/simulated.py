@@ -55,10 +55,11 @@ class Simulated(Struct, kw_only=True):
     the mean of such shares over the classes; of training, `accuracy_selected` that of the model of the round
     `selected_round`, which did best on the points held out. None where there are no such points.
     Of co-training `accuracy` is the mean of `client_accuracy`, that of each client's own model, and `deviation` their
-    standard deviation; after round `agreed_after` no label of a public point changed any more. `equals_plaintext` is
-    that of all rounds. `predictions` are party, its name in the data set, row of the data set, label, confidence.
-    `endings` says for each client how its part ended. `silent` says of each fault that never came, by its number, that
-    it did not. `keep` writes what else there is into the run's folder.
+    standard deviation; after round `agreed_after` no label of a public point changed any more; `message_bytes` are the
+    payload of a client's message ("up"), of the server's ("down"), and of FedAvg's model. `equals_plaintext` is that of
+    all rounds. `predictions` are party, its name in the data set, row of the data set, label, confidence. `endings`
+    says for each client how its part ended. `silent` says of each fault that never came, by its number, that it did
+    not. `keep` writes what else there is into the run's folder.
     """
 
     outcome: str
@@ -71,6 +72,7 @@ class Simulated(Struct, kw_only=True):
     deviation: float | None = None
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
+    message_bytes: dict[str, int] = {}
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
     hamming_digest: str = ""

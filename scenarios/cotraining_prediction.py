@@ -1,0 +1,26 @@
+"""The payloads of co-training, by formula: what clients share, and what they agree on."""
+
+from collections.abc import Sequence
+
+from parties.data import Dataset
+from parties.partition import Shard
+from scenarios.cotraining import exchanges_of, method_of
+from scenarios.schema import Scenario
+
+__all__ = ["cotraining_payloads"]
+
+
+def cotraining_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int]:
+    """Payload of each message type of the whole run with nobody lost.
+
+    In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
+    Clients without a label of their own have nothing to say in the first round (but of `fedmd`).
+    """
+    method, points, classes = method_of(scenario), scenario.public.size, len(held.classes)
+    rounds, _ = exchanges_of(scenario, method)
+    mute = 0 if method.study.labelled else sum(1 for shard in shards if not shard.labeled.any())
+    up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
+    return {
+        "CotrainingRound": len(shards) * (rounds - 1) * down,
+        "LocalPredictions": (len(shards) * rounds - mute) * up,
+    }
