@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from protocols import xclp
 from protocols.cotraining.round import steps as cotraining_steps
+from protocols.federated import fedavg_then_xclp
 from protocols.federated.round import steps as training_steps
 from protocols.steps import Step
 
@@ -16,7 +17,8 @@ class Protocol:
 
     `parts` says what it is made of, and so which keys of a scenario it uses: "xclp" (cryptography among clients),
     "graph" (label propagation), "one-shot" (no training), "training" (of one model by all), "labels" (that with
-    pseudo-labels), "cotraining" (clients with models of their own, and public points), "consensus" (of labels).
+    pseudo-labels), "cotraining" (clients with models of their own, and public points), "consensus" (of labels),
+    "prediction" (after training, once).
     """
 
     name: str
@@ -54,6 +56,12 @@ PROTOCOLS = {
             "cross-client label propagation over a joint neighbourhood graph",
             xclp.STEPS,
             frozenset(("xclp", "graph", "one-shot")),
+        ),
+        Protocol(
+            "fedavg-then-xclp",
+            "federated averaging on the labeled points, then XCLP once on features of the model",
+            training_steps(labels=False, after=fedavg_then_xclp.STEPS),
+            frozenset(("xclp", "graph", "training", "prediction")),
         ),
         _training("fedavg", "federated averaging on the labeled points"),
         _training("fedavg+xclp", "federated averaging, pseudo-labels by XCLP among each round's clients", _CROSS),

@@ -53,7 +53,7 @@ from protocols.values import BadValues, values_of
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["STEPS", "Labels", "Parameters", "RoundRecord", "XclpClient", "XclpServer"]
+__all__ = ["STEPS", "Labels", "Parameters", "Recording", "RoundRecord", "XclpClient", "XclpServer", "client"]
 
 STEPS = (
     *setup.STEPS,
@@ -246,43 +246,53 @@ class RoundRecord:
     finished: bool = False
 
 
-class XclpServer(Server):
-    """`record` is the last round's; `aborted` says why the run ended early, "" if it did not.
+class Recording(Server):
+    """A server that keeps the `record` of the latest round of XCLP; `aborted` says why that ended early, else ""."""
 
-    `observe` is called with the record of each round that the server lives to end.
-    """
-
-    observed = (*Server.observed, "observe")
-
-    def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
-        super().__init__(world, clients, **access)
-        self.parameters = parameters
-        self.record = RoundRecord(0, 0.0)
-        self.aborted = ""
-        self.observe: Callable[[RoundRecord], None] = lambda record: None
+    record = RoundRecord(0, 0.0)
+    aborted = ""
 
     def broadcast(self, parties: Iterable[str], message: Message) -> None:
         if isinstance(message, Summing | Survivors):
             self._note(contributors=tuple(message.names))
         super().broadcast(parties, message)
 
+    def begin_record(self, number: int) -> None:
+        """The record of round `number`, which begins."""
+        self.record = RoundRecord(number, self.world.loop.time())
+
+    async def hold_xclp(self, clients: Sequence[str], its: Parameters) -> None:
+        """See the round of the record through. Raises Abort."""
+        try:
+            await server(self, clients, self.record.number, its, self._note)
+        except Abort as abort:
+            self.aborted = str(abort)
+            raise
+
+    def _note(self, **found: Any) -> None:
+        self.record = replace(self.record, **found)
+
+
+class XclpServer(Recording):
+    """`observe` is called with the record of each round that the server lives to end; after an abort there is none."""
+
+    observed = (*Server.observed, "observe")
+
+    def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
+        super().__init__(world, clients, **access)
+        self.parameters = parameters
+        self.observe: Callable[[RoundRecord], None] = lambda record: None
+
     async def main(self) -> None:
         for number in range(1, self.parameters.rounds + 1):
-            self.record = RoundRecord(number, self.world.loop.time())
+            self.begin_record(number)
             try:
-                await self._round(number)
-            except Abort as abort:
-                self.aborted = str(abort)
+                await self.hold_xclp(self.clients, self.parameters)
+            except Abort:
                 self.observe(self.record)
                 self.dismiss(self.clients, self.aborted, aborted=True)
                 return
             self.observe(self.record)
-
-    async def _round(self, number: int) -> None:
-        await server(self, self.clients, number, self.parameters, self._note)
-
-    def _note(self, **found: Any) -> None:
-        self.record = replace(self.record, **found)
 
 
 async def server(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from parties.data import Dataset
 from parties.partition import Shard
 from parties.server import Loss
+from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from protocols.label_propagation import per_client, propagate
 from protocols.lsh import distances
 from protocols.xclp import Labels, RoundRecord, XclpClient, XclpServer
@@ -75,8 +76,8 @@ class Observer:
         world: World,
         dataset: Dataset,
         shards: Sequence[Shard],
-        clients: Sequence[XclpClient],
-        server: XclpServer,
+        clients: Sequence[XclpClient] | Sequence[PredictingClient],
+        server: XclpServer | PredictingServer,
         faults: Sequence[tuple[Fault, ...]],
     ) -> None:
         self._world, self._dataset, self._server = world, dataset, server

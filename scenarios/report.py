@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -173,7 +174,8 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     if (result.folder / "failure.txt").exists():
         print_lines(console, ["          the traceback is in the folder's failure.txt"])
     if len(result.rounds) > 1:
-        console.print(round_table(result.rounds))
+        for _, alike in itertools.groupby(result.rounds, key=type):
+            console.print(round_table(list(alike)))
     if rows:
         console.print(byte_table(rows))
     if rows and topology == "star":

@@ -11,6 +11,7 @@ from parties.data import Dataset
 from parties.server import Loss
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.deals import Parts
+from scenarios.scores import counting
 from scenarios.simulated import Round, Strike
 from scenarios.struck import Struck
 from sim.faults import Fault
@@ -171,18 +172,16 @@ def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | No
     """Points that no client learns the labels of, and what they are."""
     if parts.test is not None:
         return known_points(parts.test), "the test part of the data set"
-    hidden = [(client.shard.points[own], client.shard.labels[own]) for client in clients if len(own := _hidden(client))]
-    if not hidden:
+    shards = [client.shard for client in clients]
+    any_new = any(shard.new.any() for shard in shards)
+    hidden = [(shard, counting(shard.labels, shard.labeled, shard.new, any_new)) for shard in shards]
+    pairs = [(shard.points[own], shard.labels[own]) for shard, own in hidden if own.any()]
+    if not pairs:
         return None, ""
-    points, labels = (np.concatenate(column) for column in zip(*hidden, strict=True))
-    return (points, labels), "the clients' unlabeled points"
+    points, labels = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    return (points, labels), f"the clients' {'new' if any_new else 'unlabeled'} points"
 
 
 def known_points(dataset: Dataset) -> Points | None:
     """Points and labels, if the label of any is known."""
     return (dataset.points, dataset.labels) if (dataset.labels >= 0).any() else None
-
-
-def _hidden(client: Client) -> NDArray[np.int64]:
-    shard = client.shard
-    return np.flatnonzero(~shard.labeled & (shard.labels >= 0))

@@ -1,18 +1,21 @@
 """Federated training: from the tables [model] and [training] to clients, a server and an observer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 from parties.data import Dataset
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.partition import Shard
-from protocols.federated import cohort
+from protocols.federated import cohort, fedavg_then_xclp
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
 from protocols.federated.round import Settings, TrainingClient, TrainingServer
+from protocols.registry import PROTOCOLS
 from protocols.setup import Group
 from scenarios import schema
 from scenarios.experiment import Setting
@@ -21,23 +24,33 @@ from scenarios.training_observation import TrainingObserver
 from sim.streams import generator
 from sim.units import duration
 
-__all__ = ["UPDATE_OF", "Training", "cohort_of", "method_of", "model_of", "settings_of"]
+__all__ = ["UPDATE_OF", "Kinds", "Training", "cohort_of", "method_of", "model_of", "settings_of"]
+
+
+class Kinds(NamedTuple):
+    """The classes of a run's parties and its observer."""
+
+    client: type[TrainingClient]
+    server: type[TrainingServer]
+    observer: type[TrainingObserver]
 
 
 class Training:
     """Rounds of federated training."""
 
+    kinds = Kinds(TrainingClient, TrainingServer, TrainingObserver)
+
     def __init__(self, setting: Setting) -> None:
         world, scenario, held = setting.world, setting.scenario, setting.parts.held
         self.settings = settings_of(scenario, held)
         self.clients = [
-            TrainingClient(world, f"client/{i}", shard, self.settings, **setting.client_access)
+            self.kinds.client(world, f"client/{i}", shard, self.settings, **setting.client_access)
             for i, shard in enumerate(setting.shards)
         ]
         names = tuple(client.name for client in self.clients)
         first = jobs.initial(self.settings.spec, scenario.seed)
-        self.server = TrainingServer(world, names, self.settings, first, **setting.server_access)
-        self.observer = TrainingObserver(
+        self.server = self.kinds.server(world, names, self.settings, first, **setting.server_access)
+        self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, scenario.training.evaluate_every
         )
         self.rounds = self.settings.rounds
@@ -114,7 +127,10 @@ def settings_of(scenario: schema.Scenario, held: Dataset) -> Settings:
         device=its.device,
         additions=tuple(addition for addition, _ in method.additions),
     )
-    return Settings(
+    kind: Callable[..., Settings] = Settings
+    if "prediction" in PROTOCOLS[scenario.protocol.name].parts:
+        kind = partial(fedavg_then_xclp.Settings, prediction=parameters_of(scenario, spec.classes))
+    return kind(
         spec,
         update,
         method,

@@ -9,6 +9,7 @@ import msgspec
 from parties.data import Dataset
 from parties.partition import Shard
 from protocols.crypto import sizes
+from protocols.federated import fedavg_then_xclp
 from protocols.federated.fedmatch import HELPERS
 from protocols.federated.labelling import Across
 from protocols.federated.method import Averaged, Controls, Helpers, Silent
@@ -51,6 +52,10 @@ def training_payloads(
             total.update(_secure(settings, len(members), scenario.network.topology))
         trained = (name for name in members if name not in seen and _trains(settings, of[name], number))
         seen.extend(trained)
+    if isinstance(settings, fedavg_then_xclp.Settings):
+        points, labeled = [len(shard.rows) for shard in shards], [int(shard.labeled.sum()) for shard in shards]
+        total["TrainingRound"] += len(shards) * settings.expected.sizes[0]
+        total.update(xclp(scenario.protocol, points, labeled, len(held.classes), scenario.network.topology))
     return dict(total)
 
 

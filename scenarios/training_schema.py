@@ -12,6 +12,7 @@ __all__ = ["Model", "Training"]
 _TRAINING = {"protocols": using("training")}
 _LEARNING = {"protocols": using("training", "cotraining")}
 _LABELS = {"protocols": using("labels")}
+_HELD_OUT = {"protocols": tuple(name for name in using("training") if name not in using("prediction"))}
 
 
 class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -155,7 +156,7 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description="Share of the training points that no client gets, to select the best round's model by.",
-            extra=_TRAINING,
+            extra=_HELD_OUT,
         ),
     ] = 0.1
     evaluate_every: Annotated[

@@ -164,7 +164,7 @@ class TrainingClient(RoundsClient[Settings]):
     `labelled_in`.
     """
 
-    observed = ("ending", "labelled_in", "pseudo")
+    observed: ClassVar[tuple[str, ...]] = ("ending", "labelled_in", "pseudo")
     call = TrainingRound
 
     def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:

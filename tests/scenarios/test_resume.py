@@ -70,6 +70,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
     "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
     "SCAFFOLD": (["protocol.name=scaffold", "training.share=0.5"], COMES_BACK),
+    "FedAvg, then XCLP": (["protocol.name=fedavg-then-xclp", "data.new=0.2"], COMES_BACK),
 }
 
 KILLED = """

@@ -47,7 +47,7 @@ epochs = 1
 learning_rate = 0.5
 device = "cpu"
 """
-NAMES = using("training")
+NAMES = [name for name in using("training") if name not in using("prediction")]
 FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"}
 
 

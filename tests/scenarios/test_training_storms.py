@@ -1,6 +1,7 @@
 """Training under mixtures of faults, drawn by a seed: a run ends, says how, and counts only those who took part."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ from scenarios.checks_faults import steps_of
 CLIENTS = 5
 
 
-def drawn(seed: int) -> Scenario:
-    """A small scenario with faults."""
+TRAINING = [name for name in using("training") if name not in using("prediction")]
+
+
+def drawn(seed: int, names: Sequence[str]) -> Scenario:
+    """A small scenario of one of these protocols, with faults."""
     dice = random.Random(seed)
-    name = dice.choice(using("training"))
+    name = dice.choice(names)
     secure = dice.random() < 0.4 and name != "fedmatch"
     calm = Scenario(
         seed=seed,
@@ -41,7 +45,7 @@ def drawn(seed: int) -> Scenario:
 
 @pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(10, 120))])
 def test_it_ends_and_says_how(tmp_path: Path, seed: int) -> None:
-    result = run(drawn(seed), out=tmp_path / "run")
+    result = run(drawn(seed, TRAINING), out=tmp_path / "run")
     assert result.error is None
     assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
     assert (result.outcome == "aborted") == result.reason.startswith(("every round was lost: ", "the server was lost"))
@@ -50,5 +54,17 @@ def test_it_ends_and_says_how(tmp_path: Path, seed: int) -> None:
     completed = [one for one in result.rounds if not one.problem]
     assert result.outcome != "completed" or completed
     assert (result.selected_round is None) == (not completed)
+    down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}
+    assert down <= {loss.party for loss in result.lost}
+
+
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 60))])
+def test_training_and_then_xclp_ends_and_says_how(tmp_path: Path, seed: int) -> None:
+    result = run(drawn(seed, using("prediction")), out=tmp_path / "run")
+    assert result.error is None
+    assert result.equals_plaintext in (None, True)
+    labeled = getattr(result.rounds[-1], "labeled", ())
+    assert (result.outcome == "completed") <= bool(labeled) and (result.accuracy is not None) <= bool(labeled)
+    assert result.outcome == "completed" or result.reason
     down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}
     assert down <= {loss.party for loss in result.lost}

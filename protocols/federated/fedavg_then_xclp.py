@@ -1,0 +1,110 @@
+"""FedAvg, then XCLP once: clients train a model on their labels, and in its features label new points by XCLP.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| train.* | those of `round` | | | rounds of federated averaging on labels alone |
+| train.open | TrainingRound | server -> every client | 4 P | after the last round: the model |
+| predict.embed | | | | each client computes the features of all its points |
+| setup.*, lsh.*, hamming.*, ... | those of `xclp` | | | XCLP among all clients, on these features |
+
+P numbers of the model, float32. Points that are new or have no label take no part in the training.
+
+Paper: Scott, Yeo, Lampert (XCLP), Section 4.1, "finetuned": the preprocessing function h is the feature extractor of a
+network after federated averaging; Appendix B.1, "linear": that of two linear layers.
+
+Lost clients: in the rounds as `round` says; after them as `xclp` says. A client that comes back before the last
+TrainingRound is sent takes part in all that follows, one that comes back later gets no labels. Where XCLP has too few
+clients left it is aborted, and the model is all that the run has come to.
+
+Security: what `round` and then `xclp` reveal.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning import jobs
+from parties.partition import Shard
+from protocols import xclp
+from protocols.federated import round as training
+from protocols.federated.round import Record, TrainingClient, TrainingRound, TrainingServer
+from protocols.steps import Step
+from sim.world import World
+
+__all__ = ["STEPS", "PredictingClient", "PredictingServer", "Settings"]
+
+STEPS = (Step("client", "predict.embed", "compute the features of its points with the trained model"), *xclp.STEPS)
+"""What follows the training."""
+
+
+@dataclass(frozen=True)
+class Settings(training.Settings):
+    """`prediction` are XCLP's; `rounds` are those of training."""
+
+    prediction: xclp.Parameters = field(kw_only=True)
+
+    @property
+    def patience(self) -> float:
+        return super().patience + (1 + self.prediction.waits) * self.prediction.deadline
+
+
+class PredictingClient(TrainingClient):
+    """`labels` is what it ends with, None if it got none; for an observer also `bits_of_round`, as `XclpClient` has."""
+
+    settings: Settings
+    observed: ClassVar[tuple[str, ...]] = (*TrainingClient.observed, "bits_of_round", "hashed_in", "results")
+
+    def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
+        super().__init__(world, name, shard, settings, **access)
+        self.labels: xclp.Labels | None = None
+        self.bits_of_round: NDArray[np.bool_] | None = None
+        self.hashed_in = 0
+        self.results: dict[int, xclp.Labels] = {}
+
+    async def take_part(self, call: TrainingRound) -> None:
+        its = self.settings
+        if self.round <= its.rounds:
+            await super().take_part(call)
+            return
+
+        def hashed(bits: NDArray[np.bool_]) -> None:
+            self.bits_of_round, self.hashed_in = bits, self.round
+
+        points = self.shard.points
+        with self.step("predict.embed"):
+            work = jobs.embed_work(its.spec, len(points))
+            features = await self.compute(work, jobs.embed_all, its.spec, call.model, points, its.update.device)
+        found = await xclp.client(self, features.astype(np.float64), its.prediction, hashed)
+        self.labels = self.results[self.round] = found
+
+
+class PredictingServer(xclp.Recording, TrainingServer):
+    """Its last round, after those of training, is that of XCLP."""
+
+    settings: Settings
+
+    @property
+    def parameters(self) -> xclp.Parameters:
+        """XCLP's."""
+        return self.settings.prediction
+
+    async def main(self) -> None:
+        await super().main()
+        record = await self._round(self.settings.rounds + 1)
+        self.ended = record.number
+        self.observe(record)
+
+    def invite(self, number: int) -> tuple[str, ...]:
+        if number <= self.settings.rounds:
+            return super().invite(number)
+        self.begin_record(number)
+        self.broadcast(self.clients, TrainingRound(list(self.clients), self.model, []))
+        return self.clients
+
+    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
+        if number <= self.settings.rounds:
+            return await super().hold(number, began, members)
+        await self.hold_xclp(members, self.parameters)
+        return Record(number, began, members)
