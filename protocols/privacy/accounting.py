@@ -6,29 +6,19 @@ Mironov, Renyi differential privacy, CSF 2017; the conversion to (epsilon, delta
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from parties.learning import extras
 from protocols.privacy.noisy_max import data_dependent_rdp
 
 __all__ = [
-    "Guarantee", "federated_gaussian", "noise_for", "noisy_max_queries", "noisy_max_queries_of", "pure", "random_bits",
+    "federated_gaussian", "noise_for", "noisy_max_queries", "noisy_max_queries_of", "pure", "random_bits",
+    "votes_noise_for",
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Guarantee:
-    """(epsilon, delta)-differential privacy; `neighbours`: between which data sets, `covers`: of which releases."""
-
-    epsilon: float
-    delta: float
-    neighbours: str
-    covers: str
-
-    def __str__(self) -> str:
-        delta = f", delta = {self.delta:g}" if self.delta else ""
-        return f"epsilon = {self.epsilon:.4g}{delta} ({self.covers}; neighbours: {self.neighbours})"
+_ORDERS_OF_SAMPLES = (*range(2, 33), 40, 48, 64, 96, 128, 256)
+"""Renyi orders of samples drawn without replacement, each of which takes milliseconds; any set of orders is valid."""
 
 
 def pure(epsilon: float, releases: int) -> float:
@@ -64,10 +54,7 @@ def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
         return 0.0
     if sigma == 0:
         return math.inf
-    library = _library()
-    # Two counts change by one: an L2 distance of sqrt(2).
-    event = library.SelfComposedDpEvent(library.GaussianDpEvent(sigma / math.sqrt(2)), queries)
-    return _epsilon(event, delta)
+    return _epsilon(_queries(sigma, queries), delta)
 
 
 def noisy_max_queries_of(sigma: float, disagreements: Sequence[float], delta: float) -> float:
@@ -97,23 +84,42 @@ def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int
         raise ValueError(f"cohort(={cohort}) must lie in 1 ... clients(={clients}).")
     if rounds == 0:
         return 0.0
-    return math.inf if multiplier == 0 else _epsilon(_federated(multiplier, cohort, clients, rounds), delta)
+    if multiplier == 0:
+        return math.inf
+    return _epsilon(_federated(multiplier, cohort, clients, rounds), delta, _orders(cohort, clients))
 
 
 def noise_for(epsilon: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
     """The least multiplier >= 0.01 for which `federated_gaussian` is at most `epsilon`; 0 for an infinite one."""
+    orders = _orders(cohort, clients)
+    return _least(epsilon, delta, rounds, lambda multiplier: _federated(multiplier, cohort, clients, rounds), orders)
+
+
+def votes_noise_for(epsilon: float, queries: int, delta: float) -> float:
+    """The least sigma >= 0.01 for which `noisy_max_queries` is at most `epsilon`; 0 for an infinite one."""
+    return _least(epsilon, delta, queries, lambda sigma: _queries(sigma, queries))
+
+
+def _least(
+    epsilon: float, delta: float, releases: int, event: Callable[[float], Any], orders: Sequence[float] | None = None
+) -> float:
     _check(delta)
     if not epsilon > 0:
         raise ValueError(f"epsilon(={epsilon}) must be > 0.")
-    if math.isinf(epsilon) or rounds == 0:
+    if math.isinf(epsilon) or releases == 0:
         return 0.0
-    library = _library()
     least = 0.01  # below it an epsilon is in the tens of thousands, and the search divides by 0
-    if federated_gaussian(least, cohort, clients, rounds, delta) <= epsilon:
+    if _epsilon(event(least), delta, orders) <= epsilon:
         return least
-    event: Callable[[float], Any] = lambda multiplier: _federated(multiplier, cohort, clients, rounds)  # noqa: E731
+    library = _library()
     bracket = library.LowerEndpointAndGuess(least, 1.0)
-    return float(library.calibrate_dp_mechanism(_accountant, event, epsilon, delta, bracket, tol=1e-3))
+    return float(library.calibrate_dp_mechanism(lambda: _accountant(orders), event, epsilon, delta, bracket, tol=1e-3))
+
+
+def _queries(sigma: float, queries: int) -> Any:
+    library = _library()
+    # Two counts change by one: an L2 distance of sqrt(2).
+    return library.SelfComposedDpEvent(library.GaussianDpEvent(sigma / math.sqrt(2)), queries)
 
 
 def _federated(multiplier: float, cohort: int, clients: int, rounds: int) -> Any:
@@ -122,13 +128,17 @@ def _federated(multiplier: float, cohort: int, clients: int, rounds: int) -> Any
     return library.SelfComposedDpEvent(library.SampledWithoutReplacementDpEvent(clients, cohort, noise), rounds)
 
 
-def _accountant() -> Any:
+def _orders(cohort: int, clients: int) -> Sequence[float] | None:
+    return _ORDERS_OF_SAMPLES if cohort < clients else None
+
+
+def _accountant(orders: Sequence[float] | None = None) -> Any:
     library = _library()
-    return library.rdp.RdpAccountant(neighboring_relation=library.NeighboringRelation.REPLACE_ONE)
+    return library.rdp.RdpAccountant(orders, library.NeighboringRelation.REPLACE_ONE)
 
 
-def _epsilon(event: Any, delta: float) -> float:
-    accountant = _accountant()
+def _epsilon(event: Any, delta: float, orders: Sequence[float] | None = None) -> float:
+    accountant = _accountant(orders)
     accountant.compose(event)
     return float(accountant.get_epsilon(delta))
 

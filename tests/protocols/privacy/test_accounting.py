@@ -75,6 +75,12 @@ def test_noise_for_an_epsilon_gives_it() -> None:
     assert accounting.federated_gaussian(multiplier, 5, 5, 20, DELTA) == pytest.approx(8.0, rel=1e-3)
     assert accounting.noise_for(math.inf, 5, 5, 20, DELTA) == 0
     assert accounting.noise_for(1e9, 5, 5, 1, DELTA) == 0.01
+    sampled = accounting.noise_for(8.0, 5, 50, 20, DELTA)
+    assert sampled < multiplier
+    assert accounting.federated_gaussian(sampled, 5, 50, 20, DELTA) == pytest.approx(8.0, rel=1e-2)
+    sigma = accounting.votes_noise_for(3.0, 500, DELTA)
+    assert accounting.noisy_max_queries(sigma, 500, DELTA) == pytest.approx(3.0, rel=1e-3)
+    assert accounting.votes_noise_for(3.0, 0, DELTA) == 0
 
 
 @settings(max_examples=30, deadline=None)
