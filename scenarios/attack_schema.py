@@ -1,4 +1,4 @@
-"""The table [attack] of a scenario: what a curious server tries to find out from what it receives."""
+"""The tables [attack] and [byzantine]: what a curious server is after, and which clients send what is wrong."""
 
 from typing import Annotated, Literal
 
@@ -6,9 +6,10 @@ from msgspec import Meta, Struct
 
 from protocols.registry import using
 
-__all__ = ["Attack"]
+__all__ = ["Attack", "Byzantine"]
 
 _MODELS = {"protocols": (*using("training"), *using("cotraining"))}
+_COTRAINING = {"protocols": using("cotraining")}
 
 
 class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -49,3 +50,20 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             extra=_MODELS,
         ),
     ] = 1
+
+
+class Byzantine(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[byzantine]: clients that send other labels than they predict; accuracy is that of the others."""
+
+    clients: Annotated[
+        int,
+        Meta(ge=0, description="The last so many clients.", extra={**_COTRAINING, "unit": "clients"}),
+    ] = 0
+    kind: Annotated[
+        Literal["random", "flipped", "colluding"],
+        Meta(
+            description="What they send: `random` labels; `flipped`, the class after the one that they predict; "
+            "`colluding`, all the same label of a point, one that they know to be wrong.",
+            extra=_COTRAINING,
+        ),
+    ] = "random"

@@ -147,12 +147,16 @@ def _check_protocol(scenario: Scenario) -> None:
         raise ScenarioError("", "data.clients", problem)
 
 
-def _check_attack(scenario: Scenario) -> None:
+def _check_threats(scenario: Scenario) -> None:
+    liars, clients = scenario.byzantine.clients, scenario.data.clients
+    if "cotraining" in PROTOCOLS[scenario.protocol.name].parts and liars >= clients:
+        problem = f"{liars} of {clients} clients leave no honest one; allowed: 0 to {clients - 1}"
+        raise ScenarioError("", "byzantine.clients", problem)
     if scenario.attack.kind:
         kind_of(scenario)
 
 
-_WITHOUT_DATA = (_check_protocol, _check_attack, _check_specs, _check_cost, check_fault_keys)
+_WITHOUT_DATA = (_check_protocol, _check_threats, _check_specs, _check_cost, check_fault_keys)
 
 
 def _parts(scenario: Scenario) -> Parts:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from parties.data import Dataset
-from parties.learning import jobs
-from parties.learning.learner import Learner, NetworkLearner
+from parties.learning import jobs, learners
+from parties.learning.learner import Learner
 from protocols.cotraining.algorithms import ALGORITHMS
 from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
@@ -13,6 +13,7 @@ from scenarios import schema
 from scenarios.cotraining_observation import CotrainingObserver
 from scenarios.deals import Parts
 from scenarios.experiment import Setting
+from scenarios.threats import threatened
 from scenarios.training import model_of
 from sim.units import duration
 
@@ -24,7 +25,7 @@ class Cotraining:
 
     def __init__(self, setting: Setting) -> None:
         world, scenario = setting.world, setting.scenario
-        self.settings = settings_of(scenario, setting.parts)
+        self.settings = threatened(settings_of(scenario, setting.parts), setting)
         self.clients = [
             CotrainingClient(world, f"client/{i}", shard, self.settings, **setting.client_access)
             for i, shard in enumerate(setting.shards)
@@ -63,11 +64,11 @@ def options_of(scenario: schema.Scenario) -> Options:
 
 def learner_of(name: str, scenario: schema.Scenario, held: Dataset) -> Learner:
     """The learner of a `name` that [learner] gives. Raises ValueError."""
-    its = scenario.learner
-    if name != "network":
-        raise ValueError(f"learner {name!r} is not known; allowed: network")
-    spec = model_of(scenario, held)
-    return NetworkLearner(spec, its.learning_rate, its.batch, its.steps, its.warm, scenario.training.device)
+    its, kind = scenario.learner, learners.LEARNERS.get(name)
+    said = {key: getattr(its, key, None) for key in (kind.options if kind else ())}
+    options = {key: value for key, value in said.items() if value is not None}
+    model = model_of(scenario, held) if name == "network" else None
+    return learners.learner_of(name, options, held.shape, len(held.classes), model, scenario.training.device)
 
 
 def names_of(scenario: schema.Scenario) -> Sequence[str]:

@@ -149,12 +149,13 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         return found | ({"student": self._server.student} if self._server.student else {})
 
     def _accuracies(self) -> dict[str, float]:
-        """Of the models of all clients that are up, and of the student."""
+        """Of the models of all honest clients that are up, and of the student."""
         if self._test is None:
             return {}
         points, labels = self._test
         known = labels >= 0
-        learners = {client.name: client.learner for client in self._clients if client.alive}
+        liars = self._server.settings.liars
+        learners = {c.name: c.learner for c in self._clients if c.alive and c.name not in liars}
         learners["student"] = self._server.settings.student
         return {
             name: float((learners[name].predict(state, points[known]) == labels[known]).mean())

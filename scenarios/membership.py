@@ -49,7 +49,7 @@ def contents(scenario: Scenario) -> dict[str, int]:
     if not scenario.attack.kind:
         return {}
     kind = kind_of(scenario)
-    return {kind.message.__name__: kind.first(scenario)}
+    return {kind.message.__name__: kind.since(scenario)[0]}
 
 
 def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vulnerability | None:
@@ -120,11 +120,9 @@ def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]
     )
     asked = _Asked.of(own, shadowed(parts, scenario.attack.points, seed))
     kept: list[Received] = []
-    wanted = asked.way.message.__name__, asked.way.first
 
     def tap(_: float, packet: Packet) -> None:
-        one = received(packet)
-        if one.type == wanted[0] and one.round >= wanted[1]:
+        if asked.way.counts(one := received(packet)):
             kept.append(one)
 
     simulation = Simulation(own, sinks=sinks, taps=[tap], engine=scenario.engine, parts=asked.parts)
@@ -136,7 +134,7 @@ def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]
 
 def _recorded(record: Path) -> Iterator[Received]:
     connection = sqlite3.connect(f"{record.absolute().as_uri()}?mode=ro", uri=True)
-    query = "SELECT type, sender, receiver, round, frame FROM contents ORDER BY rowid"
+    query = "SELECT type, sender, receiver, round, attempt, frame FROM contents ORDER BY rowid"
     try:
         yield from map(Received._make, connection.execute(query))
     except sqlite3.Error as error:

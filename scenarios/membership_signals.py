@@ -23,18 +23,19 @@ _CERTAIN = 1e-7
 
 
 class Received(NamedTuple):
-    """A message that somebody got: of which type, from whom, in which round, and the frame that came."""
+    """A message that somebody got: of which type, from whom, in which round and attempt, and the frame that came."""
 
     type: str
     sender: str
     receiver: str
     round: int
+    attempt: int
     frame: bytes
 
 
 def received(packet: Packet) -> Received:
     """What comes with `packet`."""
-    return Received(packet.type, packet.sender, packet.receiver, packet.round, packet.data)
+    return Received(packet.type, packet.sender, packet.receiver, packet.round, packet.attempt, packet.data)
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,19 @@ class Way:
     """How one kind of message is read.
 
     `signal` is what it tells: labels, probabilities or parameters. `probabilities` takes the message and the rows of
-    the probe that are asked about, and gives (p, classes) of them. Messages are a client's own, or with `merged` what
-    the server makes of all of theirs, which is then taken for each of them.
+    the probe that are asked about, and gives (p, classes) of them. Messages count from the round and attempt `since`
+    on, in which there are `epochs` of each client.
     """
 
     signal: str
     message: type[Message]
     probabilities: Callable[[Message, NDArray[np.int64]], Probabilities]
     epochs: int
-    first: int
-    merged: bool = False
+    since: tuple[int, int]
+
+    def counts(self, one: Received) -> bool:
+        """Whether a message that was received is one of those."""
+        return one.type == self.message.__name__ and (one.round, one.attempt) >= self.since
 
 
 def signals(
@@ -59,22 +63,16 @@ def signals(
 ) -> tuple[dict[str, NDArray[np.float64]], int]:
     """For each client that something came from, (p, f) signals of the points `rows` (p,) of the probe asked about it.
 
-    `labels` are those of the whole probe. Also how many messages were read. Of one round only the last message counts.
+    `labels` are those of the whole probe. Also how many messages were read.
     """
-    found: dict[str, dict[int, NDArray[np.float64]]] = {}
-    read = 0
+    found: dict[str, list[NDArray[np.float64]]] = {}
     for one in messages:
-        if one.type != way.message.__name__ or one.round < way.first:
-            continue
-        message, told = decode_body(frame := decode_frame(one.frame), frame.body, way.message), False
-        for client in rows if way.merged else (one.sender,):
-            if client in rows and not (way.merged and one.round in found.get(client, {})):
-                asked = rows[client]
-                probabilities = way.probabilities(message, asked)
-                found.setdefault(client, {})[one.round] = _of_one(probabilities, labels[asked])
-                told = True
-        read += told
-    return {client: _of_all(list(rounds.values())) for client, rounds in found.items()}, read
+        if way.counts(one) and one.sender in rows:
+            asked = rows[one.sender]
+            frame = decode_frame(one.frame)
+            probabilities = way.probabilities(decode_body(frame, frame.body, way.message), asked)
+            found.setdefault(one.sender, []).append(_of_one(probabilities, labels[asked]))
+    return {client: _of_all(rounds) for client, rounds in found.items()}, sum(map(len, found.values()))
 
 
 SIGNALS = ("confidence in the label, logit-scaled", "entropy", "highest probability")

@@ -12,13 +12,14 @@ from msgspec import Meta, Struct
 
 from parties.features import FEATURES
 from protocols.registry import using
-from scenarios.attack_schema import Attack
+from scenarios.attack_schema import Attack, Byzantine
 from scenarios.cotraining_schema import Cotraining, Learner, Public
 from scenarios.fault_schema import DURATION, Duration, Expect, Fault
 from scenarios.training_schema import Model, Training
 
 __all__ = [
     "Attack",
+    "Byzantine",
     "Cotraining",
     "Data",
     "Device",
@@ -83,8 +84,8 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     partition: Annotated[
         str,
         Meta(
-            description="Who holds what: `iid`, `dirichlet:A` (class shares from Dirichlet(A)), `classes:C` "
-            "(C classes a client), or `natural` (the data set's own clients, of a file its client column)."
+            description="Who holds what: `iid`, `dirichlet:A` (class shares from Dirichlet(A)), `dirichlet:A/B` "
+            "(half of the points with A, half with B), `classes:C` (C classes a client), or `natural` (the data set's own clients, of a file its client column)."
         ),
     ] = "iid"
     labeled: Annotated[float, Meta(gt=0, le=1, description="Share of each client's points that have a label.")] = 0.1
@@ -121,6 +122,14 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="Share of the training points without a label that take part; 0: training data is labeled.",
         ),
     ] = 1.0
+    test: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="So many points for testing, drawn with the seed from all rows of a data set, upstream's test "
+            "part among them; clients get the others. Without it upstream's own split, or the last fifth.",
+            extra={"unit": "points"},
+        ),
+    ] = None
     limit: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Use only so many points, for a quick look.", extra={"unit": "points"}),
@@ -321,6 +330,7 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     public: Public = Public()
     learner: Learner = Learner()
     cotraining: Cotraining = Cotraining()
+    byzantine: Byzantine = Byzantine()
     attack: Attack = Attack()
     network: Network = Network()
     device: Device = Device()

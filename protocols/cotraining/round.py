@@ -23,10 +23,13 @@ other (PATE) the server fits a student of its own to the public points at the en
 
 Security: semi-honest. The server sees what each client shares of its predictions for the public points, which tells of
 its data as much as the algorithm's file says; and how many points and labels it has. Clients see what is made of all.
+A server that is not content with that forges the public points (`asked`): it opens the last round again, as often as
+`questions` says, and clients answer for those points as they do for any (Abourayya et al., appendix E.1). Byzantine
+clients (`liars`) are in `byzantine`.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +37,7 @@ from numpy.typing import NDArray
 
 from parties.learning.learner import Learner
 from protocols import rounds
+from protocols.cotraining.byzantine import Lie
 from protocols.cotraining.sharing import Sharing, Targets
 from protocols.cotraining.study import Method, Public, Together, add_work, fit_work
 from protocols.outcome import require
@@ -76,7 +80,8 @@ class Settings:
 
     `learners` has one for each client, in order; `student` is the server's, where it has one. `classes` is C. `rounds`
     is T / b, `period` is b. `deadline` in virtual seconds bounds every wait of the server; a client waits for as long
-    as all rounds may take.
+    as all rounds may take. `asked` are the points that a curious server asks about at the end, `questions` times;
+    `liars` are the Byzantine clients.
     """
 
     method: Method
@@ -88,11 +93,14 @@ class Settings:
     period: int = 1
     min_clients: int = 1
     deadline: float = 60.0
+    asked: Public | None = None
+    questions: int = 0
+    liars: Mapping[str, Lie] = field(default_factory=dict)
 
     @property
     def patience(self) -> float:
         """Virtual seconds that all rounds take at most."""
-        return (1 + 2 * self.rounds) * self.deadline
+        return (1 + 2 * self.rounds + self.questions) * self.deadline
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,9 @@ class CotrainingClient(RoundsClient[Settings]):
     async def take_part(self, call: CotrainingRound) -> None:
         its, learner = self.settings, self.learner
         sharing, public = its.method.sharing, its.public
+        if self.attempt > 1 and its.asked is not None:  # opened again, for forged points
+            await self._answer(its.asked, self.learnt, None)
+            return
         targets: Targets | None = None
         if call.agreed:
             with values_of(self, self.server, "CotrainingRound"):
@@ -145,13 +156,18 @@ class CotrainingClient(RoundsClient[Settings]):
                 self.disk["learner"] = await self.compute(
                     work, its.method.study.study, learner, self.learnt, own, public, targets, its.period, seed
                 )
+        await self._answer(public, self.learnt if able else None, its.liars.get(self.name))
+
+    async def _answer(self, public: Public, state: bytes | None, lie: Lie | None) -> None:
+        """Send what its learner of that `state` predicts for `public`, or a `lie`; without a state, nothing."""
+        its, learner, sharing = self.settings, self.learner, self.settings.method.sharing
         with self.step("cotrain.predict"):
             sent = b""
-            if able and sharing.needs != "nothing":
+            if state is not None and sharing.needs != "nothing":
                 work = add_work(learner.predict_work(len(public)), sharing.send_work(len(public), its.classes))
                 seed = self.entropy("sharing").bytes(32)
                 sent = await self.compute(
-                    work, _predict, learner, sharing, self.disk["learner"], public.points, its.classes, seed
+                    work, _predict, learner, sharing, state, public.points, its.classes, seed, lie
                 )
             self.send(self.server, LocalPredictions(sent))
 
@@ -162,8 +178,17 @@ def _counted(targets: Targets | None) -> int | None:
 
 
 def _predict(
-    learner: Learner, sharing: Sharing, state: bytes, points: NDArray[np.generic], classes: int, seed: bytes
+    learner: Learner,
+    sharing: Sharing,
+    state: bytes,
+    points: NDArray[np.generic],
+    classes: int,
+    seed: bytes,
+    lie: Lie | None,
 ) -> bytes:
+    if lie is not None:
+        labels = lie.labels(learner.predict(state, points), classes, seed)
+        return sharing.send(labels, np.eye(classes, dtype=np.float32)[labels], classes, seed)
     if sharing.needs == "probabilities":
         probabilities = learner.probabilities(state, points)
         return sharing.send(probabilities.argmax(1), probabilities, classes, seed)
@@ -179,6 +204,16 @@ class CotrainingServer(RoundsServer[Settings, Record]):
         super().__init__(world, clients, settings, **access)
         self.agreed = b""
         self.student = b""
+
+    async def main(self) -> None:
+        await super().main()
+        its = self.settings
+        for number in range(its.questions):
+            with self.step("train.open"):
+                self.advance(its.rounds, 2 + number)
+                self.broadcast(self.clients, CotrainingRound(list(self.clients), b""))
+            with self.step("cotrain.agree"):  # on nothing
+                await self.collect(LocalPredictions, self.clients, deadline=its.deadline)
 
     def invite(self, number: int) -> tuple[str, ...]:
         self.broadcast(self.clients, CotrainingRound(list(self.clients), self.agreed))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from parties.learning import ModelSpec, jobs
+from protocols.cotraining.round import LocalPredictions
 from protocols.federated.averaging import LocalModel
 from scenarios import Result, ScenarioError, load, run
 from scenarios.deals import deal, parts_of
@@ -18,9 +19,9 @@ from scenarios.membership import attack
 from scenarios.membership_data import NOBODY, probe_of, shadowed
 from scenarios.simulation import Simulation
 from sim.streams import generator
-from sim.wire import Frame, decode_frame, encode_body
+from sim.wire import Frame, decode_body, decode_frame, encode_body
 
-CLIENTS, OUTSIDE, DIMENSIONS = 3, 60, 96
+CLIENTS, OUTSIDE, PUBLIC, DIMENSIONS = 3, 60, 20, 96
 ATTACKED = f"""
 title = "Labels that only memory can tell"
 seed = 5
@@ -40,6 +41,13 @@ epochs = 20
 learning_rate = 1.0
 validation = 0.0
 device = "cpu"
+[cotraining]
+rounds = 2
+[learner]
+name = "network"
+learning_rate = 0.1
+batch = 50
+steps = 40
 [network]
 latency = "5ms"
 [attack]
@@ -52,11 +60,11 @@ points = {OUTSIDE}
 def chance(tmp_path: Path) -> Path:
     """A scenario whose labels have nothing to do with the points: what a model knows of them, it has been told."""
     random = generator(1, "chance")
-    n = 2 * (OUTSIDE + 50 * CLIENTS)
+    n = 2 * (OUTSIDE + 50 * CLIENTS) + PUBLIC
     points, labels = random.normal(size=(n, DIMENSIONS)), random.integers(3, size=n)
     np.savez(tmp_path / "chance.npz", features=points, labels=labels)
     path = tmp_path / "chance.toml"
-    path.write_text(ATTACKED)
+    path.write_text(ATTACKED + f"[public]\nsize = {PUBLIC}\n")
     return path
 
 
@@ -86,6 +94,39 @@ def test_models_that_have_learnt_nothing_betray_nobody(chance: Path) -> None:
     found = ran(chance, "training.learning_rate=1e-6", "training.rounds=1", "attack.shadows=2").vulnerability
     assert found is not None and found.shadow_models == 2 * CLIENTS
     assert abs(found.auc - 0.5) < 0.1  # three deviations of 150 members and 60 others
+
+
+@pytest.mark.parametrize(
+    ("name", "signal", "least", "most"),
+    # A label is right of all members and of one in three others, so at best it tells (1 + 2/3) / 2.
+    [("fedct", "labels", 0.75, 0.9), ("dd", "probabilities", 0.9, 1.0)],
+)
+def test_predictions_for_forged_points_betray_the_members(
+    chance: Path, name: str, signal: str, least: float, most: float
+) -> None:
+    result = ran(chance, f"protocol.name={name}")
+    found = result.vulnerability
+    assert found is not None and result.outcome == "completed"
+    assert least < found.auc < most
+    assert (found.signal, found.types, found.epochs, found.messages) == (signal, ("LocalPredictions",), 1, CLIENTS)
+    asked = OUTSIDE + sum(found.members.values())
+    size = {"labels": -(-2 * asked // 8), "probabilities": 4 * 3 * asked}[signal]
+    kept = [frame for _, frame in frames(result) if frame.attempt > 1]
+    assert [len(decode_body(frame, frame.body, LocalPredictions).predictions) for frame in kept] == [size] * CLIENTS
+
+
+def test_labels_that_have_nothing_to_do_with_membership_betray_nobody(chance: Path) -> None:
+    barely = ["learner.learning_rate=1e-6", "learner.steps=1", "cotraining.rounds=1", "attack.shadows=2"]
+    found = ran(chance, "protocol.name=fedct", *barely).vulnerability
+    assert found is not None and abs(found.auc - 0.5) < 0.1
+
+
+def test_the_question_comes_when_all_is_learnt_and_changes_nothing_that_was(chance: Path) -> None:
+    once, thrice = (ran(chance, "protocol.name=fedct", f"attack.epochs={k}", out=str(k)) for k in (1, 3))
+    assert once.vulnerability is not None and thrice.vulnerability is not None
+    assert thrice.vulnerability.messages == 3 * CLIENTS and thrice.vulnerability.epochs == 3
+    assert once.model_digest == thrice.model_digest
+    assert once.rounds == thrice.rounds and len(once.rounds) == 2
 
 
 def test_only_what_was_recorded_tells(chance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +197,7 @@ def test_an_attack_changes_who_has_what_and_nothing_else_about_a_run(chance: Pat
 
 
 def test_a_client_that_never_answers_is_not_told_of(chance: Path) -> None:
-    chance.write_text(ATTACKED + "[[fault]]\nkind = 'crash'\nparty = 'client/1'\nat = 'train.update'\n")
+    chance.write_text(chance.read_text() + "[[fault]]\nkind = 'crash'\nparty = 'client/1'\nat = 'train.update'\n")
     found = ran(chance).vulnerability
     assert found is not None and set(found.clients) == {"client/0", "client/2"}
 
@@ -166,7 +207,10 @@ def test_a_client_that_never_answers_is_not_told_of(chance: Path) -> None:
     [
         (["attack.points=300"], "attack.points: 300 points that nobody has and 3 clients need more than half of 420"),
         (["training.averaging=secure"], "attack.kind: .*the server sees no client's model"),
-        (["protocol.name=xclp", "protocol.hamming=plaintext"], "attack.kind: .*which trains no model"),
+        (["protocol.name=xclp", "protocol.hamming=plaintext"], "attack.kind: .*whose clients tell of no model"),
+        (["protocol.name=local"], "attack.kind: .*whose clients tell of no model"),
+        (["protocol.name=dd", "byzantine.clients=1"], "attack.kind: .*byzantine.clients"),
+        (["protocol.name=dd", "byzantine.clients=3"], "byzantine.clients: 3 of 3 clients leave no honest one"),
         (["attack.epochs=0"], "attack.epochs: 0 .*1 or more"),
     ],
 )

@@ -1,0 +1,59 @@
+"""Byzantine clients of co-training: they learn as the others do, and send something else than what they predict.
+
+Abourayya et al., Little is enough, appendix D.8, leaves open what they do to a consensus over hard labels. Here are
+
+- `random`: each label is drawn anew from all classes;
+- `flipped`: each label is replaced by the next class, so good predictions are always wrong, and those of several such
+  clients mostly alike (label flipping);
+- `colluding`: all send the same wrong label of a point in every round. They know the public points' true labels, of
+  which each draws the same other one from a secret that they share; where none is known they all send the class drawn.
+
+Where probabilities are shared, a lie has probability 1. A server cannot tell such a message from an honest one: it has
+the form of one. Of m clients whose labels came, a majority holds where the liars who agree are fewer than the honest
+who do, and a qualified majority of quorum q has no consensus at all where more than (1 - q) m lie.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.streams import Entropy
+
+__all__ = ["LIES", "Lie"]
+
+Kind = Literal["random", "flipped", "colluding"]
+
+LIES: tuple[Kind, ...] = get_args(Kind)
+"""The kinds of lie."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lie:
+    """What a Byzantine client sends. `truth`, int64 (n,), is known to those who collude, -1 where it is not.
+
+    `secret` is theirs, the same in all rounds. Raises ValueError for another kind.
+    """
+
+    kind: Kind
+    truth: NDArray[np.int64]
+    secret: bytes
+
+    def __post_init__(self) -> None:
+        if self.kind not in LIES:
+            raise ValueError(f"kind(={self.kind!r}) must be one of {', '.join(LIES)}")
+
+    def labels(self, own: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.int64]:
+        """What is sent in place of its `own` labels (n,); what is random comes from `seed`, its own of this round."""
+        if self.kind == "flipped":
+            return (own + 1) % classes
+        if self.kind == "random":
+            return _draw(Entropy.seeded(seed, "lie"), len(own), classes)
+        other = 1 + _draw(Entropy.seeded(self.secret, "collusion"), len(own), max(1, classes - 1))
+        return np.where(self.truth < 0, other % classes, (self.truth + other) % classes)
+
+
+def _draw(entropy: Entropy, count: int, below: int) -> NDArray[np.int64]:
+    """Whole numbers in [0, below), int64 (count,); uneven by less than 2^-50 for any number of classes there is."""
+    return (entropy.array(count) % np.uint64(below)).astype(np.int64)
