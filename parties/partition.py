@@ -4,11 +4,16 @@
 | --- | --- |
 | ``iid`` | at random; sizes differ by at most one |
 | ``dirichlet:a`` | class by class, in proportions drawn from Dirichlet(a, ..., a); small a is uneven |
+| ``dirichlet:a/b`` | a random half of the rows so with a, the other half with b |
 | ``classes:c`` | each client holds c classes; a class's rows are shared evenly by the clients that hold it |
 | ``natural`` | as the data set itself says |
 
-``dirichlet`` is that of Yurochkin et al. 2019 (ICML). Rows whose label is unknown have no class:
-``dirichlet`` and ``classes`` deal them out as ``iid`` does.
+``dirichlet`` is that of Yurochkin et al. 2019 (ICML). Two numbers are those of Abourayya et al., section 5: "we sample
+half of the training data from a Dirichlet distribution over labels with alpha_1 and the other half with alpha_2", which
+is read as it stands: each client has a part of either half. (That half of the clients share the one half, and the rest
+the other, is another reading; it would leave the clients of the even half with points of all classes.)
+
+Rows whose label is unknown have no class: ``dirichlet`` and ``classes`` deal them out as ``iid`` does.
 """
 
 import math
@@ -26,9 +31,10 @@ from sim.streams import generator
 
 __all__ = ["Shard", "parse_partition", "partition", "shards", "spread"]
 
-_ALLOWED = "iid, dirichlet:a with a number a > 0, classes:c with a whole number c >= 1, or natural"
+_ALLOWED = "iid, dirichlet:a or dirichlet:a/b with numbers a, b > 0, classes:c with a whole number c >= 1, or natural"
 
 Rows = NDArray[np.int64]
+Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +63,17 @@ class Shard:
         return as_features(self.points)
 
 
-def parse_partition(how: str) -> tuple[str, float]:
-    """The partition's name and its number, 0.0 if it has none. Raises DataError saying what is allowed."""
-    name, colon, number = how.partition(":")
+def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:
+    """The partition's name and its numbers. Raises DataError saying what is allowed."""
+    name, colon, numbers = how.partition(":")
     try:
-        value = float(number) if colon else 0.0
+        values = tuple(float(number) for number in numbers.split("/")) if colon else ()
     except ValueError:
-        value = math.nan
-    if name not in _PARTITIONS or not _NUMBER_ALLOWED[name](value) or bool(colon) != (name in _NUMBERED):
+        values = (math.nan,)
+    allowed = len(values) in _COUNTS_ALLOWED.get(name, ()) and all(_NUMBER_ALLOWED[name](value) for value in values)
+    if not allowed:
         raise DataError(f"partition(={how!r}) must be {_ALLOWED}")
-    return name, value
+    return name, values
 
 
 def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]:
@@ -76,11 +83,11 @@ def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]
     fewer clients than the data set has: then the first ones, in the order of `dataset.client_names`, take
     part. Raises DataError if the partition is malformed or the data set cannot be dealt that way.
     """
-    name, number = parse_partition(how)
+    name, numbers = parse_partition(how)
     rows = len(dataset.labels)
     if not 1 <= clients <= rows:
         raise DataError(f"clients(={clients}) must be between 1 and the data set's number of rows, {rows}")
-    dealt = _PARTITIONS[name](dataset, clients, number, generator(seed, "partition"))
+    dealt = _PARTITIONS[name](dataset, clients, numbers, generator(seed, "partition"))
     return [np.sort(own) for own in dealt]
 
 
@@ -187,17 +194,20 @@ def spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] |
     return [int(part) for part in parts]
 
 
-def _iid(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
+def _iid(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
     return _deal(np.arange(len(dataset.labels)), clients, random)
 
 
-def _dirichlet(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
+def _dirichlet(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
     dealt = _deal(np.flatnonzero(dataset.labels < 0), clients, random)
-    for label in _classes_present(dataset):
-        rows = random.permutation(np.flatnonzero(dataset.labels == label))
-        proportions = random.dirichlet(np.full(clients, number))
-        borders = np.rint(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
-        dealt = [np.concatenate(pair) for pair in zip(dealt, np.split(rows, borders), strict=True)]
+    known = np.flatnonzero(dataset.labels >= 0)
+    parts = _deal(known, len(numbers), random) if len(numbers) > 1 else [known]
+    for part, number in zip(parts, numbers, strict=True):
+        for label in _classes_present(dataset):
+            rows = random.permutation(part[dataset.labels[part] == label])
+            proportions = random.dirichlet(np.full(clients, number))
+            borders = np.rint(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
+            dealt = [np.concatenate(pair) for pair in zip(dealt, np.split(rows, borders), strict=True)]
     # A small a may leave a client with nothing; it is then given a row of the client that has most.
     for client in range(clients):
         if len(dealt[client]) == 0:
@@ -206,8 +216,8 @@ def _dirichlet(dataset: Dataset, clients: int, number: float, random: np.random.
     return dealt
 
 
-def _by_classes(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
-    count, present = int(number), random.permutation(_classes_present(dataset))
+def _by_classes(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
+    count, present = int(numbers[0]), random.permutation(_classes_present(dataset))
     if count > len(present):
         raise DataError(f"partition classes:{count}: the data set has {len(present)} classes")
     if clients * count < len(present):
@@ -229,7 +239,7 @@ def _by_classes(dataset: Dataset, clients: int, number: float, random: np.random
     return dealt
 
 
-def _natural(dataset: Dataset, clients: int, number: float, random: np.random.Generator) -> list[Rows]:
+def _natural(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
     if dataset.clients is None:
         raise DataError(f"partition natural: the data set {dataset.name!r} does not say which client a row belongs to")
     present = np.unique(dataset.clients)
@@ -248,16 +258,15 @@ def _deal(rows: Rows, clients: int, random: np.random.Generator) -> list[Rows]:
     return np.array_split(random.permutation(rows), clients)
 
 
-_PARTITIONS: dict[str, Callable[[Dataset, int, float, np.random.Generator], list[Rows]]] = {
+_PARTITIONS: dict[str, Callable[[Dataset, int, Numbers, np.random.Generator], list[Rows]]] = {
     "iid": _iid,
     "dirichlet": _dirichlet,
     "classes": _by_classes,
     "natural": _natural,
 }
-_NUMBERED = ("dirichlet", "classes")
+_COUNTS_ALLOWED = {"iid": (0,), "dirichlet": (1, 2), "classes": (1,), "natural": (0,)}
+"""How many numbers each takes."""
 _NUMBER_ALLOWED: dict[str, Callable[[float], bool]] = {
-    "iid": lambda number: True,
     "dirichlet": lambda number: 0.0 < number < math.inf,
     "classes": lambda number: number >= 1 and number.is_integer(),
-    "natural": lambda number: True,
 }

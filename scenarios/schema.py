@@ -15,6 +15,7 @@ from protocols.registry import using
 from scenarios.attack_schema import Attack, Byzantine
 from scenarios.cotraining_schema import Cotraining, Learner, Public
 from scenarios.fault_schema import DURATION, Duration, Expect, Fault
+from scenarios.privacy_schema import Privacy
 from scenarios.training_schema import Model, Training
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Learner",
     "Model",
     "Network",
+    "Privacy",
     "Protocol",
     "Public",
     "Scenario",
@@ -85,7 +87,8 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="Who holds what: `iid`, `dirichlet:A` (class shares from Dirichlet(A)), `dirichlet:A/B` "
-            "(half of the points with A, half with B), `classes:C` (C classes a client), or `natural` (the data set's own clients, of a file its client column)."
+            "(half of the points with A, half with B), `classes:C` (C classes a client), or `natural` (the data "
+            "set's own clients, of a file its client column)."
         ),
     ] = "iid"
     labeled: Annotated[float, Meta(gt=0, le=1, description="Share of each client's points that have a label.")] = 0.1
@@ -331,6 +334,7 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     learner: Learner = Learner()
     cotraining: Cotraining = Cotraining()
     byzantine: Byzantine = Byzantine()
+    privacy: Privacy = Privacy()
     attack: Attack = Attack()
     network: Network = Network()
     device: Device = Device()

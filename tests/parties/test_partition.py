@@ -27,7 +27,7 @@ def assert_partition(dealt: list[np.ndarray], rows: int) -> None:
 @given(
     labels=st.lists(st.integers(-1, 4), min_size=1, max_size=60).filter(lambda labels: max(labels) >= 0),
     clients=st.integers(1, 8),
-    how=st.sampled_from(["iid", "dirichlet:0.5", "dirichlet:0.001", "dirichlet:100"]),
+    how=st.sampled_from(["iid", "dirichlet:0.5", "dirichlet:0.001", "dirichlet:100", "dirichlet:100/0.01"]),
     seed=st.integers(0, 2**64),
 )
 def test_every_row_goes_to_one_client_and_no_client_is_empty(labels, clients, how, seed):
@@ -73,6 +73,15 @@ def test_a_small_dirichlet_parameter_is_uneven_and_a_large_one_is_even():
     assert largest_share("dirichlet:1000") < 0.13
 
 
+def test_two_dirichlet_parameters_deal_a_half_each():
+    labels = np.repeat(np.arange(10), 200)
+    dealt = partition(table(labels), 10, "dirichlet:1000/0.01", 1)
+    counts = np.array([np.bincount(labels[own], minlength=10) for own in dealt])
+    assert (counts >= 5).all()  # of the even half everybody has about 10 points a class
+    assert (counts.max(0) > 60).all()  # and of the other half most of a class are with one client
+    assert counts.sum() == len(labels)
+
+
 def test_natural_follows_the_data_set():
     data = table([0] * 6, clients=[2, 0, 2, 1, 0, 2])
     assert [own.tolist() for own in partition(data, 3, "natural", 1)] == [[1, 4], [3], [0, 2, 5]]
@@ -86,22 +95,24 @@ def test_natural_follows_the_data_set():
 @pytest.mark.parametrize(
     "how",
     ["", "idd", "iid:1", "natural:2", "dirichlet", "dirichlet:", "dirichlet:0", "dirichlet:-1",
-     "dirichlet:nan", "dirichlet:inf", "dirichlet:x", "classes", "classes:0", "classes:1.5", "classes:inf",
+     "dirichlet:nan", "dirichlet:inf", "dirichlet:x", "dirichlet:1/", "dirichlet:1/0", "dirichlet:1/2/3", "classes:1/2",
+     "classes", "classes:0", "classes:1.5", "classes:inf",
      "IID"],
 )  # fmt: skip
 def test_a_malformed_partition_says_what_is_allowed(how):
     with pytest.raises(DataError) as caught:
         parse_partition(how)
     assert str(caught.value) == (
-        f"partition(={how!r}) must be iid, dirichlet:a with a number a > 0, "
+        f"partition(={how!r}) must be iid, dirichlet:a or dirichlet:a/b with numbers a, b > 0, "
         "classes:c with a whole number c >= 1, or natural"
     )
 
 
 def test_partitions_parse():
-    assert parse_partition("iid") == ("iid", 0.0)
-    assert parse_partition("dirichlet:0.5") == ("dirichlet", 0.5)
-    assert parse_partition("classes:3") == ("classes", 3.0)
+    assert parse_partition("iid") == ("iid", ())
+    assert parse_partition("dirichlet:0.5") == ("dirichlet", (0.5,))
+    assert parse_partition("dirichlet:100/0.01") == ("dirichlet", (100.0, 0.01))
+    assert parse_partition("classes:3") == ("classes", (3.0,))
 
 
 def test_impossible_demands_are_named():
