@@ -220,10 +220,10 @@ async def for_each(
     """
 
     async def one(peer: str) -> None:
-        received = await me.collect(kind, [peer], deadline=deadline, until=(Members,))
-        for message in received.answers.values():
+        answers = (await me.collect(kind, [peer], deadline=deadline, until=(Members,))).answers
+        if answers:
             with suppress(BadValues), values_of(me, peer, kind.__name__):
-                await handle(peer, message)
+                await handle(peer, answers.pop(peer))  # here nothing of it is to stay
 
     await me.together(*(one(peer) for peer in peers))
 

@@ -8,10 +8,12 @@ be ends it at once, without T or R.
 
 Memory of a run, all parties in one process. What a pair has under way at any time is at most: the chunks of the
 window, each as the request or as the answer and once only (in a pipe of the network, a mailbox or a job), and for iknp
-two blocks of rows at k and one at j, 256 KiB to 512 KiB each (`Pair.iknp_blocks`). All pairs are under way together;
-a pair's window times chunk is its share of 96 MiB (`crypto.ot_pair`). That does not bound: a chunk of a single vector
-of k, n_j L w / 8 bytes (iknp) or e n_j L (naor-pinkas); 64 KiB for each of more than 768 pairs; workers of a pool, each
-with its own interpreter and one job; and what is n^2: R and T, H, the graph, the oracle.
+a block of rows at k (twice: u, and t) and one at j, and t of the window's chunks. All pairs are under way together, so
+a pair's window times chunk is its share of 96 MiB, and its block of rows, at most 256 KiB a time three, its share of
+another 96 MiB (`crypto.ot_pair`). Where shares are less than the least there is, that is what a pair takes: a chunk of
+16 KiB, or of a single vector of k if that is more, n_j L w / 8 bytes (iknp) or e n_j L (naor-pinkas); rows of a single
+chunk. Beside that there are some 10 KB for each pair; workers of a pool, each with its own interpreter and one job; and
+what is n^2: R and T, H, the graph, the oracle.
 """
 
 from collections.abc import Awaitable, Callable

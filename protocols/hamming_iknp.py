@@ -96,6 +96,7 @@ class IknpHamming:
             pair = pair_of_vectors(me, group, j, me.name, self.bits)
             work = iknp.base_seeds_work(self.exponents)
             base = await me.compute(work, iknp.base_seeds, keys.private[j], pair.context, message.elements)
+            del message  # its bytes are not to stay while the pair is played
             await _ReceiverPair(me, j, IknpReceiver(pair, base, bits)).play(deadline)
 
         await for_each(me, BaseRequest, pairs_before(me.name, group), deadline, receive)
@@ -109,6 +110,7 @@ class IknpHamming:
             base, request = await me.compute(
                 work, iknp.base_request, self.exponents, pair.context, message.elements, me.entropy("base", k)
             )
+            del message
             await _SenderPair(me, k, IknpSender(pair, base, by_column)).play(BaseRequest(request), deadline)
 
         await for_each(me, BaseSetup, pairs_after(me.name, group), deadline, send)
@@ -177,5 +179,5 @@ class _SenderPair:
 
 
 def _by_chunk(pair: VectorPair, block: range, rows: Words) -> list[Words]:
-    """The `rows` of a block as those of its chunks."""
-    return [rows[chunk.start - block.start : chunk.stop - block.start] for chunk in pair.chunks_of(block)]
+    """The `rows` of a block as those of its chunks, each on its own: what one holds goes with it."""
+    return [rows[chunk.start - block.start : chunk.stop - block.start].copy() for chunk in pair.chunks_of(block)]

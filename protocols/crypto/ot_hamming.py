@@ -27,8 +27,7 @@ a block of many chunks in one go (`expand`), for AES must be called in long stre
 | | corrections, each chunk | j -> k | n_j fields of w bits for each transfer |
 | both | R, T | j, k -> server | n_j n_k fields of w bits each, (x, i) |
 
-Corrections: B = 8, 16 or 32 is the lane that holds w bits. Of each vector of k the first floor(L / B) B bits are packed
-by `fields.pack_lanes`, (x, group of B bits, word, i); then come the fields that are left, (x, l, i).
+How the corrections are packed: `ot_slices`.
 
 Sources: J. Bringer, H. Chabanne, A. Patey, "SHADE", 2013; J. Bringer et al., "GSHADE", 2014, for one transfer a column;
 G. Asharov et al., CCS 2013, for correlated transfers.
@@ -39,7 +38,6 @@ server sees R and T, hence h. A client that saw both would learn h too, so they 
 `context` must be new for each run, round, attempt and pair. Doing a chunk again gives the same bytes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -48,16 +46,10 @@ from numpy.typing import ArrayLike
 
 from protocols.crypto import iknp, naor_pinkas
 from protocols.crypto.columns import Words, pieces
-from protocols.crypto.fields import (
-    Lanes,
-    field_bytes,
-    pack_fields,
-    pack_lanes,
-    unpack_fields,
-    unpack_lanes,
-)
+from protocols.crypto.fields import Lanes
 from protocols.crypto.groups import Group
 from protocols.crypto.ot_pair import Bits, Pair, sums, sums_work, unmask, unmask_work
+from protocols.crypto.ot_slices import Corrections, Pads, slices
 from sim.streams import Entropy
 
 __all__ = [
@@ -78,8 +70,6 @@ __all__ = [
     "unmask",
     "unmask_work",
 ]
-
-_SLICE = 1 << 20  # bytes of pads of one branch handled at a time: few calls, and they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -189,9 +179,9 @@ class IknpSender:
         flat = (self.expand(chunk) if rows is None else rows).reshape(-1, 2)
         batch = self.base.accept(chunk.start * pair.length, extension, flat)
         r = np.zeros((len(chunk), pair.n_j), lane)
-        corrections = _Corrections(pair, len(chunk))
-        pads = _Pads(pair, batch.hash, chunk), _Pads(pair, batch.hash, chunk)
-        for vectors, bits in _slices(pair, len(chunk)):
+        corrections = Corrections(pair, len(chunk))
+        pads = Pads(pair, batch.hash, chunk), Pads(pair, batch.hash, chunk)
+        for vectors, bits in slices(pair, len(chunk)):
             # r = K0 - b, D = K0 - K1 + 1 - 2 b
             q = batch.rows.reshape(len(chunk), pair.length, 2)[vectors, bits]
             zero = pads[0].lanes(q, vectors, bits)
@@ -240,14 +230,14 @@ class IknpReceiver:
         """
         pair, lane = self.pair, self.pair.lane
         pair.check(chunk)
-        received = _Corrections.from_bytes(pair, len(chunk), corrections)
+        received = Corrections.from_bytes(pair, len(chunk), corrections)
         choices = self._choices(chunk)
         rows = self.expand(chunk)[1] if rows is None else rows
         t = np.zeros((len(chunk), pair.n_j), lane)
         # All ones where x_l = 1, so that D counts there alone.
         chosen = (-choices.astype(lane))[:, :, None]
-        pads = _Pads(pair, iknp.PadHash(self.base.context), chunk)
-        for vectors, bits in _slices(pair, len(chunk)):
+        pads = Pads(pair, iknp.PadHash(self.base.context), chunk)
+        for vectors, bits in slices(pair, len(chunk)):
             # t = K0 where x_l = 0, else K1 + D
             t[vectors] += pads.lanes(rows[vectors, bits], vectors, bits).sum(axis=1, dtype=lane)
             d = received.get(vectors, bits)
@@ -265,85 +255,6 @@ B = TypeVar("B", iknp.Sender, iknp.Receiver)
 def _afresh(base: B) -> B:
     """`base` without the ciphers of its columns, which take more memory than a block and are quickly made."""
     return base.under(base.context)
-
-
-def _slices(pair: Pair, count: int) -> Iterator[tuple[slice, slice]]:
-    """(vectors, bits) of `count` vectors, as much as the cache holds: whole vectors, or whole groups of bits of one."""
-    lanes, length = 8 * pair.lane.itemsize, pair.length
-    most = max(lanes, _SLICE // (iknp.BLOCK_BYTES * pair.blocks))
-    vectors, parts = max(1, most // length), -(-length // (most // lanes * lanes))
-    rows = -(-length // (parts * lanes)) * lanes
-    for vector in range(0, count, vectors):
-        for bit in range(0, length, rows):
-            yield slice(vector, min(vector + vectors, count)), slice(bit, min(bit + rows, length))
-
-
-class _Pads:
-    """The pads of a chunk, slice by slice in the same memory."""
-
-    def __init__(self, pair: Pair, pad_hash: iknp.PadHash, chunk: range) -> None:
-        self._pair, self._hash, self._first = pair, pad_hash, chunk.start * pair.length
-        self._memory = np.empty(0, "<u8")
-
-    def lanes(self, rows: Words, vectors: slice, bits: slice) -> Lanes:
-        """(vectors, bits, n_j) of the `rows` (vectors, bits, 2); they last until the next call."""
-        pair, size = self._pair, rows.size * self._pair.blocks
-        if self._memory.size < size:
-            self._memory = np.empty(size, "<u8")
-        out = self._memory[:size].reshape(-1, 2 * pair.blocks)
-        first = self._first + vectors.start * pair.length + bits.start
-        self._hash.fill(iknp.CORRELATED, rows.reshape(-1, 2), first, out)
-        return out.view(pair.lane).reshape(*rows.shape[:2], -1)[:, :, : pair.n_j]
-
-
-class _Corrections:
-    """The corrections of `count` vectors of k, packed: `words` of whole groups of B bits, and the fields left over."""
-
-    def __init__(self, pair: Pair, count: int) -> None:
-        self._width, self._lanes = pair.width, 8 * pair.lane.itemsize
-        self._groups, left = divmod(pair.length, self._lanes)
-        self._words = np.empty((count, self._groups, pair.width, pair.n_j), pair.lane)
-        self._left = np.empty((count, left, pair.n_j), pair.lane)
-
-    @classmethod
-    def from_bytes(cls, pair: Pair, count: int, data: bytes) -> "_Corrections":
-        """Raises ValueError when the length is wrong."""
-        self = cls(pair, count)
-        needed = field_bytes(count * pair.length * pair.n_j, pair.width)
-        if len(data) != needed:
-            raise ValueError(f"the corrections of {count} vectors take {needed} bytes, not {len(data)}")
-        words, left = self._words, self._left
-        self._words = np.frombuffer(data, pair.lane, words.size).reshape(words.shape)
-        self._left = unpack_fields(data[words.nbytes :], pair.width, left.size).astype(pair.lane).reshape(left.shape)
-        return self
-
-    def to_bytes(self) -> bytes:
-        packed = self._words.tobytes()
-        return packed + pack_fields(self._left, self._width) if self._left.size else packed
-
-    def _parts(self, bits: slice) -> tuple[slice, int]:
-        """The groups of `bits`, and how many bits these are."""
-        groups = slice(bits.start // self._lanes, min(bits.stop // self._lanes, self._groups))
-        return groups, (groups.stop - groups.start) * self._lanes
-
-    def put(self, vectors: slice, bits: slice, values: Lanes) -> None:
-        """Values (vectors, bits, n_j), of which the low w bits count; `bits` starts a group."""
-        groups, whole = self._parts(bits)
-        grouped = values[:, :whole].reshape(len(values), -1, self._lanes, values.shape[2])
-        pack_lanes(grouped, self._width, self._words[vectors, groups])
-        if whole < values.shape[1]:
-            self._left[vectors] = values[:, whole:] & values.dtype.type((1 << self._width) - 1)
-
-    def get(self, vectors: slice, bits: slice) -> Lanes:
-        """The values (vectors, bits, n_j)."""
-        groups, whole = self._parts(bits)
-        words = self._words[vectors, groups]
-        values = np.empty((len(words), bits.stop - bits.start, words.shape[3]), words.dtype)
-        grouped = values[:, :whole].reshape(len(words), -1, self._lanes, words.shape[3])
-        unpack_lanes(words, self._width, grouped)
-        if whole < values.shape[1]:
-            values[:, whole:] = self._left[vectors]
-        return values
 
 
 def request_work(pair: Pair, group: Group, chunk: range) -> dict[str, int]:

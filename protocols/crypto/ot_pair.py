@@ -13,8 +13,10 @@ __all__ = ["Pair", "sums", "sums_work", "unmask", "unmask_work"]
 Bits = NDArray[np.bool_]
 
 _REQUESTS = 1 << 12  # Naor-Pinkas transfers a chunk
-_TRANSFERS = 1 << 14  # extended transfers a block: 256 KiB of rows, and AES called often enough for long stretches
-_CHUNK = 1 << 16, 1 << 19  # bytes that travel back a chunk, least and most: a long one holds up others in a pipe
+_TRANSFERS = 1 << 14  # extended transfers a block, at most: 256 KiB of rows, and AES is called for long stretches
+_ROWS = 96 << 20  # bytes of rows that are kept, of all pairs together
+_ROW_BYTES = 48  # of a transfer: u and t at k, q at j
+_CHUNK = 1 << 14, 1 << 19  # bytes that travel back a chunk, least and most: a long one holds up others in a pipe
 _UNDER_WAY = 96 << 20  # bytes that travel back and are under way, of all pairs together
 _AHEAD = 2, 4  # chunks asked for ahead: for which a chunk's size leaves room, and the most
 _BLOCK_BYTES = 16  # of AES
@@ -69,12 +71,15 @@ class Pair:
         return _cut(range(self.n_k), _REQUESTS // (self.n_j * self.length))
 
     def iknp_chunks(self) -> list[range]:
-        """The chunks for `iknp`: 64 to 512 KiB of corrections each, but at least one vector."""
+        """The chunks for `iknp`: 16 to 512 KiB of corrections each, but at least one vector."""
         return [chunk for block in self.iknp_blocks() for chunk in _cut(block, self._vectors)]
 
     def iknp_blocks(self) -> list[range]:
-        """The blocks of whole chunks whose rows are made in one go: at most 2^14 transfers, but at least one chunk."""
-        chunks = _TRANSFERS // (self._vectors * self.length)
+        """The blocks of whole chunks whose rows are made in one go.
+
+        At most 2^14 transfers, and what this pair's share of the memory for rows holds, but at least one chunk.
+        """
+        chunks = min(_TRANSFERS, _ROWS // self._pairs // _ROW_BYTES) // (self._vectors * self.length)
         return _cut(range(self.n_k), max(1, chunks) * self._vectors)
 
     def chunks_of(self, block: range) -> list[range]:
@@ -92,7 +97,12 @@ class Pair:
     @property
     def _share(self) -> int:
         """Bytes that this one of all pairs may have under way."""
-        return _UNDER_WAY // (self.clients * (self.clients - 1) // 2)
+        return _UNDER_WAY // self._pairs
+
+    @property
+    def _pairs(self) -> int:
+        """All pairs of the clients."""
+        return self.clients * (self.clients - 1) // 2
 
     @property
     def _vectors(self) -> int:

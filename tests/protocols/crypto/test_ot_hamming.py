@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.crypto import iknp, ot_hamming, ot_pair
+from protocols.crypto import iknp, ot_hamming, ot_pair, ot_slices
 from protocols.crypto.fields import field_bytes, unpack_fields
 from protocols.crypto.groups import find_group
 from protocols.crypto.ot_hamming import (
@@ -201,7 +201,7 @@ def test_slices_change_nothing(monkeypatch, length):
     b, x = random_bits(1, 5, length), random_bits(2, 4, length)
     whole = by_iknp(b, x)
     for slice_bytes in (1, 16 * 40, 16 * 100, 16 * 260):
-        monkeypatch.setattr(ot_hamming, "_SLICE", slice_bytes)
+        monkeypatch.setattr(ot_slices, "_SLICE", slice_bytes)
         distances, travelled = by_iknp(b, x)
         assert (distances == whole[0]).all() and travelled == whole[1]
 
@@ -230,17 +230,20 @@ def test_chunks_bound_what_is_under_way(n_j, n_k, length, clients):
         assert [x for part in parts for x in part] == list(range(n_k))
     assert [chunk for block in blocks for chunk in pair.chunks_of(block)] == chunks
     longest = max(map(len, chunks))
+    pairs = clients * (clients - 1) // 2
     assert all(len(block) <= longest or len(block) * length <= 1 << 14 for block in blocks)
+    assert all(len(block) <= longest or 48 * len(block) * length * pairs <= 96 << 20 for block in blocks)
     assert all(len(chunk) == 1 or len(chunk) * length * n_j <= 4096 for chunk in others)
     size, window = pair.correction_bytes(range(longest)), pair.iknp_window
     assert 1 <= window <= 4 and (longest == 1 or size <= 1 << 19)
-    under_way = clients * (clients - 1) // 2 * window * size
-    assert under_way <= 96 << 20 or (window == 1 and (longest == 1 or size <= 1 << 16))
+    under_way = pairs * window * size
+    assert under_way <= 96 << 20 or (window == 1 and (longest == 1 or size <= 1 << 14))
 
 
 def test_more_clients_make_smaller_chunks():
     few, many = (Pair(100, 1000, 1024, b"", clients) for clients in (2, 30))
     assert few.iknp_window == 4 and many.iknp_window == 1 < len(few.iknp_chunks()) < len(many.iknp_chunks())
+    assert max(map(len, few.iknp_blocks())) == 15 > max(map(len, many.iknp_blocks()))
     with pytest.raises(ValueError, match=r"clients\(=1\)"):
         Pair(1, 1, 8, b"", 1)
 
