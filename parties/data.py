@@ -15,8 +15,19 @@ from parties.datasets import store
 from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
 from parties.datasets.content import Content, Part
 from parties.datasets.error import DataError, MissingDataError
+from sim.streams import generator
 
-__all__ = ["DATASETS", "DataError", "Dataset", "MissingDataError", "known", "load", "load_file", "load_split"]
+__all__ = [
+    "DATASETS",
+    "DataError",
+    "Dataset",
+    "MissingDataError",
+    "known",
+    "load",
+    "load_drawn",
+    "load_file",
+    "load_split",
+]
 
 DATASETS: dict[str, About] = BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()}
 """Every data set there is a name for."""
@@ -85,6 +96,38 @@ def load_split(name: str) -> tuple[Dataset, Dataset]:
         kept = _kept(len(train.labels))
         train, test = train.take(slice(kept)), train.take(slice(kept, None))
     return _dataset(name, content, train), _dataset(name, content, test, fitted=train)
+
+
+def load_drawn(name: str, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """All rows of data set `name`, upstream's parts together, but `test` of them; and those, drawn with the seed.
+
+    Both stand in the order of the stream (seed, "test"). Tables are standardised by the means and deviations of the
+    first. Raises DataError as `load_split` does, and for more test rows than leave one.
+    """
+    if known(name) in _READ:
+        whole = _READ[name]()
+        held, tested = (whole.take(rows) for rows in _drawn(name, len(whole.labels), test, seed))
+        if whole.columns is not None:
+            for part in (tested, held):  # the held one last, as both are measured by it
+                _standardise(part.points, held.points)
+        return held, tested
+    content = _content(name)
+    parts = list(content.parts.values())
+    everything = Part(
+        np.concatenate([part.points for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        None if content.train.clients is None else np.concatenate([part.clients for part in parts]),
+    )
+    kept, drawn = (everything.take(rows) for rows in _drawn(name, len(everything.labels), test, seed))
+    return _dataset(name, content, kept), _dataset(name, content, drawn, fitted=kept)
+
+
+def _drawn(name: str, rows: int, test: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to keep, and `test` others."""
+    if not 1 <= test < rows:
+        raise DataError(f"test(={test}) must be 1 to {rows - 1}, as {name} has {rows} rows")
+    order = generator(seed, "test").permutation(rows)
+    return order[test:], order[:test]
 
 
 def _kept(rows: int) -> int:

@@ -35,8 +35,10 @@ def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -
         raise ScenarioError("", "public.size", problem)
     try:
         settings = settings_of(scenario, parts)
-        if "network" in names:
+        if {"network", "mlp"} & set(names):
             jobs.choose_device(scenario.training.device)
+    except MissingExtra as missing:
+        raise ScenarioError("", "learner", str(missing)) from None
     except ValueError as error:
         raise ScenarioError("", _key_of(str(error)), str(error)) from None
     if scenario.training.min_clients > len(dealt):

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from parties.learning.learners import LEARNERS
 from protocols.registry import using
 
 __all__ = ["Cotraining", "Learner", "Public"]
@@ -48,7 +49,12 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[
         str,
-        Meta(description="The learner of all clients: `network`, that of [model], by Adam.", extra=_COTRAINING),
+        Meta(
+            description="The learner of all clients: "
+            + "; ".join(f"`{name}`, {kind.description}" for name, kind in LEARNERS.items())
+            + ".",
+            extra=_COTRAINING,
+        ),
     ] = "network"
     names: Annotated[
         tuple[str, ...],
@@ -58,20 +64,61 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ()
     warm: Annotated[
-        bool,
+        bool | None,
         Meta(
-            description="Each fit goes on from where the last one ended; without it, it begins anew (and only the last "
-            "fit of a round is carried out). Learners that cannot go on always begin anew.",
+            description="Each fit goes on from where the last one ended, or begins anew (and only the last fit of a "
+            "round is carried out). Without it `network`, `mlp` and `gpt2` go on; `decision-tree`, `random-forest` and "
+            "`rulefit` always begin anew.",
             extra=_COTRAINING,
         ),
-    ] = True
-    learning_rate: Annotated[float, Meta(gt=0, description="`network`: of Adam.", extra=_COTRAINING)] = 0.001
+    ] = None
+    learning_rate: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description="Of Adam; of `xgboost` the shrinkage, at most 1. Without it that of each kind: 0.3 of `xgboost`, "
+            "0.00005 of `gpt2`, 0.001 of the others.",
+            extra=_COTRAINING,
+        ),
+    ] = None
     batch: Annotated[
-        int, Meta(ge=1, description="`network`: points in a batch.", extra={**_COTRAINING, "unit": "points"})
-    ] = 64
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="`network`, `mlp`, `gpt2`: points in a batch. Without it 8 of `gpt2`, 64 of the others.",
+            extra={**_COTRAINING, "unit": "points"},
+        ),
+    ] = None
     steps: Annotated[
-        int, Meta(ge=1, description="`network`: batches of a fit.", extra={**_COTRAINING, "unit": "batches"})
-    ] = 10
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="`network`, `mlp`, `gpt2`: batches of a fit. Without it 100 of `mlp`, 10 of the others.",
+            extra={**_COTRAINING, "unit": "batches"},
+        ),
+    ] = None
+    trees: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="`random-forest`: its trees; `xgboost`: rounds of boosting, a tree for each of more than two "
+            "classes.",
+            extra=_COTRAINING,
+        ),
+    ] = 100
+    max_rules: Annotated[
+        int,
+        Meta(
+            ge=6,
+            description="`rulefit`: so many rules at most, from trees of 4 leaves; of more than two classes for each.",
+            extra={**_COTRAINING, "unit": "rules"},
+        ),
+    ] = 200
+    path: Annotated[
+        str,
+        Meta(
+            description="`gpt2`: the folder of the model and its tokenizer, as transformers' `save_pretrained` writes "
+            "them; relative to the scenario file. Nothing is downloaded.",
+            extra={**_COTRAINING, "unit": "folder"},
+        ),
+    ] = ""
 
 
 class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

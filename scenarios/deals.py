@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parties.data import DataError, Dataset, load, load_file, load_split
+from parties.data import DataError, Dataset, load, load_drawn, load_file, load_split
 from parties.dataset import as_features
 from parties.features import features_of
 from parties.partition import Shard, shards
@@ -55,9 +55,11 @@ def _parts_of(scenario: Scenario) -> Parts:
         return Parts(_whole(data))
     test: Dataset | None = None
     if data.path:
+        if data.test is not None:
+            raise DataError(f"test(={data.test}) is of data sets with a name; of a file all points are the clients'")
         held = _whole(data)
     else:
-        whole, rest = load_split(data.name)
+        whole, rest = load_split(data.name) if data.test is None else load_drawn(data.name, data.test, scenario.seed)
         held, test = (_featured(part.first(data.limit), data.features) for part in (whole, rest))
     held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
     share, n = scenario.training.validation, len(held.labels)

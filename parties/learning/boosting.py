@@ -22,15 +22,15 @@ __all__ = ["XGBoostLearner"]
 
 @dataclass(frozen=True)
 class XGBoostLearner:
-    """So many `rounds` of boosting, one tree a class in each (two classes: one tree), histograms of 256 bins.
+    """So many `trees`, of more than two classes so many for each; a split is found in histograms of 256 bins.
 
-    A `warm` learner adds so many rounds to those that it has, so that it grows with every `fit`; else it begins anew,
-    as in federated co-training's experiments. Raises ValueError.
+    A `warm` learner adds so many to those that it has, so that it grows with every `fit`; else it begins anew, as in
+    federated co-training's experiments. Raises ValueError.
     """
 
     columns: int
     classes: int
-    rounds: int = 100
+    trees: int = 100
     learning_rate: float = 0.3
     max_depth: int = 6
     warm: bool = False
@@ -38,8 +38,8 @@ class XGBoostLearner:
     def __post_init__(self) -> None:
         if self.columns < 1 or self.classes < 2:
             raise ValueError(f"columns(={self.columns}) and classes(={self.classes}) must be >= 1 and >= 2")
-        if self.rounds < 1 or self.max_depth < 1:
-            raise ValueError(f"rounds(={self.rounds}) and max_depth(={self.max_depth}) must be >= 1")
+        if self.trees < 1 or self.max_depth < 1:
+            raise ValueError(f"trees(={self.trees}) and max_depth(={self.max_depth}) must be >= 1")
         if not 0 < self.learning_rate <= 1:
             raise ValueError(f"learning_rate(={self.learning_rate}) must be in (0, 1]")
 
@@ -57,7 +57,7 @@ class XGBoostLearner:
         def grow(data: Rows, labels: Labels) -> bytes:
             begin = self._booster(before) if before else None
             table = xgboost.DMatrix(data, labels, nthread=1)
-            booster = xgboost.train(self._parameters(seed), table, self.rounds, xgb_model=begin)
+            booster = xgboost.train(self._parameters(seed), table, self.trees, xgb_model=begin)
             return bytes(booster.save_raw("ubj"))
 
         # Without what it has learnt from, a warm state never passes for one that has learnt from the same.
@@ -82,15 +82,15 @@ class XGBoostLearner:
 
     def fit_work(self, points: int) -> Work:
         """As `Learner.fit_work`."""
-        return {"xgboost.fit": float(self._trees * points * self.columns), "xgboost.tree": float(self._trees)}
+        return {"xgboost.fit": float(self._all_trees * points * self.columns), "xgboost.tree": float(self._all_trees)}
 
     def predict_work(self, points: int) -> Work:
         """As `Learner.predict_work`; the trees of one `fit`, also where a warm learner has more."""
-        return {"xgboost.predict": float(self._trees * points), "xgboost.load": float(self._trees)}
+        return {"xgboost.predict": float(self._all_trees * points), "xgboost.load": float(self._all_trees)}
 
     @property
-    def _trees(self) -> int:
-        return self.rounds * (1 if self.classes == 2 else self.classes)
+    def _all_trees(self) -> int:
+        return self.trees * (1 if self.classes == 2 else self.classes)
 
     def _parameters(self, seed: int | bytes) -> dict[str, object]:
         """The prior is fixed: an estimated one would be infinite for a client that has one class only."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.data import DATASETS, DataError, MissingDataError, load, load_file, load_split
+from parties.data import DATASETS, DataError, MissingDataError, load, load_drawn, load_file, load_split
 from parties.datasets.catalogue import BUNDLED, CATALOGUE
 
 CSV = "height,client,label,weight\n1.5,b,cat,2\n\n-3e2,a,,0\n0,b,ant,7\n"
@@ -276,3 +276,30 @@ def test_an_archive_with_any_damage_gives_its_rows_or_one_line(at, change, cut, 
         assert "\n" not in str(error)
     else:
         assert data.features.shape == (3, 2)
+
+
+def test_points_for_testing_are_drawn_from_all_rows_and_the_others_standardised():
+    whole = load("breast_cancer")
+    held, tested = load_drawn("breast_cancer", 114, 3)
+    assert (len(held.labels), len(tested.labels)) == (455, 114)
+    np.testing.assert_allclose(held.features.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(held.features.std(axis=0), 1.0)
+    # both parts are the whole by one affine map a column, so sorted columns keep their proportions
+    ranks = np.sort(np.concatenate([held.features, tested.features]), axis=0)
+    before = np.sort(whole.features, axis=0)
+    proportions = [(values - values[0]) / (values[-1] - values[0]) for values in (ranks, before)]
+    np.testing.assert_allclose(*proportions, atol=1e-9)
+    assert sorted(np.concatenate([held.labels, tested.labels])) == sorted(whole.labels)
+
+
+def test_another_seed_draws_other_points_and_the_same_seed_the_same():
+    first, again, other = (load_drawn("digits", 300, seed)[1] for seed in (1, 1, 2))
+    assert np.array_equal(first.features, again.features)
+    assert not np.array_equal(first.features, other.features)
+    assert first.features.max() == 1.0  # pixels are not standardised
+
+
+@pytest.mark.parametrize("test", [0, 569])
+def test_all_rows_cannot_be_for_testing(test):
+    with pytest.raises(DataError, match=rf"test\(={test}\) must be 1 to 568, as breast_cancer has 569 rows"):
+        load_drawn("breast_cancer", test, 1)

@@ -26,7 +26,7 @@ from sim.streams import generator
 TABLES = ("decision-tree", "random-forest", "xgboost", "rulefit")
 SMALL = {
     "random-forest": {"trees": 5},
-    "xgboost": {"rounds": 4},
+    "xgboost": {"trees": 4},
     "rulefit": {"max_rules": 24},
     "mlp": {"steps": 3},
     "network": {"steps": 3},
@@ -171,7 +171,7 @@ def test_who_begins_anew_keeps_what_it_has_learnt_from_the_same(name: str) -> No
 
 def test_a_warm_xgboost_adds_trees() -> None:
     points, labels = clusters()
-    warm = learner_of("xgboost", {"rounds": 2, "warm": True}, (4,), 3)
+    warm = learner_of("xgboost", {"trees": 2, "warm": True}, (4,), 3)
     state = warm.fit(warm.fit(warm.initial(1), points, labels, 1), points, labels, 1)
     four = made("xgboost")
     at_once = four.fit(four.initial(1), points, labels, 1)
@@ -238,8 +238,8 @@ def test_work_grows_with_points_and_needs_no_data() -> None:
     ("name", "options", "line"),
     [
         ("forest", {}, "there is no learner 'forest'; known are network, mlp, decision-tree"),
-        ("xgboost", {"depth": 3}, "learner 'xgboost' has no option 'depth'; it has rounds, learning_rate, max_depth"),
-        ("xgboost", {"rounds": "3"}, "learner 'xgboost': rounds: Expected `int`, got `str`"),
+        ("xgboost", {"depth": 3}, "learner 'xgboost' has no option 'depth'; it has trees, learning_rate, max_depth"),
+        ("xgboost", {"trees": "3"}, "learner 'xgboost': trees: Expected `int`, got `str`"),
         ("xgboost", {"learning_rate": 2}, r"learning_rate\(=2.0\) must be in \(0, 1\]"),
         ("random-forest", {"trees": 0}, r"learner 'random-forest': trees\(=0\) must be >= 1"),
         ("decision-tree", {"max_depth": 0}, r"max_depth\(=0\) must be >= 2 and >= 1"),
