@@ -18,7 +18,7 @@ class Protocol:
     `parts` says what it is made of, and so which keys of a scenario it uses: "xclp" (cryptography among clients),
     "graph" (label propagation), "one-shot" (no training), "training" (of one model by all), "labels" (that with
     pseudo-labels), "cotraining" (clients with models of their own, and public points), "consensus" (of labels),
-    "prediction" (after training, once).
+    "prediction" (after training, once), "private" (noise for differential privacy).
     """
 
     name: str
@@ -36,6 +36,7 @@ _CROSS = frozenset(("xclp", "graph", "labels"))
 _ALONE = frozenset(("graph", "labels"))
 _LABELS = frozenset(("labels",))
 _CONSENSUS = frozenset(("consensus",))
+_PRIVATE = frozenset(("private",))
 
 
 def _training(name: str, summary: str, parts: frozenset[str] = frozenset(), secure: bool = True) -> Protocol:
@@ -75,9 +76,13 @@ PROTOCOLS = {
         _training("fedavg+mt", "federated averaging with a mean teacher"),
         _training("fedprox", "fedavg with a proximal term"),
         _training("scaffold", "fedavg with control variates"),
+        _training("dp-fedavg", "fedavg with clipped changes and Gaussian noise", _PRIVATE),
         _cotraining("fedct", "clients share hard labels of public points and learn from their consensus", _CONSENSUS),
+        _cotraining("dp-fedct", "fedct with labels randomised by the XOR mechanism", _CONSENSUS | _PRIVATE),
         _cotraining("dd", "clients share class probabilities of public points and learn from their mean"),
         _cotraining("fedmd", "clients learn labeled public points, then digest each other's scores of them"),
+        _cotraining("pate", "teachers label public points once, a student learns from their votes", student=True),
+        _cotraining("dp-pate", "pate with Gaussian noise on the votes", _PRIVATE, student=True),
         _cotraining("local", "every client learns alone; nothing is shared"),
         _cotraining("centralised", "one party holds all points and learns from them"),
     )

@@ -20,6 +20,7 @@ from scenarios.cotraining_checks import check_cotraining
 from scenarios.deals import Parts, deal, parts_of, together
 from scenarios.keys import similar, toml
 from scenarios.membership_ways import kind_of
+from scenarios.privacy import privacy_cautions
 from scenarios.public_points import alpha_of
 from scenarios.schema import Scenario, ScenarioError
 from scenarios.training_checks import check_training
@@ -73,6 +74,7 @@ def cautions(scenario: Scenario) -> list[str]:
     from scenarios.prediction import deadline_cautions  # which needs what this module checks for
 
     found = [_SIZED] if scenario.fidelity == "sized" else []
+    found += privacy_cautions(scenario)
     if "xclp" not in PROTOCOLS[scenario.protocol.name].parts:
         return found
     found += deadline_cautions(scenario)

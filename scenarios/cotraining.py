@@ -1,6 +1,7 @@
 """Co-training: from the tables [public], [learner] and [cotraining] to clients, a server and an observer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from parties.data import Dataset
 from parties.learning import jobs, learners
@@ -11,8 +12,10 @@ from protocols.cotraining.round import CotrainingClient, CotrainingServer, Setti
 from protocols.cotraining.study import Method, Public
 from scenarios import schema
 from scenarios.cotraining_observation import CotrainingObserver
+from scenarios.cotraining_privacy import spent_by
 from scenarios.deals import Parts
 from scenarios.experiment import Setting
+from scenarios.privacy import Spent
 from scenarios.threats import threatened
 from scenarios.training import model_of
 from sim.units import duration
@@ -25,7 +28,9 @@ class Cotraining:
 
     def __init__(self, setting: Setting) -> None:
         world, scenario = setting.world, setting.scenario
-        self.settings = threatened(settings_of(scenario, setting.parts), setting)
+        settings = threatened(settings_of(scenario, setting.parts), setting)
+        spent = spent_by(scenario, settings, setting.shards)
+        self.settings = replace(settings, method=method_of(scenario, spent))
         self.clients = [
             CotrainingClient(world, f"client/{i}", shard, self.settings, **setting.client_access)
             for i, shard in enumerate(setting.shards)
@@ -41,6 +46,7 @@ class Cotraining:
             scenario.training.evaluate_every,
             model_bytes(scenario, setting.parts.held),
         )
+        self.observer.privacy = spent
         self.rounds = self.settings.rounds
 
     def plan(self) -> None:
@@ -56,10 +62,11 @@ class Cotraining:
                     client.plan(client.learner.predict_work(points))
 
 
-def options_of(scenario: schema.Scenario) -> Options:
-    """What the algorithm is told."""
+def options_of(scenario: schema.Scenario, spent: Spent | None = None) -> Options:
+    """What the algorithm is told; `spent` holds the noise of private ones, which without it have none."""
     its = scenario.cotraining
-    return Options(consensus=its.consensus, quorum=its.quorum)
+    flip, sigma = (0.0, 0.0) if spent is None else (spent.flip or 0.0, spent.noise or 0.0)
+    return Options(consensus=its.consensus, quorum=its.quorum, flip=flip, sigma=sigma)
 
 
 def learner_of(name: str, scenario: schema.Scenario, held: Dataset) -> Learner:
@@ -83,9 +90,9 @@ def learners_of(scenario: schema.Scenario, held: Dataset) -> tuple[Learner, ...]
     return tuple(made[names[i % len(names)]] for i in range(scenario.data.clients))
 
 
-def method_of(scenario: schema.Scenario) -> Method:
+def method_of(scenario: schema.Scenario, spent: Spent | None = None) -> Method:
     """The algorithm. Raises ValueError."""
-    return ALGORITHMS[scenario.protocol.name](options_of(scenario))
+    return ALGORITHMS[scenario.protocol.name](options_of(scenario, spent))
 
 
 def exchanges_of(scenario: schema.Scenario, method: Method) -> tuple[int, int]:

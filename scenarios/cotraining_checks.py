@@ -11,6 +11,7 @@ from parties.partition import Shard
 from scenarios.cotraining import settings_of
 from scenarios.deals import Parts
 from scenarios.keys import similar, toml
+from scenarios.privacy import check_privacy
 from scenarios.schema import Cotraining, Learner, Model, Scenario, ScenarioError
 
 __all__ = ["check_cotraining"]
@@ -22,6 +23,7 @@ _ALONE = ("local", "centralised")
 def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -> None:
     """Raise ScenarioError where `scenario` cannot be co-trained on its `parts`, as they are `dealt`."""
     names = scenario.learner.names or (scenario.learner.name,)
+    check_privacy(scenario)
     if "network" in names:
         try:
             jobs.require_torch()

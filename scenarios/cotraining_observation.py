@@ -102,6 +102,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             message_bytes=self._message_bytes(),
             agreed_after=stable_after([one.changed for one in self.rounds]),
             labels_digest=hashlib.sha256(server.agreed).hexdigest(),
+            privacy=self.privacy,
             model_digest=hashlib.sha256(b"".join(states.values())).hexdigest(),
             lost=lost,
             rounds=[msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds],

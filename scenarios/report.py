@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios.folder import ByteRow, Result
+from scenarios.privacy import privacy_lines
 from sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
@@ -109,6 +110,7 @@ def outcome_lines(result: Result) -> list[str]:
         )
         lines.append(f"agreed    labels of public points changed {changes}")
     lines += message_lines(result.message_bytes)
+    lines += privacy_lines(result.privacy)
     if result.accuracy_selected is not None:
         lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
     if (found := result.vulnerability) is not None:

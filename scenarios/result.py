@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from parties.server import Loss
+from scenarios.privacy import Spent
 from scenarios.simulated import Round, Strike
 from scenarios.vulnerability import Vulnerability
 
@@ -26,7 +27,8 @@ class Result(Struct, kw_only=True):
     changed after round `agreed_after`, null if one changed in the last; `message_bytes` are the payload of one message,
     up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and `balanced_baselines`,
     too: means of such shares over the classes.
-    Times are seconds; bytes count both hops of a relayed message. `vulnerability` is there if there was an [attack].
+    Times are seconds; bytes count both hops of a relayed message. `vulnerability` is there if there was an [attack],
+    `privacy` of differentially private protocols.
     """
 
     scenario: str
@@ -48,6 +50,7 @@ class Result(Struct, kw_only=True):
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
     message_bytes: dict[str, int] = {}
+    privacy: Spent | None = None
     baselines: dict[str, float]
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None

@@ -11,6 +11,7 @@ from parties.data import Dataset
 from parties.server import Loss
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.deals import Parts
+from scenarios.privacy import Spent
 from scenarios.scores import counting
 from scenarios.simulated import Round, Strike
 from scenarios.struck import Struck
@@ -43,7 +44,8 @@ class RoundsObserver(Generic[O, R]):
     """Keeps what each round came to. `every`: after how many rounds, and at the end, models are tested.
 
     `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
-    ended. `answer` is what a client is to send in a round, and `last_step` where it does.
+    ended. `answer` is what a client is to send in a round, and `last_step` where it does. `privacy` is what all rounds
+    reveal, if that is known.
     """
 
     answer: ClassVar[str]
@@ -65,6 +67,7 @@ class RoundsObserver(Generic[O, R]):
         self.rounds: list[O] = []
         self.ended: list[float] = []
         self.after_round: Callable[[int], None] = lambda number: None
+        self.privacy: Spent | None = None
         server.observe = self._end_round
 
     def strikes(self) -> list[Strike]:

@@ -186,6 +186,7 @@ def _result(
         client_accuracy=dict(found.client_accuracy),
         agreed_after=found.agreed_after,
         message_bytes=dict(found.message_bytes),
+        privacy=found.privacy,
         baselines=dict(found.baselines),
         balanced_baselines=dict(found.balanced_baselines),
         equals_plaintext=found.equals_plaintext,
@@ -240,6 +241,7 @@ class _Nothing(msgspec.Struct):
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
     message_bytes: dict[str, int] = {}
+    privacy: Any = None
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None

@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from parties.server import Loss
+from scenarios.privacy import Spent
 
 __all__ = ["Prediction", "Round", "Simulated", "Strike"]
 
@@ -73,6 +74,7 @@ class Simulated(Struct, kw_only=True):
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
     message_bytes: dict[str, int] = {}
+    privacy: Spent | None = None
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
     hamming_digest: str = ""

@@ -1,6 +1,7 @@
 """Federated training: from the tables [model] and [training] to clients, a server and an observer."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from parties.partition import Shard
 from protocols.federated import cohort, fedavg_then_xclp
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
+from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
 from protocols.federated.round import Settings, TrainingClient, TrainingServer
@@ -20,6 +22,7 @@ from protocols.setup import Group
 from scenarios import schema
 from scenarios.experiment import Setting
 from scenarios.one_shot import parameters_of
+from scenarios.privacy import Spent, spent_on_models
 from scenarios.training_observation import TrainingObserver
 from sim.streams import generator
 from sim.units import duration
@@ -42,7 +45,8 @@ class Training:
 
     def __init__(self, setting: Setting) -> None:
         world, scenario, held = setting.world, setting.scenario, setting.parts.held
-        self.settings = settings_of(scenario, held)
+        spent = spent_by(scenario, setting.shards)
+        self.settings = settings_of(scenario, held, spent)
         self.clients = [
             self.kinds.client(world, f"client/{i}", shard, self.settings, **setting.client_access)
             for i, shard in enumerate(setting.shards)
@@ -53,6 +57,7 @@ class Training:
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, scenario.training.evaluate_every
         )
+        self.observer.privacy = spent
         self.rounds = self.settings.rounds
         self._seed = scenario.seed
 
@@ -111,8 +116,27 @@ def method_of(scenario: schema.Scenario, spec: ModelSpec) -> Method:
 _AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure())}
 
 
-def settings_of(scenario: schema.Scenario, held: Dataset) -> Settings:
-    """What all parties of a training run know beforehand. Raises ValueError for what does not go together."""
+def spent_by(scenario: schema.Scenario, shards: Sequence[Shard]) -> Spent | None:
+    """What the averages of dp-fedavg reveal; None of protocols that promise nothing."""
+    if scenario.protocol.name != "dp-fedavg":
+        return None
+    able = sum(1 for shard in shards if shard.labeled.any())
+    return spent_on_models(scenario, min(able, math.ceil(scenario.training.share * able - 1e-9)), able)
+
+
+def _private(scenario: schema.Scenario, spent: Spent | None) -> Clipped | None:
+    """The clipping and the noise; to be checked, before it is known what is `spent`, without noise."""
+    its = scenario.privacy
+    if scenario.protocol.name != "dp-fedavg":
+        return None
+    return Clipped(its.clip, 0.0 if spent is None or spent.noise is None else spent.noise, its.noise_at)
+
+
+def settings_of(scenario: schema.Scenario, held: Dataset, spent: Spent | None = None) -> Settings:
+    """What all parties of a training run know beforehand. Raises ValueError for what does not go together.
+
+    `spent` holds the noise of dp-fedavg.
+    """
     its, spec = scenario.training, model_of(scenario, held)
     method = method_of(scenario, spec)
     update = LocalUpdate(
@@ -142,4 +166,5 @@ def settings_of(scenario: schema.Scenario, held: Dataset) -> Settings:
         by_points=its.weighting == "points",
         min_clients=its.min_clients,
         deadline=duration(scenario.protocol.deadline),
+        private=_private(scenario, spent),
     )

@@ -13,6 +13,7 @@ from parties.learning.spec import MODELS
 from parties.partition import Shard
 from protocols.federated.round import Settings
 from scenarios.keys import similar, toml
+from scenarios.privacy import check_privacy
 from scenarios.schema import Model, Scenario, ScenarioError, Training
 from scenarios.training import UPDATE_OF, settings_of
 from sim.units import format_bytes
@@ -35,6 +36,7 @@ def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) ->
     if scenario.model.name not in MODELS:
         problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
         raise ScenarioError("", "model.name", problem + similar(scenario.model.name, MODELS))
+    check_privacy(scenario)
     _check_update(scenario)
     _check_augmentation(scenario, held)
     try:

@@ -96,6 +96,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             accuracy_selected=None if selected is None else self._accuracy(selected, self._test),
             selected_round=None if self._best is None else self._best[1],
             model_digest=hashlib.sha256(server.model).hexdigest(),
+            privacy=self.privacy,
             lost=lost,
             rounds=[msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds],
             endings=self.endings(),

@@ -1,0 +1,211 @@
+"""How much noise the table [privacy] asks for, and what the run's releases reveal together."""
+
+import math
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from parties.learning import extras
+from protocols.privacy import accounting, sensitivity, xor_mechanism
+from protocols.registry import using
+from scenarios.keys import toml
+from scenarios.schema import Scenario, ScenarioError
+
+__all__ = ["Spent", "check_privacy", "privacy_cautions", "privacy_lines", "spent_on_labels", "spent_on_models",
+           "spent_on_votes"]  # fmt: skip
+
+_ELEMENT = "one element of one client's data, removed or replaced"
+_CLIENT = "all data of one client, replaced"
+
+
+class Spent(Struct, kw_only=True, frozen=True):
+    """The differential privacy of a run whose every release comes.
+
+    `epsilon` is of the whole run with `delta`, by Renyi accounting; `epsilon_pure` the same with delta = 0, by adding
+    up, where that is finite; `epsilon_round` of each of `rounds` by itself, with `delta_round`. None: no bound.
+    `neighbours` says between which data, `covers` against whom. `flip` is the probability that a bit flips, for
+    `sensitivity` bits that may change, which `sensitivity_from` says the source of, `guaranteed` whether they may be no
+    more; `noise` the standard deviation of Gaussian noise, in votes or in units of `clip`.
+    """
+
+    mechanism: str
+    neighbours: str
+    covers: str
+    guaranteed: bool
+    rounds: int
+    delta: float
+    delta_round: float
+    epsilon: float | None
+    epsilon_pure: float | None
+    epsilon_round: float | None
+    flip: float | None = None
+    sensitivity: int | None = None
+    sensitivity_from: str = ""
+    noise: float | None = None
+    clip: float | None = None
+
+
+def check_privacy(scenario: Scenario) -> None:
+    """Raise ScenarioError for what [privacy] may not say of a private protocol, and for a missing package."""
+    if scenario.protocol.name not in using("private"):
+        return
+    its = scenario.privacy
+    if not its.clip < math.inf:
+        raise ScenarioError("", "privacy.clip", "inf clips nothing; allowed: a number above 0")
+    if its.noise is not None and not its.noise < math.inf:
+        raise ScenarioError("", "privacy.noise", "inf drowns everything; allowed: a number, 0 or more")
+    if scenario.protocol.name == "dp-fedct":
+        _sensitivity_of(its.sensitivity)
+    if _asked(scenario) < math.inf or its.noise:
+        try:
+            extras.require("dp_accounting", "privacy", "Renyi accounting")
+        except extras.MissingExtra as missing:
+            raise ScenarioError("", "protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
+
+
+def _asked(scenario: Scenario) -> float:
+    """The epsilon that is asked for."""
+    return math.inf if scenario.privacy.epsilon == "none" else scenario.privacy.epsilon
+
+
+def _sensitivity_of(value: int | str) -> tuple[str, float]:
+    """The kind and the number of `privacy.sensitivity`. Raises ScenarioError."""
+    if isinstance(value, int):
+        if value > 0:
+            return "bits", value
+    else:
+        kind, _, number = value.partition(":")
+        if value == "worst-case":
+            return kind, 0
+        try:
+            given = float(number)
+            if (kind == "proposition-2" and 0 <= given <= 1) or (kind == "neighbours" and given in range(1, 10**6)):
+                return kind, given
+        except ValueError:
+            pass
+    allowed = "bits, above 0; worst-case; proposition-2:E with E from 0 to 1; neighbours:N with N above 0"
+    raise ScenarioError("", "privacy.sensitivity", f"{toml(value)} is none; allowed: {allowed}")
+
+
+def spent_on_labels(
+    scenario: Scenario, points: int, rounds: int, estimate: Callable[[int], sensitivity.Estimate]
+) -> Spent:
+    """Of `dp-fedct`: labels of so many public points in each round. `estimate` tries so many neighbouring data sets."""
+    its = scenario.privacy
+    kind, number = _sensitivity_of(its.sensitivity)
+    source, guaranteed = str(its.sensitivity), True
+    if kind == "bits":
+        bits, source = int(number), "as given"
+    elif kind == "worst-case":
+        bits = sensitivity.worst_case(points)
+    elif kind == "proposition-2":
+        bits, guaranteed = sensitivity.proposition_2(points, number, its.delta), False
+    else:
+        found = estimate(int(number))
+        bits, guaranteed = found.bits, False
+        source = f"{found.tried} neighbouring data sets, on average {found.mean_bits:.1f}"
+    bits = min(bits, sensitivity.worst_case(points))
+    flip = xor_mechanism.flip_probability(_asked(scenario), bits)
+    epsilon = xor_mechanism.epsilon_of(flip, bits)  # of no bits that change, none is spent
+    return Spent(
+        mechanism="XOR mechanism",
+        neighbours=_ELEMENT,
+        covers="whoever sees a client's messages, the server among them",
+        guaranteed=guaranteed,
+        rounds=rounds,
+        delta=its.delta,
+        delta_round=0.0,
+        epsilon=_finite(accounting.random_bits(flip, bits * rounds, its.delta)),
+        epsilon_pure=_finite(accounting.pure(epsilon, rounds)),
+        epsilon_round=_finite(epsilon),
+        flip=flip,
+        sensitivity=bits,
+        sensitivity_from=source,
+    )
+
+
+def spent_on_votes(scenario: Scenario, points: int) -> Spent:
+    """Of `dp-pate`: one noisy vote on each of so many public points."""
+    its = scenario.privacy
+    noise = accounting.votes_noise_for(_asked(scenario), points, its.delta) if its.noise is None else its.noise
+    epsilon = _finite(accounting.noisy_max_queries(noise, points, its.delta))
+    return Spent(
+        mechanism="Gaussian noisy maximum",
+        neighbours=_ELEMENT,
+        covers="whoever sees the student or its labels, not the server",
+        guaranteed=True,
+        rounds=1,
+        delta=its.delta,
+        delta_round=its.delta,
+        epsilon=epsilon,
+        epsilon_pure=None,
+        epsilon_round=epsilon,
+        noise=noise,
+    )
+
+
+def spent_on_models(scenario: Scenario, cohort: int, clients: int) -> Spent:
+    """Of `dp-fedavg`: averages over a `cohort` drawn of so many clients that train."""
+    its, rounds = scenario.privacy, scenario.training.rounds
+    noise = its.noise
+    if noise is None:
+        noise = accounting.noise_for(_asked(scenario), cohort, clients, rounds, its.delta)
+    server = "" if its.noise_at == "clients" else ", not the server"
+    sampled = " and not who was drawn" if cohort < clients else ""
+    return Spent(
+        mechanism="clipped changes with Gaussian noise",
+        neighbours=_CLIENT,
+        covers=f"whoever sees the averages{sampled}{server}",
+        guaranteed=True,
+        rounds=rounds,
+        delta=its.delta,
+        delta_round=its.delta,
+        epsilon=_finite(accounting.federated_gaussian(noise, cohort, clients, rounds, its.delta)),
+        epsilon_pure=None,
+        epsilon_round=_finite(accounting.federated_gaussian(noise, cohort, clients, 1, its.delta)),
+        noise=noise,
+        clip=its.clip,
+    )
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def privacy_lines(spent: Spent | None) -> list[str]:
+    """What a run prints of it."""
+    if spent is None:
+        return []
+    once = f", delta = {spent.delta:g}"
+    pure = f"; {_shown(spent.epsilon_pure)} with delta = 0" if spent.epsilon_pure is not None else ""
+    lines = [f"privacy   epsilon = {_shown(spent.epsilon)}{once}{pure}, of the run"]
+    if spent.rounds > 1:
+        each = f", delta = {spent.delta_round:g}" if spent.delta_round else ", delta = 0"
+        lines.append(f"          epsilon = {_shown(spent.epsilon_round)}{each}, of each of {spent.rounds} rounds")
+    if spent.flip is not None:
+        known = f"{spent.sensitivity:,} of them may change ({spent.sensitivity_from})"
+        lines.append(f"          {spent.mechanism}: each bit flips with probability {spent.flip:.6g}; {known}")
+    else:
+        clip = f" of the clip {spent.clip:g}" if spent.clip is not None else " votes"
+        lines.append(f"          {spent.mechanism}: standard deviation {spent.noise:.4g}{clip}")
+    lines.append(f"          between data that differ in {spent.neighbours}")
+    lines.append(f"          against {spent.covers}")
+    if not spent.guaranteed:
+        lines.append("          NO guarantee: more of them may change")
+    return lines
+
+
+def privacy_cautions(scenario: Scenario) -> list[str]:
+    """One line for each choice that leaves the run less private than it says."""
+    if scenario.protocol.name not in using("private"):
+        return []
+    its, found = scenario.privacy, []
+    if its.noise == 0 or (its.noise is None and its.epsilon == "none"):
+        found.append("[privacy] asks for no noise: nothing is differentially private")
+    elif scenario.protocol.name == "dp-fedct" and str(its.sensitivity).startswith(("neighbours", "proposition-2")):
+        found.append(f"privacy.sensitivity = {toml(its.sensitivity)}: an estimate; the epsilon is no guarantee")
+    return found
+
+
+def _shown(epsilon: float | None) -> str:
+    return "inf" if epsilon is None else f"{epsilon:.4g}"
