@@ -1,15 +1,12 @@
 """How a run ends, and that it is the same each time."""
 
 import asyncio
-import gc
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-import warnings
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,16 +94,6 @@ def test_parties_that_wait_for_each_other_for_ever_are_a_deadlock(stage: Stage) 
         "b": "StageNote from a (in demo.wait)",
         "c": "nothing that it names (in no step)",
     }
-
-
-@pytest.fixture
-def clean_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        yield
-        gc.collect()
-    assert [str(warning.message) for warning in warned] == []
-    assert caplog.messages == []
 
 
 @pytest.mark.usefixtures("clean_end")

@@ -1,8 +1,13 @@
-"""A scenario that takes a fraction of a second, for everything around the protocol."""
+"""Scenarios that take a fraction of a second, for everything around the protocols."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from scenarios import load, run
+from scenarios.runner import Watch
+from sim.trace import Event
 
 QUICK = """
 title = "Four clients, quickly"
@@ -33,3 +38,80 @@ def quick(tmp_path: Path) -> Path:
     path = tmp_path / "quick.toml"
     path.write_text(QUICK)
     return path
+
+
+TRAINING = """
+title = "Four clients train, quickly"
+seed = 3
+engine = "inline"
+[data]
+name = "digits"
+clients = 4
+labeled = 0.3
+limit = 80
+[protocol]
+hamming = "plaintext"
+bits = 64
+k = 3
+deadline = "10s"
+[network]
+latency = "5ms"
+[model]
+name = "linear"
+[training]
+rounds = 2
+epochs = 1
+learning_rate = 0.5
+device = "cpu"
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """The file of a quick training run."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(TRAINING)
+    return path
+
+
+@pytest.fixture(scope="session")
+def resumable() -> Callable[..., Path]:
+    """Writes the file of a training run with checkpoints, and with the given [[fault]] tables, into a folder."""
+
+    def write(folder: Path, faults: str = "") -> Path:
+        path = folder / "tiny.toml"
+        latency = 'latency = "lognormal:20ms,0.5"\nbandwidth = "1Mbit/s"'
+        text = TRAINING.replace('latency = "5ms"', latency).replace("rounds = 2", "rounds = 5")
+        path.write_text(f"{text}checkpoint_every = 1\n{faults}")
+        return path
+
+    return write
+
+
+class Interrupter(Watch):
+    """Breaks a run off with the n-th event that it sees."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __call__(self, event: Event) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="session")
+def interrupter() -> type[Watch]:
+    """Makes a `Watch` that breaks a run off with the n-th event."""
+    return Interrupter
+
+
+@pytest.fixture(scope="session")
+def break_off() -> Callable[..., None]:
+    """Runs a file with changes into a folder, and breaks it off after so many events."""
+
+    def broken_off(file: Path, out: Path, after: int, *changes: str) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            run(load(file, changes), out=out, watch=Interrupter(after))
+
+    return broken_off

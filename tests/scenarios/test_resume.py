@@ -1,10 +1,10 @@
 """Training that is broken off, by SIGKILL, Ctrl-C or between two rounds, goes on and ends as if nothing had been."""
 
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -12,44 +12,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from scenarios import Result, load, run
 from scenarios.checkpoint import read_checkpoint
-from scenarios.cli import app
-from scenarios.folder import FolderError, RunFolder
 from scenarios.runner import Watch, resume
 from scenarios.simulated import Simulated
 from scenarios.simulation import Simulation
 from sim.plain import NotPlain
 from sim.trace import Event
 
-TINY = """
-title = "Four clients train, quickly"
-seed = 3
-engine = "inline"
-[data]
-name = "digits"
-clients = 4
-labeled = 0.3
-limit = 80
-[protocol]
-hamming = "plaintext"
-bits = 64
-k = 3
-deadline = "10s"
-[network]
-latency = "lognormal:20ms,0.5"
-bandwidth = "1Mbit/s"
-[model]
-name = "linear"
-[training]
-rounds = 5
-epochs = 1
-learning_rate = 0.5
-device = "cpu"
-checkpoint_every = 1
-"""
+Resumable = Callable[..., Path]
+BreakOff = Callable[..., None]
 
 COMES_BACK = """
 [[fault]]
@@ -97,18 +70,6 @@ run(load(file, changes), out=Path(out), watch=Killer(-1 if moment.startswith("wr
 """
 
 
-class Interrupter(Watch):
-    """Breaks a run off with the n-th event that it sees."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def __call__(self, event: Event) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
 class Counted(Watch):
     """Counts events."""
 
@@ -116,12 +77,6 @@ class Counted(Watch):
 
     def __call__(self, event: Event) -> None:
         self.count += 1
-
-
-def scenario_file(folder: Path, faults: str = "") -> Path:
-    path = folder / "tiny.toml"
-    path.write_text(TINY + faults)
-    return path
 
 
 def figures(result: Result) -> dict[str, Any]:
@@ -148,11 +103,6 @@ def assert_same_run(found: Result, unbroken: Result) -> None:
     assert {path.name for path in found.folder.iterdir()} == {path.name for path in unbroken.folder.iterdir()}
 
 
-def break_off(file: Path, out: Path, after: int, *changes: str) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run(load(file, changes), out=out, watch=Interrupter(after))
-
-
 # --- killed
 
 
@@ -166,10 +116,10 @@ def break_off(file: Path, out: Path, after: int, *changes: str) -> None:
     ],
 )
 def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(
-    tmp_path: Path, name: str, moment: str, engine: str
+    resumable: Resumable, tmp_path: Path, name: str, moment: str, engine: str
 ) -> None:
     changes, faults = CASES[name]
-    file = scenario_file(tmp_path, faults)
+    file = resumable(tmp_path, faults)
     unbroken = run(load(file, changes), out=tmp_path / "unbroken")
     arguments = [str(file), str(tmp_path / "killed"), moment, f'engine="{engine}"', *changes]
     process = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, timeout=120)
@@ -187,14 +137,16 @@ def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(tmp_path: Path, name: str) -> None:
+def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(
+    resumable: Resumable, break_off: BreakOff, interrupter: type[Watch], tmp_path: Path, name: str
+) -> None:
     changes, faults = CASES[name]
-    file = scenario_file(tmp_path, faults)
+    file = resumable(tmp_path, faults)
     events = Counted()
     unbroken = run(load(file, changes), out=tmp_path / "unbroken", watch=events)
     folder = tmp_path / "broken"
     break_off(file, folder, int(0.4 * events.count), *changes)
-    again = resume(folder, watch=Interrupter(int(0.4 * events.count)))
+    again = resume(folder, watch=interrupter(int(0.4 * events.count)))
     assert isinstance(again.error, KeyboardInterrupt)
     found = resume(folder)
     assert len(found.resumed) == 2
@@ -202,8 +154,8 @@ def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(tmp_path: Pat
     assert_same_run(found, unbroken)
 
 
-def test_a_run_without_a_checkpoint_yet_begins_anew(tmp_path: Path) -> None:
-    file = scenario_file(tmp_path)
+def test_a_run_without_a_checkpoint_yet_begins_anew(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
+    file = resumable(tmp_path)
     unbroken = run(load(file, ["protocol.name=fedavg"]), out=tmp_path / "unbroken")
     break_off(file, tmp_path / "broken", 5, "protocol.name=fedavg")
     assert not (tmp_path / "broken" / "checkpoint").exists()
@@ -212,8 +164,8 @@ def test_a_run_without_a_checkpoint_yet_begins_anew(tmp_path: Path) -> None:
     assert_same_run(found, unbroken)
 
 
-def test_checkpoints_change_nothing_and_none_is_left_at_the_end(tmp_path: Path) -> None:
-    file = scenario_file(tmp_path, COMES_BACK)
+def test_checkpoints_change_nothing_and_none_is_left_at_the_end(resumable: Resumable, tmp_path: Path) -> None:
+    file = resumable(tmp_path, COMES_BACK)
     hashes = {
         run(load(file, ["protocol.name=fedavg", f"training.checkpoint_every={every}"]), out=tmp_path / every).trace_hash
         for every in ("0", "1", "3")
@@ -222,8 +174,8 @@ def test_checkpoints_change_nothing_and_none_is_left_at_the_end(tmp_path: Path) 
     assert not list(tmp_path.glob("*/*checkpoint*"))
 
 
-def test_checkpoints_come_after_so_many_rounds(tmp_path: Path) -> None:
-    file = scenario_file(tmp_path)
+def test_checkpoints_come_after_so_many_rounds(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
+    file = resumable(tmp_path)
     changes = ["protocol.name=fedavg", "training.rounds=9", "training.checkpoint_every=4"]
     events = sum(map(len, tables(run(load(file, changes), out=tmp_path / "whole").folder).values()))
     found = []
@@ -296,9 +248,9 @@ def ended(simulation: Simulation) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_from_the_end_of_every_round_a_run_goes_on_alike(tmp_path: Path, name: str) -> None:
+def test_from_the_end_of_every_round_a_run_goes_on_alike(resumable: Resumable, tmp_path: Path, name: str) -> None:
     changes, faults = HARD[name]
-    scenario = load(scenario_file(tmp_path, faults), ["protocol.name=fedavg", *changes])
+    scenario = load(resumable(tmp_path, faults), ["protocol.name=fedavg", *changes])
     states: dict[int, bytes] = {}
     simulation = Simulation(scenario, engine="inline")
 
@@ -315,11 +267,11 @@ def test_from_the_end_of_every_round_a_run_goes_on_alike(tmp_path: Path, name: s
         assert ended(simulation) == unbroken
 
 
-def test_no_checkpoint_is_made_while_a_client_still_computes(tmp_path: Path) -> None:
+def test_no_checkpoint_is_made_while_a_client_still_computes(resumable: Resumable, tmp_path: Path) -> None:
     """What it is in the midst of cannot be told; after the round in which it is done there is one again."""
     faults = fault("slow", "client/1", before="train.update", factor=1e5, lasts="3s")
     changes = ["protocol.name=fedavg", "protocol.deadline=1s", "training.rounds=10"]
-    simulation = Simulation(load(scenario_file(tmp_path, faults), changes), engine="inline")
+    simulation = Simulation(load(resumable(tmp_path, faults), changes), engine="inline")
     told: list[bool] = []
     midst: list[bool] = []
 
@@ -338,107 +290,3 @@ def test_no_checkpoint_is_made_while_a_client_still_computes(tmp_path: Path) -> 
     assert told == [not busy for busy in midst]
     assert any(told)
     assert not all(told)
-
-
-# --- what cannot be
-
-
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that was broken off after a checkpoint."""
-    folder = tmp_path_factory.mktemp("broken")
-    break_off(scenario_file(folder), folder / "run", 120, "protocol.name=fedavg")
-    assert (folder / "run" / "checkpoint").exists()
-    return folder / "run"
-
-
-def refused(folder: Path, *options: str) -> str:
-    """The one line on standard error."""
-    found = CliRunner().invoke(app, ["run", "--resume", str(folder), *options])
-    assert found.exit_code == 2, found.output
-    (line,) = found.stderr.splitlines()
-    return line
-
-
-def spoil(broken: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(broken, tmp_path / "copy"))
-
-
-def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
-    found = CliRunner().invoke(app, ["run", "--resume", str(spoil(broken, tmp_path)), "--engine", "inline"])
-    assert found.exit_code == 0, found.output
-    assert "resumed   after round" in found.stdout
-    assert "unused" not in found.stdout
-    assert "has ended already (completed), there is nothing to resume" in refused(tmp_path / "copy")
-
-
-def test_a_folder_that_is_none(tmp_path: Path) -> None:
-    assert "holds no scenario.toml; allowed: the folder of a run" in refused(tmp_path)
-
-
-def test_a_run_that_is_no_training(quick: Path, tmp_path: Path) -> None:
-    break_off(quick, tmp_path / "run", 30)
-    assert "only training can be resumed; `tacit run" in refused(tmp_path / "run")
-
-
-def test_a_damaged_checkpoint(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
-    data = bytearray((folder / "checkpoint").read_bytes())
-    data[-20] ^= 1
-    (folder / "checkpoint").write_bytes(data)
-    assert "checkpoint: the checkpoint is damaged; `tacit run" in refused(folder)
-    (folder / "checkpoint").write_bytes(data[: len(data) // 2])
-    assert "damaged" in refused(folder)
-    (folder / "checkpoint").write_bytes(b"something else")
-    assert "no checkpoint of this version of Tacit" in refused(folder)
-
-
-def test_a_checkpoint_of_another_version(broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.checkpoint.version", lambda: "99.0")
-    assert "and this is 99.0" in refused(spoil(broken, tmp_path))
-
-
-def test_a_scenario_that_was_changed_since(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
-    path = folder / "scenario.toml"
-    path.write_text(path.read_text().replace("learning_rate = 0.5", "learning_rate = 0.4"))
-    assert "scenario.toml: changed since the checkpoint" in refused(folder)
-
-
-def test_data_that_was_changed_since(tmp_path: Path) -> None:
-    generator = np.random.default_rng(1)
-    table = np.column_stack([generator.normal(size=(90, 3)).round(3), generator.integers(0, 2, 90)])
-    data = tmp_path / "points.csv"
-    np.savetxt(data, table, delimiter=",", header="a,b,c,label", comments="", fmt=["%.3f", "%.3f", "%.3f", "%d"])
-    file = scenario_file(tmp_path)
-    file.write_text(file.read_text().replace('name = "digits"', 'path = "points.csv"').replace("limit = 80\n", ""))
-    break_off(file, tmp_path / "run", 120, "protocol.name=fedavg")
-    whole = data.read_text()
-    data.write_text(whole.replace("0.4", "0.5", 1))
-    assert "the data set is not what it was at the checkpoint" in refused(tmp_path / "run")
-    data.write_text(whole)
-    assert resume(tmp_path / "run").outcome == "completed"
-
-
-def test_a_record_that_is_lost(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
-    with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:
-        connection.execute("DELETE FROM messages WHERE rowid > 10")
-    assert "10 rows of messages, where the checkpoint has" in refused(folder)
-    (folder / "run.sqlite").unlink()
-    assert "run.sqlite: missing" in refused(folder)
-    assert read_checkpoint(folder) is not None
-
-
-def test_two_at_once(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
-    with closing(RunFolder(folder)):
-        assert "another process is running it" in refused(folder)
-    with pytest.raises(FolderError, match="another process is running it"), closing(RunFolder(folder)):
-        resume(folder)
-    assert resume(folder).outcome == "completed"
-
-
-def test_only_the_engine_may_be_changed(broken: Path) -> None:
-    assert "only --engine goes with it" in refused(broken, "--seed", "5")
-    assert "only --engine goes with it" in refused(broken, "--set", "training.rounds=9")

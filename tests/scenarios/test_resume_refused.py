@@ -1,0 +1,120 @@
+"""What cannot be resumed, told in one line: damaged, changed or lost files, other data, a run that goes on."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from scenarios.checkpoint import read_checkpoint
+from scenarios.cli import app
+from scenarios.folder import FolderError, RunFolder
+from scenarios.runner import resume
+
+Resumable = Callable[..., Path]
+BreakOff = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def broken(resumable: Resumable, break_off: BreakOff, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was broken off after a checkpoint."""
+    folder = tmp_path_factory.mktemp("broken")
+    break_off(resumable(folder), folder / "run", 120, "protocol.name=fedavg")
+    assert (folder / "run" / "checkpoint").exists()
+    return folder / "run"
+
+
+def refused(folder: Path, *options: str) -> str:
+    """The one line on standard error."""
+    found = CliRunner().invoke(app, ["run", "--resume", str(folder), *options])
+    assert found.exit_code == 2, found.output
+    (line,) = found.stderr.splitlines()
+    return line
+
+
+def spoil(broken: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(broken, tmp_path / "copy"))
+
+
+def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["run", "--resume", str(spoil(broken, tmp_path)), "--engine", "inline"])
+    assert found.exit_code == 0, found.output
+    assert "resumed   after round" in found.stdout
+    assert "unused" not in found.stdout
+    assert "has ended already (completed), there is nothing to resume" in refused(tmp_path / "copy")
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    assert "holds no scenario.toml; allowed: the folder of a run" in refused(tmp_path)
+
+
+def test_a_run_that_is_no_training(break_off: BreakOff, quick: Path, tmp_path: Path) -> None:
+    break_off(quick, tmp_path / "run", 30)
+    assert "only training can be resumed; `tacit run" in refused(tmp_path / "run")
+
+
+def test_a_damaged_checkpoint(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    data = bytearray((folder / "checkpoint").read_bytes())
+    data[-20] ^= 1
+    (folder / "checkpoint").write_bytes(data)
+    assert "checkpoint: the checkpoint is damaged; `tacit run" in refused(folder)
+    (folder / "checkpoint").write_bytes(data[: len(data) // 2])
+    assert "damaged" in refused(folder)
+    (folder / "checkpoint").write_bytes(b"something else")
+    assert "no checkpoint of this version of Tacit" in refused(folder)
+
+
+def test_a_checkpoint_of_another_version(broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.checkpoint.version", lambda: "99.0")
+    assert "and this is 99.0" in refused(spoil(broken, tmp_path))
+
+
+def test_a_scenario_that_was_changed_since(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    path = folder / "scenario.toml"
+    path.write_text(path.read_text().replace("learning_rate = 0.5", "learning_rate = 0.4"))
+    assert "scenario.toml: changed since the checkpoint" in refused(folder)
+
+
+def test_data_that_was_changed_since(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    table = np.column_stack([generator.normal(size=(90, 3)).round(3), generator.integers(0, 2, 90)])
+    data = tmp_path / "points.csv"
+    np.savetxt(data, table, delimiter=",", header="a,b,c,label", comments="", fmt=["%.3f", "%.3f", "%.3f", "%d"])
+    file = resumable(tmp_path)
+    file.write_text(file.read_text().replace('name = "digits"', 'path = "points.csv"').replace("limit = 80\n", ""))
+    break_off(file, tmp_path / "run", 120, "protocol.name=fedavg")
+    whole = data.read_text()
+    data.write_text(whole.replace("0.4", "0.5", 1))
+    assert "the data set is not what it was at the checkpoint" in refused(tmp_path / "run")
+    data.write_text(whole)
+    assert resume(tmp_path / "run").outcome == "completed"
+
+
+def test_a_record_that_is_lost(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM messages WHERE rowid > 10")
+    assert "10 rows of messages, where the checkpoint has" in refused(folder)
+    (folder / "run.sqlite").unlink()
+    assert "run.sqlite: missing" in refused(folder)
+    assert read_checkpoint(folder) is not None
+
+
+def test_two_at_once(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    with closing(RunFolder(folder)):
+        assert "another process is running it" in refused(folder)
+    with pytest.raises(FolderError, match="another process is running it"), closing(RunFolder(folder)):
+        resume(folder)
+    assert resume(folder).outcome == "completed"
+
+
+def test_only_the_engine_may_be_changed(broken: Path) -> None:
+    assert "only --engine goes with it" in refused(broken, "--seed", "5")
+    assert "only --engine goes with it" in refused(broken, "--set", "training.rounds=9")
