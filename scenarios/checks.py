@@ -16,7 +16,7 @@ from parties.learning.extras import MissingExtra
 from parties.partition import Shard, parse_partition
 from protocols.registry import PROTOCOLS
 from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
-from scenarios.cotraining_checks import check_cotraining
+from scenarios.cotraining_checks import check_cotraining, pooled
 from scenarios.deals import Parts, deal, parts_of, together
 from scenarios.keys import similar, toml
 from scenarios.membership_ways import kind_of
@@ -50,6 +50,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
 
     `clients_given`: whether the user wrote `data.clients`; if not, `natural` takes all that the data names.
     """
+    scenario = pooled(scenario)
     try:
         for test in _WITHOUT_DATA:
             test(scenario)

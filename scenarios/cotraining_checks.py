@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.learner import SoftLearner
@@ -14,10 +16,28 @@ from scenarios.keys import similar, toml
 from scenarios.privacy import check_privacy
 from scenarios.schema import Cotraining, Learner, Model, Scenario, ScenarioError
 
-__all__ = ["check_cotraining"]
+__all__ = ["check_cotraining", "pooled"]
 
 _ALONE = ("local", "centralised")
 """Protocols without any use for public points."""
+
+
+def pooled(scenario: Scenario) -> Scenario:
+    """Of `centralised`, the scenario with one client that holds all points, and as many labels; others as they are."""
+    data = scenario.data
+    if scenario.protocol.name != "centralised" or data.clients == 1:
+        return scenario
+    with_labels, each = data.labeled_clients or data.clients, data.labels_per_client
+    share = data.labeled if data.labeled_clients is None else data.labeled * min(1.0, with_labels / data.clients)
+    one = msgspec.structs.replace(
+        data,
+        clients=1,
+        partition="iid",
+        labeled=share,
+        labeled_clients=None,
+        labels_per_client=None if each is None else each * with_labels,
+    )
+    return msgspec.structs.replace(scenario, data=one)
 
 
 def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -> None:

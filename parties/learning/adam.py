@@ -94,4 +94,4 @@ def _on_device(
         return images, targets
     if labels.shape != (len(points), spec.classes):
         raise ValueError(f"targets of shape {labels.shape} must be of shape {(len(points), spec.classes)}")
-    return as_images(spec, points).to(device), torch.from_numpy(np.ascontiguousarray(labels, np.float32)).to(device)
+    return as_images(spec, points).to(device), torch.from_numpy(np.array(labels, np.float32)).to(device)
