@@ -9,11 +9,8 @@ of all faults. What breaks a promise is shrunk to the smallest schedule that sti
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """
 
-import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 
 from msgspec import Struct, structs
@@ -23,6 +20,7 @@ from scenarios.chaos_schedules import Course, Schedule, random_schedules, single
 from scenarios.chaos_shrinking import shrink
 from scenarios.chaos_trial import Limits, observed
 from scenarios.schema import Fault, Scenario
+from scenarios.workers import in_workers
 from sim.units import duration
 
 __all__ = ["Failure", "Findings", "Plan", "Verdict", "campaign", "verdict"]
@@ -116,11 +114,12 @@ def campaign(
     found = Findings([], []) if findings is None else findings
     calm = structs.replace(scenario, fault=())
     first = verdict(calm, _limits(calm, 0))
+    if first.outcome != "completed":  # then crashes would tell nothing, and the promises are for runs that can complete
+        first = structs.replace(first, broken=())
     found.verdicts.append(first)
     watch(1, 1, first)
-    if first.broken or first.outcome != "completed":  # then crashes would tell nothing
-        if first.broken:
-            found.failures += [Failure(one.promise, one.how, 1, ()) for one in first.broken]
+    found.failures += [Failure(one.promise, one.how, 1, ()) for one in first.broken]
+    if first.broken or first.outcome != "completed":
         return found
     parties = _few(calm.data.clients) if plan.quick else None
     singles = list(single_crashes(first.course, parties)) if plan.singles or plan.pairs else []
@@ -203,18 +202,6 @@ def _perform(
         for place, faults in enumerate(schedules):
             yield place, _run(scenario, faults, events)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(schedules)), multiprocessing.get_context("spawn"))
-    try:
-        # Workers are born here and inherit that Ctrl-C is ignored: the main process decides what it means.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        tasks = {pool.submit(_run, scenario, faults, events): place for place, faults in enumerate(schedules)}
-        signal.signal(signal.SIGINT, before)
-        for task in as_completed(tasks):
-            yield tasks[task], task.result()
-    finally:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+    calls = [(scenario, faults, events) for faults in schedules]
+    with closing(in_workers(jobs, _run, calls)) as runs:
+        yield from runs

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -38,9 +38,10 @@ def chaos(
     out: Path | None,
 ) -> int:
     """Do what `plan` says to the scenario in `file`. Returns the exit code: 0 when every promise held, 1 when not."""
-    loaded = _calm(file, plan, changes)
+    loaded, aside = _calm(file, plan, changes)
     folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
     print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
+    print_lines(console, [f"faults    its own ({aside}) are put aside: chaos brings others"] if aside else [])
     try:
         with _Watch(notes) as watch:
             campaign(loaded.scenario, plan, watch, findings)
@@ -57,8 +58,14 @@ def chaos(
     return 130 if findings.interrupted else 1 if findings.broken or _useless(findings) else 0
 
 
-def replay(console: Console, file: str, changes: Sequence[str]) -> int:
-    """Run the scenario in `file` once, with its own faults, and check the promises. Returns the exit code."""
+def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[str, bool]) -> int:
+    """Run the scenario in `file` once, with its own faults, and check the promises. Returns the exit code.
+
+    `others`: of each option that says how much chaos, whether it was given. Raises ScenarioError if one was.
+    """
+    if given := [name for name, is_given in others.items() if is_given]:
+        problem = f"it runs FILE once, with its own faults; {', '.join(given)} cannot go with it; allowed: --set"
+        raise ScenarioError("--replay", "", problem)
     loaded = _of_xclp(read(file, changes))
     print_lines(console, [f"replay    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})", ""])
     if loaded.scenario.fault:
@@ -71,18 +78,22 @@ def replay(console: Console, file: str, changes: Sequence[str]) -> int:
     return 1 if one.broken else 0
 
 
-def _calm(file: str, plan: Plan, changes: Sequence[str]) -> Loaded:
-    """The scenario without its faults and expectations, and with short keys unless they were asked for."""
+def _calm(file: str, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
+    """The scenario without its faults and expectations, and with short keys unless they were asked for.
+
+    Also how many faults it had.
+    """
     ours = ["fault=[]", "expect={}"]
     keys = {change.partition("=")[0].strip() for change in changes}
     if "fault" in keys:
         raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
+    own = len(_of_xclp(read(file, changes)).scenario.fault)
     if "protocol.key_bits" not in keys:
         ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
     if plan.quick and "data.limit" not in keys:
         limit = read(file, [*changes, *ours]).scenario.data.limit
         ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
-    return _of_xclp(read(file, [*changes, *ours]))
+    return _of_xclp(read(file, [*changes, *ours])), own
 
 
 def _of_xclp(loaded: Loaded) -> Loaded:
@@ -101,9 +112,12 @@ def _useless(findings: Findings) -> bool:
 def _summary(findings: Findings) -> str:
     runs = len(findings.verdicts)
     if findings.interrupted:
-        return f"promises  interrupted after {runs} runs; {findings.broken} of them broke one"
+        if not runs:
+            return "promises  interrupted before the first run, the one without faults, had ended"
+        return f"promises  interrupted after {runs} run{'s' * (runs > 1)}; {findings.broken} of them broke one"
     if _useless(findings):
-        return f"promises  nothing was tried: without any fault the run is {verdict_line(findings.verdicts[0])}"
+        calm = findings.verdicts[0]
+        return f"promises  nothing was tried, for without any fault the run is {calm.outcome}: {calm.reason}"
     if findings.broken:
         return f"promises  broken in {findings.broken} of {runs} runs"
     return f"promises  all {len(PROMISES)} held in {runs} runs"

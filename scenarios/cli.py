@@ -341,7 +341,11 @@ def chaos(
 
     console, notes = report.make_console(), report.make_console(stderr=True)
     if replay:
-        return chaos_command.replay(console, file, changes or ())
+        others = {
+            "--schedules": schedules != 20, "--pairs": pairs, "--quick": quick, "--seed": chaos_seed != 0,
+            "--jobs": jobs is not None, "--json": json_file is not None, "--out": out is not None,
+        }  # fmt: skip
+        return chaos_command.replay(console, file, changes or (), others)
     plan = Plan(schedules=schedules, pairs=pairs, quick=quick, seed=chaos_seed, jobs=jobs or chaos_command.cores())
     return chaos_command.chaos(console, notes, file, plan, changes or (), json_file, out)
 

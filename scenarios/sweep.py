@@ -2,14 +2,14 @@
 
 import csv
 import itertools
-import multiprocessing
 import re
 import signal
 import statistics
 import tomllib
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError
+from contextlib import closing
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -19,6 +19,7 @@ from scenarios.keys import toml
 from scenarios.reading import Loaded, parse_toml, read
 from scenarios.runner import carry_out, exit_code
 from scenarios.schema import ScenarioError
+from scenarios.workers import in_workers
 
 __all__ = ["Cell", "Plan", "folder_name", "perform", "plan", "summary", "write_table"]
 
@@ -98,21 +99,10 @@ def perform(plans: Sequence[Plan], folder: Path, jobs: int) -> Generator[tuple[i
         for place, one in enumerate(plans):
             yield _perform(place, one, folder)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(plans)), multiprocessing.get_context("spawn"))
-    try:
-        # Workers are born here and inherit that Ctrl-C is ignored: the main process decides what it means.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        tasks = [pool.submit(_perform_in_worker, place, one, folder) for place, one in enumerate(plans)]
-        signal.signal(signal.SIGINT, before)
-        for task in as_completed(tasks):
-            yield task.result()
-    finally:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+    calls = [(place, one, folder) for place, one in enumerate(plans)]
+    with closing(in_workers(jobs, _perform_in_worker, calls)) as done:
+        for _, result in done:
+            yield result
 
 
 def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:

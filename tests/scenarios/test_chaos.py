@@ -130,6 +130,7 @@ def test_its_own_faults_are_put_aside_and_keys_are_short(quick: Path) -> None:
     few = ("--quick", "--schedules", "0", "--set", "data.limit=12", "--set", "protocol.bits=8", "--jobs", "2")
     result = tacit("chaos", quick, *few, "--out", "here")
     assert result.exit_code == 0, result.output
+    assert "its own (1) are put aside" in result.stdout
     assert json.loads(Path("here/chaos.json").read_text())["runs"][0]["outcome"] == "completed"
 
 
@@ -166,12 +167,27 @@ def test_a_replay_is_the_run_that_chaos_saw(scenario: Scenario) -> None:
 def test_a_scenario_that_does_not_complete_by_itself_is_told(quick: Path) -> None:
     result = tacit("chaos", quick, "--set", "protocol.deadline=1ms", "--schedules", "1", "--jobs", "1")
     assert result.exit_code == 1
-    assert "nothing was tried" in result.stdout and "min_clients" in result.stdout
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("promises"))
+    assert "nothing was tried, for without any fault the run is failed: every client was lost" in line
+    assert "BROKEN" not in result.output
+
+
+def test_an_interrupted_one_says_how_far_it_came_and_where_it_is(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scenarios.chaos.verdict", press)
+    result = tacit("chaos", quick, "--jobs", "1", "--out", "here")
+    assert result.exit_code == 130
+    assert "interrupted before the first run" in result.stdout and "folder    here" in result.stdout
+    assert json.loads(Path("here/chaos.json").read_text())["interrupted"]
 
 
 def test_the_users_mistakes(quick: Path) -> None:
     result = tacit("chaos", quick, "--set", "fault=[]")
     assert result.exit_code == 2 and "chaos brings its own faults" in result.stderr
+    result = tacit("chaos", quick, "--replay", "--pairs", "--jobs", "2")
+    assert result.exit_code == 2 and "--pairs, --jobs cannot go with it" in result.stderr
     result = tacit("chaos", "fedavg-xclp-digits", "--quick")
     assert result.exit_code == 2 and 'protocol.name: chaos cannot tell what "' in result.stderr, result.output
     assert not Path("runs").exists()
