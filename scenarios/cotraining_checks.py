@@ -7,10 +7,12 @@ import msgspec
 
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
+from parties.learning.learner import Learner as LearnerOfClient
 from parties.learning.learner import SoftLearner
+from parties.learning.learners import LEARNERS
 from parties.learning.spec import MODELS
 from parties.partition import Shard
-from scenarios.cotraining import settings_of
+from scenarios.cotraining import names_of, settings_of
 from scenarios.deals import Parts
 from scenarios.keys import similar, toml
 from scenarios.privacy import check_privacy
@@ -42,22 +44,15 @@ def pooled(scenario: Scenario) -> Scenario:
 
 def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -> None:
     """Raise ScenarioError where `scenario` cannot be co-trained on its `parts`, as they are `dealt`."""
-    names = scenario.learner.names or (scenario.learner.name,)
     check_privacy(scenario)
-    if "network" in names:
-        try:
-            jobs.require_torch()
-        except MissingExtra as missing:
-            raise ScenarioError("", "learner.name", f"{toml('network')}: {missing}") from None
-        if scenario.model.name not in MODELS:
-            problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
-            raise ScenarioError("", "model.name", problem + similar(scenario.model.name, MODELS))
-    if parts.public is None and scenario.protocol.name not in _ALONE:
-        problem = f"0 is too small: {scenario.protocol.name} shares predictions of public points; allowed: 1 or more"
+    _check_learners(scenario)
+    name, source = scenario.protocol.name, scenario.public.source
+    if parts.public is None and name not in _ALONE:
+        problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise ScenarioError("", "public.size", problem)
     try:
         settings = settings_of(scenario, parts)
-        if {"network", "mlp"} & set(names):
+        if {"network", "mlp"} & set(names_of(scenario)):
             jobs.choose_device(scenario.training.device)
     except MissingExtra as missing:
         raise ScenarioError("", "learner", str(missing)) from None
@@ -67,15 +62,41 @@ def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -
         problem = f"{scenario.training.min_clients} is too large; allowed: 1 to {len(dealt)} (the clients)"
         raise ScenarioError("", "training.min_clients", problem)
     if settings.method.sharing.needs == "probabilities":
-        for i, learner in enumerate(settings.learners):
-            if not isinstance(learner, SoftLearner):
-                name = names[i % len(names)]
-                problem = f"client/{i} learns by {toml(name)}, which cannot learn probabilities as {{}} asks for"
-                key = "learner.names" if scenario.learner.names else "learner.name"
-                raise ScenarioError("", key, problem.format(scenario.protocol.name))
+        _check_soft(scenario, settings.learners)
     if settings.method.study.labelled and not (settings.public.labels >= 0).any():
-        problem = f"{toml(scenario.public.source)} has labels of other classes, and {scenario.protocol.name} learns"
-        raise ScenarioError("", "public.source", f"{problem} those of the public points; allowed: none")
+        problem = f"{toml(source)} has labels of other classes, and {name} learns those of the public points"
+        raise ScenarioError("", "public.source", f"{problem}; allowed: none")
+
+
+def _learner_key(scenario: Scenario) -> str:
+    return "learner.names" if scenario.learner.names else "learner.name"
+
+
+def _check_learners(scenario: Scenario) -> None:
+    """That they are known, and that a network can be made."""
+    names = names_of(scenario)
+    for name in names:
+        if name not in LEARNERS:
+            problem = f"{toml(name)} is not known; allowed: {', '.join(LEARNERS)}{similar(name, LEARNERS)}"
+            raise ScenarioError("", _learner_key(scenario), problem)
+    if "network" not in names:
+        return
+    try:
+        jobs.require_torch()
+    except MissingExtra as missing:
+        raise ScenarioError("", _learner_key(scenario), f"{toml('network')}: {missing}") from None
+    if scenario.model.name not in MODELS:
+        problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
+        raise ScenarioError("", "model.name", problem + similar(scenario.model.name, MODELS))
+
+
+def _check_soft(scenario: Scenario, learners: Sequence[LearnerOfClient]) -> None:
+    """That all can learn how likely each class is."""
+    names = names_of(scenario)
+    for i, learner in enumerate(learners):
+        if not isinstance(learner, SoftLearner):
+            problem = f"client/{i} learns by {toml(names[i % len(names)])}, which cannot learn probabilities as "
+            raise ScenarioError("", _learner_key(scenario), f"{problem}{scenario.protocol.name} asks for")
 
 
 def _key_of(problem: str) -> str:

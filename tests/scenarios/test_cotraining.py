@@ -1,0 +1,288 @@
+"""Co-training by scenario: every algorithm, what its result says, whoever is lost, and mistakes in one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parties.data import Dataset
+from protocols.registry import PROTOCOLS, using
+from scenarios import Result, ScenarioError, load, run
+from scenarios.cotraining_observation import stable_after
+from scenarios.deals import dealt, parts_of
+from scenarios.folder import byte_rows, message_bytes
+from scenarios.prediction import predicted
+from scenarios.public_points import set_apart
+from scenarios.report import outcome_lines
+from scenarios.runner import Watch, resume
+from scenarios.schema import Public
+from sim.trace import Event
+
+TINY = """
+title = "Three clients label public digits, quickly"
+seed = 3
+engine = "inline"
+[data]
+name = "digits"
+clients = 3
+labeled = 0.5
+limit = 200
+[public]
+size = 80
+[protocol]
+name = "fedct"
+deadline = "10s"
+[model]
+name = "linear"
+[learner]
+learning_rate = 0.01
+steps = 5
+[cotraining]
+rounds = 3
+[training]
+device = "cpu"
+checkpoint_every = 1
+[network]
+latency = "5ms"
+"""
+CRASH = """
+[[fault]]
+kind = "crash"
+party = "client/1"
+at = "cotrain.predict"
+occurrence = 2
+"""
+EVERYONE = ("client/0", "client/1", "client/2")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(TINY)
+    return path
+
+
+def ran(file: Path, *changes: str, faults: str = "", out: str = "run", **more: Any) -> Result:
+    """What comes of the scenario with these changes and [[fault]] tables."""
+    file.write_text(TINY + faults)
+    return run(load(file, changes), out=file.parent / out, **more)
+
+
+# --- every algorithm
+
+
+@pytest.mark.parametrize("name", using("cotraining"))
+def test_every_algorithm_runs_by_its_name_and_sends_what_the_formula_says(small: Path, name: str) -> None:
+    result = ran(small, f"protocol.name={name}", "public.size=40")
+    assert (result.outcome, result.lost, {one.problem for one in result.rounds}) == ("completed", [], {""})
+    assert result.accuracy is not None and 0 < result.accuracy < 1
+    counted: dict[str, int] = {}
+    for row in byte_rows(result.folder):
+        counted[row.type] = counted.get(row.type, 0) + row.payload
+    assert predicted(result.folder, counted) == counted
+
+
+def test_the_result_tells_of_each_model_and_of_what_is_agreed_on(small: Path) -> None:
+    result = ran(small)
+    assert tuple(result.client_accuracy) == EVERYONE
+    figures = list(result.client_accuracy.values())
+    assert result.accuracy == pytest.approx(np.mean(figures))
+    assert result.deviation == pytest.approx(np.std(figures))
+    assert result.measured_on == "the test part of the data set"
+    first, *_, last = result.rounds
+    assert (first.answered, first.agreed, first.changed) == (EVERYONE, 1.0, None)
+    assert last.accuracy == result.accuracy and last.deviation == result.deviation
+    assert 0 < last.agreed_accuracy <= 1 and 0 <= last.changed < 1
+    assert result.message_bytes == {"up": 40, "down": 40, "fedavg": 4 * (64 * 10 + 10)}
+    assert message_bytes(result.folder) == result.message_bytes
+    assert "message   40 B up, 40 B down; FedAvg's model of the same network 2.60 kB" in outcome_lines(result)
+    told = json.loads((result.folder / "result.json").read_bytes())
+    assert told["rounds"][1]["changed"] == result.rounds[1].changed
+    with np.load(result.folder / "learners.npz") as arrays:
+        assert sorted(arrays) == ["agreed", "client-0", "client-1", "client-2"]
+        assert len(arrays["agreed"]) == 40
+
+
+def test_models_are_measured_on_points_that_no_client_learns_from(small: Path) -> None:
+    scenario = load(small)
+    parts, (held, shards) = parts_of(scenario), dealt(scenario)
+    assert parts.public is not None and parts.test is not None
+    assert (len(parts.public.labels), len(held.labels), len(parts.test.labels)) == (80, 120, 200)
+    rows = {row.tobytes() for part in (parts.public, held) for row in part.points}
+    assert len(rows) == 200  # each is the clients' or public, and none is both
+    assert sum(len(shard.rows) for shard in shards) == 120
+
+
+def test_federated_averaging_learns_from_the_same_points_without_the_public_ones(small: Path) -> None:
+    fedct, fedavg = (
+        dealt(load(small, [f"protocol.name={n}", "training.validation=0"]))[1] for n in ("fedct", "fedavg")
+    )
+    for one, other in zip(fedct, fedavg, strict=True):
+        assert (one.points == other.points).all() and (one.labeled == other.labeled).all()
+
+
+def test_one_party_holds_all_points_where_learning_is_centralised(small: Path) -> None:
+    scenario = load(small, ["protocol.name=centralised", "data.labeled=1"])
+    (shard,) = dealt(scenario)[1]
+    assert scenario.data.clients == 1
+    assert len(shard.rows) == int(shard.labeled.sum()) == 120
+    few = load(small, ["protocol.name=centralised", "data.labels_per_client=7", "data.labeled_clients=2"])
+    assert int(dealt(few)[1][0].labeled.sum()) == 14
+
+
+@pytest.mark.parametrize(
+    ("changed", "round_number"),
+    [([], None), ([None], None), ([None, 0.0], 1), ([None, 0.1, 0.0, 0.0], 2), ([None, 0.0, 0.1], None)],
+)
+def test_the_consensus_is_stable_after_its_last_change(changed: list[float | None], round_number: int | None) -> None:
+    assert stable_after(changed) == round_number
+
+
+def test_a_consensus_that_no_longer_changes_is_told(small: Path) -> None:
+    result = ran(small, "learner.steps=40", "cotraining.rounds=8", "learner.learning_rate=0.1")
+    settled = result.agreed_after
+    assert settled is not None and settled < 8
+    assert [one.changed for one in result.rounds[settled:]] == [0.0] * (8 - settled)
+    assert settled == 1 or result.rounds[settled - 1].changed > 0
+    assert f"agreed    labels of public points changed no more after round {settled}" in outcome_lines(result)
+
+
+# --- whoever is lost
+
+
+def test_a_lost_client_counts_neither_for_the_consensus_nor_for_accuracy(small: Path) -> None:
+    result = ran(small, faults=CRASH)
+    assert result.outcome == "completed"
+    assert [one.answered for one in result.rounds] == [EVERYONE, ("client/0", "client/2"), ("client/0", "client/2")]
+    assert tuple(result.client_accuracy) == ("client/0", "client/2")
+    assert [(loss.party, loss.step, loss.round) for loss in result.lost] == [
+        ("client/1", "cotrain.predict", 2),
+        ("client/1", "cotrain.agree", 3),
+    ]
+    assert result.endings["client/1"] == "crashed"
+
+
+def test_one_that_comes_back_takes_part_again(small: Path) -> None:
+    result = ran(small, faults=CRASH + 'back_after = "1s"\n')
+    assert [one.answered for one in result.rounds] == [EVERYONE, ("client/0", "client/2"), EVERYONE]
+    assert result.endings["client/1"] == "completed"
+
+
+def test_a_run_without_anybody_has_failed_and_one_without_a_server_is_aborted(small: Path) -> None:
+    all_gone = CRASH.replace("client/1", "*").replace("occurrence = 2\n", "")
+    assert ran(small, faults=all_gone).outcome == "failed"
+    result = ran(small, faults=CRASH.replace("client/1", "server").replace("predict", "agree"), out="other")
+    assert (result.outcome, result.reason) == ("aborted", "the server was lost at cotrain.agree")
+    assert [one.problem for one in result.rounds] == ["", "the server was lost"]
+
+
+class Interrupter(Watch):
+    def __init__(self, round_number: int) -> None:
+        self.round_number = round_number
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "enter" and event.step == "cotrain.agree" and event.party == "server":
+            self.round_number -= 1
+            if not self.round_number:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["fedct", "fedmd"])
+def test_a_run_that_was_broken_off_goes_on_as_if_nothing_had_been(small: Path, name: str) -> None:
+    change, faults = f"protocol.name={name}", CRASH + 'back_after = "1s"\n'
+    whole = ran(small, change, faults=faults)
+    with pytest.raises(KeyboardInterrupt):
+        ran(small, change, faults=faults, out="broken", watch=Interrupter(3))
+    resumed = resume(small.parent / "broken")
+    assert resumed.resumed == [2]
+    for field in ("trace_hash", "model_digest", "labels_digest", "client_accuracy", "rounds", "lost", "bytes_total"):
+        assert getattr(resumed, field) == getattr(whole, field), field
+
+
+# --- public points
+
+
+def table(classes: int, each: int, dimension: int = 3) -> Dataset:
+    labels = np.repeat(np.arange(classes), each)
+    points = np.arange(len(labels) * dimension, dtype=np.float64).reshape(-1, dimension)
+    return Dataset("table", points, labels, tuple(map(str, range(classes))))
+
+
+def other(name: str) -> Dataset:
+    return table(4, 25, 5 if name == "longer" else 3)
+
+
+def test_public_points_are_nobodys_and_their_shares_of_classes_may_be_uneven() -> None:
+    data = table(10, 100)
+    for distribution in ("iid", "dirichlet:0.1"):
+        held, public = set_apart(data, Public(size=200, distribution=distribution), 5, 1, other)
+        assert public is not None and len(public.labels) == 200
+        both = np.concatenate([held.points, public.points])[:, 0]
+        assert sorted(both) == sorted(data.points[:, 0])
+        counts = np.bincount(public.labels, minlength=10)
+        assert (counts.max() > 60) == (distribution != "iid")
+    assert set_apart(data, Public(), 5, 1, other) == (data, None)
+
+
+def test_public_points_may_come_from_another_data_set_without_their_labels() -> None:
+    data = table(2, 20)
+    held, public = set_apart(data, Public(size=30, source="other"), 5, 1, other)
+    assert held is data and public is not None
+    assert public.labels.tolist() == [-1] * 30
+    assert len({row.tobytes() for row in public.points}) == 30
+
+
+@pytest.mark.parametrize(
+    ("its", "problem"),
+    [
+        (Public(size=36), "public.size: 36 is too large; allowed: 0 to 35"),
+        (Public(size=101, source="other"), "public.size: 101 is too large; allowed: 0 to 100"),
+        (Public(size=1, source="longer"), 'public.source: "longer" has points of 5 numbers, and table of 3 numbers'),
+        (Public(size=1, source="table"), 'public.source: "table" is what the clients\' points are of'),
+    ],
+)
+def test_public_points_that_cannot_be_had(its: Public, problem: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        set_apart(table(2, 20), its, 5, 1, other)
+    assert str(caught.value).startswith(problem)
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("public.size=0", "public.size: 0 is too small: fedct shares predictions of public points"),
+        ("public.size=198", "public.size: 198 is too large; allowed: 0 to 197"),
+        ("public.distribution=even", 'public.distribution: "even" is not known; allowed: iid, dirichlet:A'),
+        ("public.source=digit", "public.source: "),
+        ("cotraining.quorum=0", "cotraining.quorum: 0 is too small"),
+        ("cotraining.consensus=all", 'cotraining.consensus: "all" is not one of'),
+        ("learner.name=networks", 'learner.name: "networks" is not known'),
+        ("model.name=lineal", 'model.name: "lineal" is not known'),
+        ("training.min_clients=4", "training.min_clients: 4 is too large; allowed: 1 to 3"),
+        ("data.partition=dirichlet:1/", "data.partition: 'dirichlet:1/' must be iid"),
+    ],
+)
+def test_mistakes_are_one_line(small: Path, change: str, problem: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load(small, [change])
+    assert str(caught.value).startswith(f"{small}: {problem}")
+    assert "\n" not in str(caught.value)
+
+
+def test_trees_cannot_learn_probabilities(small: Path) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load(small, ["protocol.name=dd", 'learner.names=["network", "decision-tree"]'])
+    assert str(caught.value) == (
+        f'{small}: learner.names: client/1 learns by "decision-tree", which cannot learn probabilities as dd asks for'
+    )
+
+
+def test_steps_are_told_by_name() -> None:
+    names = [(step.role, step.name) for step in PROTOCOLS["fedct"].steps]
+    assert ("client", "cotrain.predict") in names and ("server", "cotrain.agree") in names
+    assert ("server", "cotrain.student") not in names and names == list(dict.fromkeys(names))
