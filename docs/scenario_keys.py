@@ -6,6 +6,7 @@ python docs/scenario_keys.py
 from itertools import groupby
 from pathlib import Path
 
+from scenarios.faults import KINDS
 from scenarios.keys import Key, keys
 
 PAGE = Path(__file__).with_name("scenario-keys.md")
@@ -20,6 +21,11 @@ here is an error. `tacit keys` prints the same list. On the command line, `--set
 - A *duration* is a number of seconds, or text with a unit: `"40ms"`, `"1.5s"`, `"2min"` (ns, us, ms, s, min, h).
 - A *rate* is text with a unit: `"20Mbit/s"`, `"1GB/s"` (bit/s to Gbit/s, B/s to GB/s), or `"unlimited"`.
 - A *file* is a path relative to the scenario file; in `--set`, to the current folder.
+"""
+
+KINDS_HEAD = """\
+Which keys go with which kind. `occurrence` and `probability` exclude each other; of a party's fault neither goes with
+`time`. A fault of messages strikes the first that matches, or, from a `time` on, all, for as long as it `lasts`.
 """
 
 COLUMNS = ("key", "allowed", "unit", "default", "used by", "what it says")
@@ -48,6 +54,17 @@ def row(key: Key) -> str:
     return line((f"`{name}`", key.type, key.unit, shown, users, key.description))
 
 
+def kinds_of_faults() -> str:
+    """Which keys go with which kind of fault."""
+    columns = ("kind", "needs", "when: exactly one of", "may say as well")
+    rows = [line(columns), line(("---",) * len(columns))]
+    for name, kind in KINDS.items():
+        others = (key for key in kind.keys if key not in kind.needs and key not in kind.when)
+        told = (", ".join(f"`{key}`" for key in keys) or "-" for keys in (kind.needs, kind.when, others))
+        rows.append(line((f"`{name}`", *told)))
+    return f"{KINDS_HEAD}\n" + "\n".join(rows) + "\n"
+
+
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
@@ -55,6 +72,8 @@ def page() -> str:
         title = heading(table) if table else "At the top, before any table"
         rows = [line(COLUMNS), line(("---",) * len(COLUMNS)), *map(row, members)]
         parts.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
+        if table == "fault[]":
+            parts.append(kinds_of_faults())
     return "\n".join(parts)
 
 

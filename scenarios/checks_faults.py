@@ -153,6 +153,10 @@ def _check_when(key: str, fault: Fault) -> None:
             others = ", ".join(trigger for trigger in when if trigger != "time")
             problem = f"does not go with time, which comes once; allowed: with {others}"
             raise ScenarioError("", f"{key}.{name}", problem)
+    if not when and "lasts" in keys and "time" not in keys:
+        raise ScenarioError(
+            "", f"{key}.lasts", "needs time, from which on it lasts; without both it is the first message"
+        )
 
 
 def _check_durations(key: str, fault: Fault) -> None:
@@ -160,6 +164,8 @@ def _check_durations(key: str, fault: Fault) -> None:
         value = getattr(fault, name)
         if value is not None:
             read_text(f"{key}.{name}", duration, value)
+            if name in ("lasts", "by") and not duration(value):
+                raise ScenarioError("", f"{key}.{name}", f"{toml(value)} is too short; allowed: more than 0 s")
 
 
 def read_text(key: str, parse: Callable[[str], object], value: str | float) -> None:
@@ -177,6 +183,11 @@ def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
     if fault.party:
         check_party(f"{key}.party", fault.party, scenario.data.clients)
     check_party(f"{key}.peer", fault.peer, scenario.data.clients)
+    known = parties(scenario.data.clients)
+    ends = [matching(pattern, known) for pattern in (fault.party or "*", fault.peer)]
+    if ends[0] == ends[1] and len(ends[0]) == 1:
+        problem = f"{toml(fault.peer)} is the party itself; allowed: another one, or a pattern"
+        raise ScenarioError("", f"{key}.peer", problem)
 
 
 def _roles(fault: Fault, scenario: Scenario) -> list[str]:

@@ -359,6 +359,8 @@ def availability_file(path: str | Path) -> list[tuple[str, float, float]]:
                         uptimes.add(*row)
                     except ValueError as error:
                         raise ValueError(f"line {lines.line_num}: {error}") from None
+            if not rows:
+                raise ValueError("nothing stands below the header; a line for each time a party is up: client/1,0,30")
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except (ValueError, csv.Error) as error:

@@ -72,7 +72,9 @@ def _csv(text: str) -> Draw:
         with path.open(newline="") as file:
             cells = [row[0] for row in csv.reader(file) if row]
         samples = np.array([duration(cell) for cell in cells])
-    except (OSError, ValueError, csv.Error) as error:
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except (ValueError, csv.Error) as error:
         raise ValueError(f"{path}: {error}") from None
     if not len(samples):
         raise ValueError(f"{path}: no delays in it; write one a line, such as 40ms")
@@ -104,5 +106,7 @@ def parse_latency(text: str) -> Latency:
         raise ValueError(f"{text!r} is no latency; {_ALLOWED}") from None
     except ValueError as error:
         problem = " ".join(str(error).split())
+        if colon and make is _csv:
+            raise ValueError(f"{text!r} names no delays: {problem}") from None
         raise ValueError(f"{text!r} is no latency: {problem}; {_ALLOWED}") from None
     return Latency(text, draw)

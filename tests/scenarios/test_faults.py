@@ -35,6 +35,13 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
             r'fault\[0\]\.factor: does not go with kind = "crash", but with slow; allowed: party, at, .*back_after',
         ),
         (
+            "kind='hold'\nparty='client/1'\npeer='client/1'\ntime=1\nlasts='2s'",
+            r'fault\[0\]\.peer: "client/1" is the party itself; allowed: another one, or a pattern$',
+        ),
+        ("kind='lose'\nparty='server'\npeer='server'", r'fault\[0\]\.peer: "server" is the party itself'),
+        ("kind='delay'\nby='0s'", r'fault\[0\]\.by: "0s" is too short; allowed: more than 0 s$'),
+        ("kind='corrupt'\nlasts='2s'", r"fault\[0\]\.lasts: needs time, from which on it lasts"),
+        (
             "kind='lose'\nat='lsh.hash'",
             r'fault\[0\]\.at: does not go with kind = "lose", but with crash, leave, pause, .*',
         ),
@@ -58,7 +65,7 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
         ("party='client/1'\nat='lsh.hash'\nprobability=0", r"fault\[0\]\.probability: 0 is too small; .*"),
         ("kind='slow'\nparty='client/1'\ntime=1\nfactor=0.5", r"fault\[0\]\.factor: 0\.5 is too small; .*: 1 or more"),
         ("kind='pause'\nparty='client/1'\ntime=1\nlasts='long'", r'fault\[0\]\.lasts: "long" is not a duration; .*'),
-        ("kind='pause'\nparty='client/1'\ntime=1\nlasts=0", r"fault\[0\]: .*lasts.*must be > 0.*"),
+        ("kind='pause'\nparty='client/1'\ntime=1\nlasts=0", r"fault\[0\]\.lasts: 0\.0 is too short; allowed: more than 0 s$"),
         ("party='client/1'\ntime=1\nback_after=true", r"fault\[0\]\.back_after: true is of the wrong kind; .*"),
         ("kind='delay'\nby=[1]", r'fault\[0\]\.by: \[1\] is of the wrong kind; allowed: text such as "40ms".*'),
         ("party='client/9'\nat='lsh.hash'", r'fault\[0\]\.party: "client/9" is not a party; .*client/0 to client/3.*'),

@@ -80,7 +80,7 @@ def test_the_same_stream_gives_the_same_delays_and_another_others(text: str) -> 
         ("lognormal:40ms,nan", "sigma a number from 0 to 10"),
         ("lognormal:40ms,wide", "wide"),
         ("uniform:50ms,10ms", "low end"),
-        ("csv:/nowhere/delays.csv", "/nowhere/delays.csv"),
+        ("csv:/nowhere/delays.csv", " names no delays: /nowhere/delays.csv: No such file or directory"),
     ],
 )
 def test_what_is_no_latency_is_refused_in_one_line(text: str, why: str) -> None:
