@@ -184,7 +184,7 @@ def stable_after(changed: Sequence[float | None]) -> int | None:
 
 
 def _save(states: Mapping[str, bytes], agreed: bytes, folder: Path) -> None:
-    """``learners.npz``: the state of each client's learner as bytes, and what was agreed on last, as it travels."""
+    """``model.npz``: the state of each client's learner as bytes, and what was agreed on last, as it travels."""
     arrays = {name: np.frombuffer(state, np.uint8) for name, state in {**states, "agreed": agreed}.items()}
-    with (folder / "learners.npz").open("wb") as file:
+    with (folder / "model.npz").open("wb") as file:
         np.savez(file, allow_pickle=False, **{name.replace("/", "-"): array for name, array in arrays.items()})

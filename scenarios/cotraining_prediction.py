@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from parties.data import Dataset
 from parties.partition import Shard
 from scenarios.cotraining import exchanges_of, method_of
+from scenarios.deals import parts_of
 from scenarios.schema import Scenario
 
 __all__ = ["cotraining_payloads"]
@@ -16,7 +17,8 @@ def cotraining_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shar
     In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
     Clients without a label of their own have nothing to say in the first round (but of `fedmd`).
     """
-    method, points, classes = method_of(scenario), scenario.public.size, len(held.classes)
+    method, classes, public = method_of(scenario), len(held.classes), parts_of(scenario).public
+    points = 0 if public is None else len(public.labels)
     rounds, _ = exchanges_of(scenario, method)
     mute = 0 if method.study.labelled else sum(1 for shard in shards if not shard.labeled.any())
     up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)

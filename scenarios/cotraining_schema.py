@@ -18,14 +18,15 @@ class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[public]: points that all parties know, whose labels nobody is told (but by `fedmd`)."""
 
     size: Annotated[
-        int,
+        float,
         Meta(
             ge=0,
-            description="|U|, so many points of the training part, which no client gets then; also where the protocol "
-            "has no use for them, so that all protocols learn from the same points. Or of `source`.",
+            description="|U|: below 1 a share of the training part, else so many of its points, which no client gets "
+            "then; also where the protocol has no use for them, so that all protocols learn from the same points. With "
+            "`source`, of its points.",
             extra={**_PUBLIC, "unit": "points"},
         ),
-    ] = 0
+    ] = 0.0
     source: Annotated[
         str,
         Meta(

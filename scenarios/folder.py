@@ -8,7 +8,7 @@
 | ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations; with an [attack], contents of messages |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.checkpoint`) |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
-| ``learners.npz`` | of co-training: the bytes of each client's state, and of what clients agreed on last |
+| | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
 | ``failure.txt`` | only where something broke: the traceback |
 """
 

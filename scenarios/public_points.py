@@ -39,6 +39,9 @@ def set_apart(
     """
     if not its.size:
         return held, None
+    if its.size >= 1.0 and not float(its.size).is_integer():
+        problem = f"{its.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
+        raise ScenarioError("", "public.size", problem)
     if not its.source:
         rows = _draw(held, its, len(held.labels) - clients, seed)
         return held.take(np.setdiff1d(np.arange(len(held.labels)), rows)), held.take(rows)
@@ -53,25 +56,27 @@ def set_apart(
         problem = f"{toml(its.source)} has points of {_kind(other)}, and {held.name} of {_kind(held)}"
         raise ScenarioError("", "public.source", f"{problem}; allowed: a data set whose points are alike")
     drawn = other.take(_draw(other, its, len(other.labels), seed))
-    return held, replace(drawn, labels=np.full(its.size, -1, np.int64))
+    return held, replace(drawn, labels=np.full(len(drawn.labels), -1, np.int64))
 
 
 def _draw(dataset: Dataset, its: Public, most: int, seed: int) -> NDArray[np.int64]:
     """The rows, ascending. Raises ScenarioError."""
     alpha, dice = alpha_of(its.distribution), generator(seed, "public")
     labels = dataset.labels
+    size = round(its.size * len(labels)) if its.size < 1.0 else int(its.size)
     if alpha is not None:
         most = min(most, int((labels >= 0).sum()))
-    if its.size > most:
-        problem = f"{its.size} is too large; allowed: 0 to {most}, so that each client is left a point"
+    if not 1 <= size <= most:
+        side = "small" if size < 1 else "large"
+        problem = f"{its.size:g} is too {side}; allowed: 0, or 1 to {most} points, so that each client is left one"
         raise ScenarioError("", "public.size", problem)
     order = dice.permutation(len(labels))
     if alpha is None:
-        return np.sort(order[: its.size])
+        return np.sort(order[:size])
     classes = np.unique(labels[labels >= 0])
     of_class = [order[labels[order] == label] for label in classes]
     counts = np.array([len(rows) for rows in of_class])
-    quotas = spread(counts, its.size, dice.dirichlet(np.full(len(classes), alpha)))
+    quotas = spread(counts, size, dice.dirichlet(np.full(len(classes), alpha)))
     return np.sort(np.concatenate([rows[:quota] for rows, quota in zip(of_class, quotas, strict=True)]))
 
 

@@ -100,7 +100,7 @@ def test_the_result_tells_of_each_model_and_of_what_is_agreed_on(small: Path) ->
     assert "message   40 B up, 40 B down; FedAvg's model of the same network 2.60 kB" in outcome_lines(result)
     told = json.loads((result.folder / "result.json").read_bytes())
     assert told["rounds"][1]["changed"] == result.rounds[1].changed
-    with np.load(result.folder / "learners.npz") as arrays:
+    with np.load(result.folder / "model.npz") as arrays:
         assert sorted(arrays) == ["agreed", "client-0", "client-1", "client-2"]
         assert len(arrays["agreed"]) == 40
 
@@ -237,8 +237,8 @@ def test_public_points_may_come_from_another_data_set_without_their_labels() -> 
 @pytest.mark.parametrize(
     ("its", "problem"),
     [
-        (Public(size=36), "public.size: 36 is too large; allowed: 0 to 35"),
-        (Public(size=101, source="other"), "public.size: 101 is too large; allowed: 0 to 100"),
+        (Public(size=36), "public.size: 36 is too large; allowed: 0, or 1 to 35 points"),
+        (Public(size=101, source="other"), "public.size: 101 is too large; allowed: 0, or 1 to 100 points"),
         (Public(size=1, source="longer"), 'public.source: "longer" has points of 5 numbers, and table of 3 numbers'),
         (Public(size=1, source="table"), 'public.source: "table" is what the clients\' points are of'),
     ],
@@ -256,7 +256,7 @@ def test_public_points_that_cannot_be_had(its: Public, problem: str) -> None:
     ("change", "problem"),
     [
         ("public.size=0", "public.size: 0 is too small: fedct shares predictions of public points"),
-        ("public.size=198", "public.size: 198 is too large; allowed: 0 to 197"),
+        ("public.size=198", "public.size: 198 is too large; allowed: 0, or 1 to 197 points"),
         ("public.distribution=even", 'public.distribution: "even" is not known; allowed: iid, dirichlet:A'),
         ("public.source=digit", "public.source: "),
         ("cotraining.quorum=0", "cotraining.quorum: 0 is too small"),
