@@ -56,11 +56,27 @@ def check_privacy(scenario: Scenario) -> None:
         raise ScenarioError("", "privacy.noise", "inf drowns everything; allowed: a number, 0 or more")
     if scenario.protocol.name == "dp-fedct":
         _sensitivity_of(its.sensitivity)
+    if scenario.protocol.name == "dp-fedavg":
+        _check_averaging(scenario)
     if _asked(scenario) < math.inf or its.noise:
         try:
             extras.require("dp_accounting", "privacy", "Renyi accounting")
         except extras.MissingExtra as missing:
             raise ScenarioError("", "protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
+
+
+def _check_averaging(scenario: Scenario) -> None:
+    """Raise ScenarioError for what [training] may not say of dp-fedavg."""
+    its = scenario.training
+    if its.weighting != "equal":
+        problem = f"{toml(its.weighting)} lets one client move the average by more than its share"
+        raise ScenarioError("", "training.weighting", f'{problem}; allowed: "equal"')
+    if its.update != "fedavg":
+        problem = f"{toml(its.update)} is no part of dp-fedavg, or sends more than is clipped"
+        raise ScenarioError("", "training.update", f'{problem}; allowed: "fedavg"')
+    if scenario.privacy.noise_at == "clients" and its.averaging != "secure":
+        problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
+        raise ScenarioError("", "privacy.noise_at", problem)
 
 
 def _asked(scenario: Scenario) -> float:
