@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from parties.datasets import store
 from parties.datasets.content import Points, Report, quiet
 from parties.datasets.error import DataError
-from parties.learning import pretrained
+from parties.learning import pretrained, sentences
 from parties.learning.extras import require
 
 __all__ = ["FEATURES", "Kind", "features_of"]
@@ -53,6 +53,15 @@ FEATURES: dict[str, Kind | None] = {
         lambda points: points.dtype == np.uint8 and points.ndim == 4 and points.shape[3] in (1, 3),
         pretrained.version,
         pretrained.load,
+    ),
+    "minilm-l6": Kind(
+        "384 features of texts by the sentence embedding all-MiniLM-L6-v2",
+        "language",
+        sentences.PACKAGES,
+        "texts",
+        lambda points: points.dtype == object,
+        sentences.version,
+        sentences.load,
     ),
 }
 """The features by name; None: the points as they are."""

