@@ -147,6 +147,7 @@ def settings_of(scenario: schema.Scenario, held: Dataset, spent: Spent | None = 
         weight_decay=its.weight_decay,
         momentum=its.momentum,
         decay_rounds=its.decay_rounds,
+        restart=0 if method.labeller is None else its.label_from - 1,
         augmentation=its.augmentation,
         device=its.device,
         additions=tuple(addition for addition, _ in method.additions),

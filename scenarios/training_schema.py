@@ -94,7 +94,8 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=0,
-            description="The round in which the learning rate, a cosine, would reach 0; 0: it stays as it is.",
+            description="The round in which the learning rate, a cosine, would reach 0; 0: it stays as it is. With the "
+            "first pseudo-labels (`label_from`) it begins anew.",
             extra={**_TRAINING, "unit": "rounds"},
         ),
     ] = 2000

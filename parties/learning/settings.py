@@ -89,8 +89,9 @@ class LocalUpdate:
 
     `labeled_batch` is the most labeled points in a batch. `learning_rate` None takes the rule of `recipe`: "paper", or
     "authors-code" with a third step. `decay_rounds` is the round at which the cosine reaches 0; 0 keeps the rate
-    constant. `additions` are what a method adds to plain training (FedProx, SCAFFOLD, a mean teacher, ...); they act in
-    the order given. Raises ValueError.
+    constant. In round `restart`, counted from 0, it begins anew: pseudo-labels are a second training. `additions` are
+    what a method adds to plain training (FedProx, SCAFFOLD, a mean teacher, ...); they act in the order given.
+    Raises ValueError.
     """
 
     epochs: int = 5
@@ -100,12 +101,13 @@ class LocalUpdate:
     weight_decay: float = 2e-4
     momentum: float = 0.0
     decay_rounds: int = 2000
+    restart: int = 0
     augmentation: str = "none"
     device: str = "auto"
     additions: "tuple[Addition, ...]" = ()
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("labeled_batch", 1), ("decay_rounds", 0)):
+        for name, least in (("epochs", 0), ("labeled_batch", 1), ("decay_rounds", 0), ("restart", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}(={getattr(self, name)}) must be >= {least}")
         if self.recipe not in RECIPES:
@@ -132,7 +134,8 @@ class LocalUpdate:
             first = next(rate for least, rate in RECIPES[self.recipe] if batch >= least)
         if not self.decay_rounds:
             return first
-        return first * (1 + math.cos(math.pi * min(round_number, self.decay_rounds) / self.decay_rounds)) / 2
+        since = round_number - (self.restart if round_number >= self.restart else 0)
+        return first * (1 + math.cos(math.pi * min(since, self.decay_rounds) / self.decay_rounds)) / 2
 
     def usable(self, data: LocalData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows of `data` that this update trains on: labeled ones, and others."""

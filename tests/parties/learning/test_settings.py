@@ -36,6 +36,12 @@ def test_the_learning_rate_follows_a_cosine() -> None:
     assert LocalUpdate(learning_rate=0.5, decay_rounds=0).rate(50, 9999) == 0.5
 
 
+def test_the_cosine_begins_anew_where_it_is_told_to() -> None:
+    once, twice = LocalUpdate(decay_rounds=20), LocalUpdate(decay_rounds=20, restart=15)
+    assert [twice.rate(50, number) for number in range(15)] == [once.rate(50, number) for number in range(15)]
+    assert [twice.rate(50, 15 + number) for number in range(30)] == [once.rate(50, number) for number in range(30)]
+
+
 @given(st.integers(0, 200), st.integers(0, 200), st.integers(1, 60))
 def test_batches_are_half_and_half_and_hold_no_more_than_there_is(labeled: int, others: int, most: int) -> None:
     plan = Batches.plan(labeled, others, most)
