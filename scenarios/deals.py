@@ -52,15 +52,14 @@ def _parts_of(scenario: Scenario) -> Parts:
     data = scenario.data
     protocol = PROTOCOLS[scenario.protocol.name]
     if not protocol.learns or "prediction" in protocol.parts:
-        return Parts(_whole(data))
+        return Parts(_whole(data, scenario.seed))
     test: Dataset | None = None
     if data.path:
-        if data.test is not None:
-            raise DataError(f"test(={data.test}) is of data sets with a name; of a file all points are the clients'")
-        held = _whole(data)
+        held = _whole(data, scenario.seed)
     else:
         whole, rest = load_split(data.name) if data.test is None else load_drawn(data.name, data.test, scenario.seed)
-        held, test = (_featured(part.first(data.limit), data.features) for part in (whole, rest))
+        texts = "cotraining" in protocol.parts  # a learner may read them; those that do not say so themselves
+        held, test = (_featured(part.first(data.limit), data.features, texts) for part in (whole, rest))
     held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
     share, n = scenario.training.validation, len(held.labels)
     count = round(share * n) if "training" in protocol.parts else 0
@@ -103,9 +102,14 @@ def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
     return sorted(dealt, key=lambda shard: -len(shard.rows))[: math.ceil(share * len(dealt) - 1e-9)]
 
 
-def _whole(data: Data) -> Dataset:
+def _whole(data: Data, seed: int) -> Dataset:
+    """What there is to be dealt where nothing is kept apart for testing, unless `data.test` says so."""
     if data.path:
+        if data.test is not None:
+            raise DataError(f"test(={data.test}) is of data sets with a name; of a file all points are the clients'")
         whole = load_file(data.path, data.label_column, data.client_column, data.limit)
+    elif data.test is not None:
+        whole = load_drawn(data.name, data.test, seed)[0].first(data.limit)
     else:
         whole = load(data.name, data.limit)
     return _featured(whole, data.features)
@@ -116,11 +120,12 @@ def _named(name: str, data: Data) -> Dataset:
     return _featured(load_split(name)[0], data.features)
 
 
-def _featured(dataset: Dataset, features: str) -> Dataset:
-    """The data set with `features` for points. Raises DataError for texts, if that is what they are then."""
+def _featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
+    """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
     if features != "identity":
         with shown(make_console(stderr=True), dataset.name) as tell:
             points = features_of(dataset.points, features, tell)
         dataset = replace(dataset, points=points, columns=None, grid=None)
-    as_features(dataset.points[:1])
+    if not texts:
+        as_features(dataset.points[:1])
     return dataset

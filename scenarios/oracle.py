@@ -115,7 +115,7 @@ def _graph(distances: NDArray[np.int32], bits: int, k: int, power: int) -> dict[
     weights: dict[tuple[int, int], float] = {}
     for i, row in enumerate(distances):
         by_distance = np.argsort(row, kind="stable")  # stable: the lower index first among equals
-        for j in [int(j) for j in by_distance if j != i][:k]:
+        for j in [int(j) for j in by_distance[: k + 1] if j != i][:k]:
             h = int(row[j])
             if 2 * h < bits:
                 similarity = math.cos(math.pi * h / bits) ** power

@@ -43,6 +43,8 @@ def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) ->
         settings = settings_of(scenario, held)
         jobs.choose_device(scenario.training.device)
         jobs.size(settings.spec)
+    except MissingExtra as missing:
+        raise ScenarioError("", "model.name", f"{toml(scenario.model.name)}: {missing}") from None
     except ValueError as error:
         raise ScenarioError("", _key_of(str(error)), str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory

@@ -3,6 +3,7 @@
 - Tarvainen and Valpola, Mean teachers are better role models, NeurIPS 2017, table 5: the 13-layer network, with weight
   normalisation and batch normalisation as in its PyTorch version, which the XCLP paper's experiments use.
 - He et al., Deep residual learning for image recognition, CVPR 2016: ResNet-18, torchvision's.
+- Tan and Le, EfficientNet, ICML 2019: EfficientNet-Lite0, which begins with its weights from ImageNet (`pretrained`).
 - Abourayya et al., Little is enough: federated co-training, tables 12-16. Tables 14-16 contradict themselves: the
   number of parameters they give for the second convolution is that of 32 biases for 64 channels, and those of the last
   layers of tables 14 and 15 fit no size of image. Here the layers are followed, and the rest computed. Rates of dropout
@@ -13,6 +14,7 @@ Two linear layers without an activation are those of XCLP, appendix B.1.
 
 from collections.abc import Callable
 
+from parties.learning import pretrained
 from parties.learning.backend import Tensor, nn, torch
 from parties.learning.spec import ModelSpec
 
@@ -156,12 +158,28 @@ def _fedct_svhn(spec: ModelSpec) -> Parts:
     return nn.Sequential(*convolutions, hidden, nn.ReLU(), nn.Dropout(0.4)), nn.Linear(128, spec.classes)
 
 
+class _EfficientNet(nn.Module):
+    """EfficientNet-Lite0 as far as its features, with the weights that it has from ImageNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = pretrained.network()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pretrained.features_of(self.network, 255 * x)
+
+
+def _efficientnet_lite0(spec: ModelSpec) -> Parts:
+    return _EfficientNet(), nn.Linear(pretrained.FEATURES, spec.classes)
+
+
 BUILDERS: dict[str, Callable[[ModelSpec], Parts]] = {
     "linear": _linear,
     "linear_embedding": _linear_embedding,
     "small_cnn": _small_cnn,
     "cnn13": _cnn13,
     "resnet18": _resnet18,
+    "efficientnet_lite0": _efficientnet_lite0,
     "fedct_cifar10": _fedct_cifar10,
     "fedct_fashionmnist": _fedct_fashionmnist,
     "fedct_pneumonia": _fedct_medical,

@@ -28,6 +28,7 @@ MODELS: dict[str, Kind] = {
     "small_cnn": Kind("two convolutions and a hidden layer, 108,618 parameters on 1 x 28 x 28", 10),
     "cnn13": Kind("13 layers (Tarvainen and Valpola 2017), 128 features of length 1", 12, 0, True, True),
     "resnet18": Kind("ResNet-18 (He et al. 2016), 512 features of length 1", 32, 3, False, True),
+    "efficientnet_lite0": Kind("EfficientNet-Lite0 as trained on ImageNet, 1280 features; extra `pretrained`", 8),
     "fedct_cifar10": Kind("six convolutions (Abourayya et al. 2024, table 12), 128 features", 8),
     "fedct_fashionmnist": Kind("multilayer perceptron (Abourayya et al. 2024, table 13), 512 features"),
     "fedct_pneumonia": Kind("three convolutions (Abourayya et al. 2024, table 14)", 4),

@@ -8,7 +8,7 @@ import pytest
 from parties import features
 from parties.datasets.error import DataError
 from parties.features import FEATURES, Kind, features_of
-from parties.learning import MissingExtra
+from parties.learning import LocalData, LocalUpdate, MissingExtra, ModelSpec, embed_all, initial, size, train
 from sim.streams import generator
 
 
@@ -85,6 +85,17 @@ def test_grey_images_are_taken_as_three_equal_channels(tmp_path: Path) -> None:
     grey = pictures(1, 1)
     colour = features_of(np.repeat(grey, 3, axis=3), "efficientnet-lite0", cache=tmp_path)
     np.testing.assert_allclose(features_of(grey, "efficientnet-lite0", cache=tmp_path), colour, rtol=1e-2, atol=1e-3)
+
+
+def test_a_network_that_is_finetuned_begins_with_these_features(tmp_path: Path) -> None:
+    images, spec = pictures(4), ModelSpec("efficientnet_lite0", (3, 8, 8), 2)
+    begin = initial(spec, 1)
+    found = features_of(images, "efficientnet-lite0", cache=tmp_path)
+    np.testing.assert_allclose(embed_all(spec, begin, images, "cpu"), found, rtol=1e-2, atol=1e-3)
+    data = LocalData.supervised(images, np.array([0, 1, 0, 1]))
+    trained = train(spec, begin, data, LocalUpdate(epochs=1, learning_rate=0.01, device="cpu"), 0, 1)
+    assert trained.steps == 1 and np.isfinite(trained.loss) and trained.parameters != begin
+    assert len(trained.parameters) == len(begin) == 4 * size(spec)
 
 
 def test_what_it_cannot_read_is_refused(tmp_path: Path) -> None:

@@ -116,3 +116,10 @@ def test_a_client_of_new_points_alone_gets_labels_for_all_of_them(quick: Path) -
         assert [len(own.labels) for own in labels] == [15, 0, 0, 0]
     finally:
         simulation.close()
+
+
+def test_all_rows_of_a_data_set_are_dealt_but_those_drawn_for_testing(quick: Path) -> None:
+    given = ["data.limit=2000", "data.new=0.5", "data.test=1700"]
+    for name in ("xclp", "fedavg-then-xclp"):
+        held, shards = dealt(read(quick, [*given, f"protocol.name={name}"]).scenario)
+        assert len(held.labels) == sum(len(shard.rows) for shard in shards) == 1797 - 1700
