@@ -47,6 +47,14 @@ def sim(quick: Quick = False, json_file: JsonFile = None) -> None:
 
 
 @app.command()
+def training(quick: Quick = False, json_file: JsonFile = None) -> None:
+    """Federated training: rounds a second beside a plain loop and other simulators."""
+    from benchmarks import training as benchmark
+
+    benchmark.main(quick, json_file)
+
+
+@app.command()
 def attacks(quick: Quick = False, json_file: JsonFile = None) -> None:
     """What attacks recover from deliberately weakened copies of the protocols, and from ours."""
     from benchmarks import attacks as benchmark

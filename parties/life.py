@@ -47,6 +47,7 @@ class Life:
         self.since = 0.0  # when it began to rest, in virtual seconds
         self._step = ""  # the latest step entered; tasks of one party may be in different ones
         self._task: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
         self._pauses = 0  # those that go on
         self._after_pause: list[Callable[[], object]] = []
         if "_device" not in vars(self):
@@ -174,8 +175,7 @@ class Life:
 
     def failure(self) -> BaseException | None:
         """What `main` raised, if it ended that way."""
-        task = self._task
-        return task.exception() if task is not None and task.done() and not task.cancelled() else None
+        return self._failure
 
     def rest(self, idle: bool) -> None:
         """Say whether the party only waits for a round to begin; a run does not go on for the sake of those that do."""
@@ -223,9 +223,12 @@ class Life:
         self._own_step.set("")
         try:
             await self.main()
-        except (Exception, Crashed, asyncio.CancelledError, BaseExceptionGroup):
-            if self._lives(incarnation):  # what goes wrong in a party that is gone goes unnoticed
+        except asyncio.CancelledError:
+            if self._lives(incarnation):
                 raise
+        except (Exception, Crashed, BaseExceptionGroup) as error:
+            if self._lives(incarnation):  # what goes wrong in a party that is gone goes unnoticed
+                self._failure = error
         finally:
             if self._lives(incarnation):
                 self.finished = True

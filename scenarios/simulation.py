@@ -1,6 +1,8 @@
 """Builds the world that a scenario describes, and runs it."""
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from scenarios.faults import faults_of
 from scenarios.simulated import Simulated
 from sim.compute import Cost, CostTable, Free, Measured, Modelled, Replayed, StandIns, make_engine
 from sim.latency import parse_latency
-from sim.network import Conditions
+from sim.network import Conditions, Statistics
 from sim.trace import Sink, Tap, Trace
 from sim.units import duration
 from sim.wire import Ledger
@@ -89,6 +91,11 @@ class Simulation:
         return self._world.ledger
 
     @property
+    def troubles(self) -> Statistics:
+        """Messages sent again and lost so far."""
+        return self._world.network.statistics()
+
+    @property
     def planned(self) -> float:
         """Modelled seconds of computing that the parties have announced."""
         return self._world.computing.planned
@@ -116,7 +123,7 @@ class Simulation:
     def run(self) -> Simulated:
         """Run to the end. Raises what a party's program raises, Deadlock, and KeyboardInterrupt."""
         self._experiment.plan()
-        with threadpool_limits(1):  # a sum must not depend on how many threads share it
+        with threadpool_limits(1), _spared_old_objects():  # a sum must not depend on how many threads share it
             self._world.loop.run(play(self._parties, self.server, self._begin))
             return self.observer.sum_up()
 
@@ -144,6 +151,19 @@ class Simulation:
         """Stop what still runs, and the workers."""
         self._engine.close()
         self._world.loop.finish()
+
+
+@contextmanager
+def _spared_old_objects() -> Iterator[None]:
+    """Let the garbage collector leave alone what is there already: libraries and parties are no garbage of a run."""
+    mine = not gc.get_freeze_count()
+    if mine:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if mine:
+            gc.unfreeze()
 
 
 def _conditions(network: schema.Network) -> Conditions:

@@ -7,7 +7,7 @@ that what was one object is one again. Nothing but methods of known parts is eve
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -23,6 +23,7 @@ class NotPlain(Exception):
 
 
 _UNSET = ["unset"]
+_AS_THEY_ARE = frozenset((type(None), bool, int, float, str, bytes))
 
 
 class Writer:
@@ -40,6 +41,8 @@ class Writer:
 
     def tell(self, value: Any) -> Any:
         """`value` in numbers, texts, bytes and lists. Raises NotPlain."""
+        if type(value) in _AS_THEY_ARE:
+            return value
         if isinstance(value, np.generic) and not isinstance(value, np.void):
             value = value.item()
         if value is None or isinstance(value, bool | int | float | str | bytes):
@@ -48,9 +51,9 @@ class Writer:
             return ["known", name]
         if isinstance(value, tuple | list | deque):
             kind = "tuple" if isinstance(value, tuple) else "list"
-            return [kind, *map(self.tell, value)]
+            return [kind, *self._tell_all(value)]
         if isinstance(value, dict):
-            return ["dict", *([self.tell(key), self.tell(item)] for key, item in value.items())]
+            return ["dict", *(self._tell_all(pair) for pair in value.items())]
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             return ["array", value.dtype.str, list(value.shape), np.ascontiguousarray(value).tobytes()]
         if isinstance(value, partial) and not value.keywords:
@@ -72,6 +75,10 @@ class Writer:
             )
             self.objects[number] = [self._kinds[type(value)], *told]
         return number
+
+    def _tell_all(self, values: Iterable[Any]) -> list[Any]:
+        """Each of `values`; most stay as they are, and a checkpoint has thousands of them."""
+        return [value if type(value) in _AS_THEY_ARE else self.tell(value) for value in values]
 
 
 class Reader:

@@ -6,6 +6,8 @@ normalisation's counter of batches is left out: with a fixed momentum nothing de
 """
 
 from collections import OrderedDict
+from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,6 +20,7 @@ __all__ = ["cached", "flatten", "initial", "join", "load", "size", "split", "tra
 _KEPT = 8  # networks a process keeps; each is as large as its parameters
 
 _networks: "OrderedDict[tuple[ModelSpec, str, str], Network]" = OrderedDict()
+_entries: "WeakKeyDictionary[Network, tuple[list[Tensor], list[Tensor]]]" = WeakKeyDictionary()
 
 
 def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Network:
@@ -39,6 +42,13 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Netw
 
 def entries(network: Network) -> tuple[list[Tensor], list[Tensor]]:
     """The trained parameters and the running statistics, in the vector's order."""
+    found = _entries.get(network)
+    if found is None:  # looking for them takes longer than loading a small network does
+        found = _entries[network] = _find_entries(network)
+    return found
+
+
+def _find_entries(network: Network) -> tuple[list[Tensor], list[Tensor]]:
     trained: list[Tensor] = list(network.parameters())
     running = [
         buffer
@@ -89,11 +99,13 @@ def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
         return flatten(build(spec))
 
 
+@lru_cache(maxsize=64)
 def size(spec: ModelSpec) -> int:
     """Numbers in the vector."""
     return sum(tensor.numel() for part in entries(cached(spec, choose_device("cpu"))) for tensor in part)
 
 
+@lru_cache(maxsize=64)
 def trained_size(spec: ModelSpec) -> int:
     """Numbers in the vector that are trained; they come first."""
     return sum(tensor.numel() for tensor in entries(cached(spec, choose_device("cpu")))[0])

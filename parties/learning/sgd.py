@@ -17,6 +17,9 @@ from parties.learning.spec import ModelSpec
 
 __all__ = ["as_images", "on_device", "scaled", "train"]
 
+_SCALED_AT_ONCE = 1 << 24
+"""Numbers of a client's images; more of them are made float32 batch by batch, for the sake of memory."""
+
 
 def train(
     spec: ModelSpec,
@@ -40,6 +43,8 @@ def train(
     run = Run(spec, update, device, network, trained, rate, round_number, plan.steps * update.epochs)
     active = _begin(run, received, kept)
     images, labels, weights = on_device(spec, data, device)
+    if images.numel() <= _SCALED_AT_ONCE:
+        images = scaled(images)
     descent = _Descent(trained, rate, update)
     total = torch.zeros((), device=device)
     network.train()

@@ -34,5 +34,6 @@ def average(vectors: Sequence[bytes], weights: Sequence[float] | None = None) ->
         raise ValueError(f"{len(vectors)} vectors need as many weights >= 0 with a positive sum, not {shares}")
     total = np.zeros(len(decode(vectors[0])))
     for vector, share in zip(vectors, shares, strict=True):
-        total += share * decode(vector)
+        numbers = decode(vector)
+        total += numbers if share == 1.0 else share * numbers
     return encode(total / sum(shares))

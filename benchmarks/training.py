@@ -1,0 +1,269 @@
+"""How many rounds of federated training a second: Tacit beside a plain loop with the same arithmetic.
+
+FedAvg of a small convolutional network (108,618 parameters) on images of MNIST's shape, 100 clients with 50 images
+each; in a round ten of them train for an epoch of five batches of ten images, and the server averages their models.
+One thread of torch, on the processor; the pixels and labels are random.
+
+*Plain loop* is what one would write without a simulator: a network, torch's own optimiser, two nested loops. It knows
+who trains in which round and in which order each goes through its images, and so ends with the very bits that Tacit
+ends with; that is checked in each turn. *Tacit* is `scenarios.runner.run` as a user calls it: the scenario is checked,
+the data dealt, every model encoded, hashed, sent over links with latency and bandwidth, decoded and averaged, every
+event chained into the trace and written into the run's folder, checkpoints among them; it computes in its own process.
+Beside them stand pfl and Flower (with Ray) with the same work, where they are installed.
+
+A rate is rounds by wall-clock seconds of a whole run, start and end included. Contenders run in turns, and a turn gives
+each one ratio to the plain loop; that of processor time counts less what others run on the machine, and is taken of
+those that compute in this process alone.
+"""
+
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from benchmarks.measure import environment
+from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, Contender, Federation, Size
+from parties.datasets import store
+from parties.datasets.content import Content, Part
+from parties.learning import jobs
+from parties.learning.extras import MissingExtra, require
+from parties.partition import Shard
+from scenarios import runner, schema
+from scenarios.deals import dealt
+from scenarios.report import make_console
+from scenarios.training import cohort_of, settings_of
+from scenarios.training_observation import TrainedRound
+from sim.streams import Entropy, derive
+
+__all__ = ["Standing", "main", "measure", "plain", "tacit"]
+
+_SEED = 1
+_TARGET = 0.9
+"""Of the plain loop's rounds a second."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A contender's `rates`, rounds a second, one a turn; `share` of the first's in the same turn, by the clock.
+
+    `processor_share`: that of rounds by processor time; empty for one that computes elsewhere, too.
+    """
+
+    contender: str
+    rates: list[float]
+    share: list[float]
+    processor_share: list[float]
+
+
+def main(quick: bool = False, json_file: Path | None = None) -> None:
+    """Measure, print a table, and write it to `json_file`."""
+    console = make_console()
+    try:
+        require("torch", "train", "training")
+    except MissingExtra as missing:
+        console.print(str(missing))
+        raise SystemExit(2) from None
+    from benchmarks.training_peers import peers
+
+    found = environment(("torch", "numpy", "msgspec", "pfl", "flwr", "ray"))
+    console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one thread")
+    size = QUICK if quick else FULL
+    standings = measure(size, [Contender("plain loop", plain, True), Contender("Tacit", tacit, True), *peers(console)])
+    console.print(_table(size, standings))
+    ratio = statistics.median(standings[1].share)
+    console.print(f"Tacit: {ratio:.2f} of the plain loop's rounds a second; {_TARGET} are wanted")
+    if json_file is not None:
+        content = {
+            "environment": found, "quick": quick, "size": asdict(size), "target": _TARGET,
+            "standings": [asdict(one) for one in standings],
+        }  # fmt: skip
+        json_file.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
+    """All contenders in turns, the first of which the others are compared with; those of other processes in one turn.
+
+    Raises RuntimeError where one takes another number of steps, has a model of another size, or one that is to be the
+    same as the first's and is not.
+    """
+    with _images(size):
+        few, federation = _dealt(replace(size, rounds=1)), _dealt(size)
+        for contender in contenders:
+            if contender.here:
+                contender.run(few)
+        times: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in contenders}
+        for turn in range(size.turns):
+            ends: dict[str, bytes] = {}
+            for i in range(len(contenders)):
+                contender = contenders[(turn + i) % len(contenders)]
+                if turn and not contender.here:
+                    continue
+                began = time.perf_counter(), time.process_time()
+                vector, steps = contender.run(federation)
+                times[contender.name].append((time.perf_counter() - began[0], time.process_time() - began[1]))
+                if steps != size.steps or len(vector) != len(federation.vector):
+                    problem = f"{steps} steps and a model of {len(vector)} bytes"
+                    wanted = f"{size.steps} and {len(federation.vector)}"
+                    raise RuntimeError(f"{contender.name} has taken {problem}, not {wanted}")
+                if contender.same:
+                    ends[contender.name] = vector
+            if len(set(ends.values())) > 1:
+                raise RuntimeError(f"{' and '.join(ends)} have ended with different models")
+    return [_standing(size, contender, times[contender.name], times[contenders[0].name]) for contender in contenders]
+
+
+def _standing(
+    size: Size, contender: Contender, own: Sequence[tuple[float, float]], first: Sequence[tuple[float, float]]
+) -> Standing:
+    wall, processor = ([theirs[i] / its[i] for its, theirs in zip(own, first, strict=False)] for i in range(2))
+    return Standing(contender.name, [size.rounds / its[0] for its in own], wall, processor if contender.here else [])
+
+
+def _table(size: Size, standings: Sequence[Standing]) -> Table:
+    what = f"{size.clients} clients x {size.images} images, {size.cohort} a round, batches of {size.batch}"
+    title = f"Rounds of FedAvg a second: {what}; {size.rounds} rounds in a run"
+    table = Table(title=title, title_justify="left")
+    table.add_column("contender")
+    for column in ("median", "least", "most", "of the plain loop", "by processor time"):
+        table.add_column(column, justify="right")
+    for one in standings:
+        figures = [statistics.median(one.rates), min(one.rates), max(one.rates), statistics.median(one.share)]
+        processor = f"{statistics.median(one.processor_share):.2f}" if one.processor_share else "-"
+        table.add_row(one.contender, *(f"{figure:.2f}" for figure in figures), processor)
+    return table
+
+
+# What is trained
+
+
+@contextmanager
+def _images(size: Size) -> Iterator[None]:
+    """Random images that are, for as long as it lasts, this process's MNIST."""
+    dice = np.random.default_rng(_SEED)
+
+    def part(count: int) -> Part:
+        pixels = dice.integers(0, 256, (count, 28, 28, 1), dtype=np.uint8)
+        return Part(pixels, dice.integers(0, 10, count))
+
+    before = os.environ.get("TACIT_DATA")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TACIT_DATA"] = folder
+        try:
+            content = Content(part(size.clients * size.images), part(10), tuple("0123456789"))
+            with store.locked(lambda: None), store.workplace() as work:
+                store.keep("mnist", content, "random", work)
+            yield
+        finally:
+            if before is None:
+                del os.environ["TACIT_DATA"]
+            else:
+                os.environ["TACIT_DATA"] = before
+
+
+def _dealt(size: Size) -> Federation:
+    scenario = _scenario(size)
+    held, shards = dealt(scenario)
+    settings = settings_of(scenario, held)
+    by_name = {f"client/{i}": shard for i, shard in enumerate(shards)}
+    cohorts = [cohort_of(settings, by_name, _SEED, number) for number in range(1, size.rounds + 1)]
+    return Federation(
+        size,
+        scenario,
+        np.stack([shard.points[..., 0] for shard in shards]),
+        np.stack([shard.labels for shard in shards]),
+        jobs.initial(settings.spec, _SEED),
+        [[int(name.removeprefix("client/")) for name in cohort] for cohort in cohorts],
+        [_orders(cohort, by_name, number) for number, cohort in enumerate(cohorts, 1)],
+    )
+
+
+def _orders(cohort: Sequence[str], shards: Mapping[str, Shard], number: int) -> dict[int, NDArray[np.int64]]:
+    """In which order each of a cohort goes through its images in a round, as its own randomness has it."""
+    import torch
+
+    found = {}
+    for name in cohort:
+        seed = Entropy.seeded(_SEED, name, 1, number, 1, "training").bytes(32)
+        dice = torch.Generator().manual_seed(int.from_bytes(derive(seed, "torch", "batches", number - 1)[:8], "big"))
+        order = torch.randperm(len(shards[name].labels), generator=dice)
+        found[int(name.removeprefix("client/"))] = order.numpy()
+    return found
+
+
+def _scenario(size: Size) -> schema.Scenario:
+    return schema.Scenario(
+        title="Rounds of FedAvg",
+        seed=_SEED,
+        engine="inline",
+        data=schema.Data(name="mnist", clients=size.clients, labeled=1.0),
+        protocol=schema.Protocol(name="fedavg"),
+        model=schema.Model(name="small_cnn"),
+        training=schema.Training(
+            rounds=size.rounds,
+            share=size.cohort / size.clients,
+            epochs=1,
+            labeled_batch=size.batch,
+            learning_rate=LEARNING_RATE,
+            decay_rounds=0,
+            weight_decay=0.0,
+            validation=0.0,
+            evaluate_every=size.rounds,
+            device="cpu",
+        ),
+    )
+
+
+# Contenders
+
+
+def tacit(federation: Federation) -> tuple[bytes, int]:
+    """A whole run by Tacit."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = runner.run(federation.scenario, out=Path(folder) / "run")
+        with np.load(result.folder / "model.npz") as saved:
+            vector: bytes = saved["parameters"].tobytes()
+    if result.outcome != "completed":
+        raise RuntimeError(f"Tacit: {result.outcome}, {result.reason}")
+    its = federation.size
+    trained = sum(len(one.cohort) for one in result.rounds if isinstance(one, TrainedRound))
+    return vector, trained * math.ceil(its.images / its.batch)
+
+
+def plain(federation: Federation) -> tuple[bytes, int]:
+    """The same arithmetic and nothing else."""
+    import torch
+    from torch import nn
+
+    network = nn.Sequential(
+        nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(32 * 5 * 5, 128), nn.ReLU(), nn.Linear(128, 10),
+    )  # fmt: skip
+    parameters = list(network.parameters())
+    images = torch.from_numpy(federation.images[:, :, np.newaxis]).float() / 255
+    labels = torch.from_numpy(federation.labels)
+    optimiser = torch.optim.SGD(parameters, lr=LEARNING_RATE)
+    cross_entropy = nn.CrossEntropyLoss()
+    shared, steps, batch = np.frombuffer(federation.vector, "<f4"), 0, federation.size.batch
+    for cohort, orders in zip(federation.cohorts, federation.orders, strict=True):
+        total = torch.zeros(len(shared), dtype=torch.float64)
+        for client in cohort:
+            nn.utils.vector_to_parameters(torch.from_numpy(shared.copy()), parameters)
+            for rows in torch.from_numpy(orders[client]).split(batch):
+                optimiser.zero_grad()
+                cross_entropy(network(images[client, rows]), labels[client, rows]).backward()
+                optimiser.step()
+                steps += 1
+            total += nn.utils.parameters_to_vector(parameters).detach()
+        shared = (total / len(cohort)).float().numpy()
+    return shared.tobytes(), steps

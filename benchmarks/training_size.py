@@ -1,0 +1,65 @@
+"""What the contenders of `benchmarks.training` are given, and what they give back."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenarios.schema import Scenario
+
+__all__ = ["FULL", "LEARNING_RATE", "QUICK", "Contender", "Federation", "Size"]
+
+LEARNING_RATE = 0.05
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is trained: `rounds` in a run, of which there are `turns` for each contender."""
+
+    rounds: int
+    turns: int
+    clients: int = 100
+    images: int = 50
+    cohort: int = 10
+    batch: int = 10
+
+    @property
+    def steps(self) -> int:
+        """Steps of gradient descent in a run."""
+        return self.rounds * self.cohort * math.ceil(self.images / self.batch)
+
+
+FULL = Size(rounds=100, turns=5)
+QUICK = Size(rounds=10, turns=2)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """What every contender works on.
+
+    `vector` is the first model's; in round r, cohorts[r] train, client c in the order orders[r][c] of its images.
+    `images` are uint8 (clients, images, 28, 28), `labels` int64 (clients, images).
+    """
+
+    size: Size
+    scenario: Scenario
+    images: NDArray[np.uint8] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    vector: bytes = field(repr=False)
+    cohorts: list[list[int]] = field(repr=False)
+    orders: list[dict[int, NDArray[np.int64]]] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`run` trains and returns the last model's vector and how many steps were taken.
+
+    `same`: it ends with the very same model as all others of which that is said. `here`: it runs in this process alone.
+    """
+
+    name: str
+    run: Callable[[Federation], tuple[bytes, int]]
+    same: bool = False
+    here: bool = True
