@@ -5,12 +5,18 @@
 | weight of an edge | cos(pi H / L), 0 from a right angle on | the same, cubed |
 | class scores | Z = S Y | column c of Z divided by the number of labels of class c |
 | confidence | 1 - entropy / log C | the same, divided by the largest of all |
+| pseudo-labels by a network | of its probabilities | of its logits, negative ones 0, divided by their sum |
 
 The authors' code runs in one process and divides by the largest confidence of all points of all clients. Nobody may
 know that one here, so each client divides by the largest among its own rows: no message, nothing revealed. Labels are
 the same; the confidences of a client differ by one factor, by which its most certain point falls short of everybody's.
 The class counts are those of the labels that count, so they are only known with the sum: dividing a column of Y by its
 count is dividing that column of Z. How clients learn them is in `xclp`.
+
+Left out: in training the authors' code also multiplies a point's weight by n / (C count), with the number of all labels
+and pseudo-labels of its class in the round. Across clients this would take one more secure sum in each round, after the
+pseudo-labels are there, and tell every client how many points of each class the others have; with classes of like size,
+as in their experiments, all these weights are close to 1.
 """
 
 from dataclasses import dataclass
@@ -23,12 +29,16 @@ __all__ = ["AUTHORS_CODE", "PAPER", "RECIPES", "Recipe"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """`edge_power`: of the cosines. `class_balanced`: columns of Z are divided. `relative`: confidences are, too."""
+    """`edge_power`: of the cosines. `class_balanced`: columns of Z are divided. `relative`: confidences are, too.
+
+    `logits`: what a network predicts is judged by them, not by its probabilities.
+    """
 
     name: str
     edge_power: int = 1
     class_balanced: bool = False
     relative: bool = False
+    logits: bool = False
 
     def scores(self, z: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Class scores (n, C) from Z (n, C) and the labels of each class that are in it (C,)."""
@@ -41,5 +51,5 @@ class Recipe:
 
 
 PAPER = Recipe("paper")
-AUTHORS_CODE = Recipe("authors-code", edge_power=3, class_balanced=True, relative=True)
+AUTHORS_CODE = Recipe("authors-code", edge_power=3, class_balanced=True, relative=True, logits=True)
 RECIPES = {recipe.name: recipe for recipe in (PAPER, AUTHORS_CODE)}

@@ -10,9 +10,9 @@ from parties.learning.jobs import (
     embed_all,
     embed_work,
     initial,
+    logits,
     predict,
     probabilities,
-    pseudo_labels,
     require_torch,
     size,
     train,
@@ -22,7 +22,7 @@ from parties.learning.jobs import (
 from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.mean_teacher import MeanTeacher
 from parties.learning.scaffold import Scaffold
-from parties.learning.settings import LocalData, LocalUpdate, Trained, class_weights
+from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import MODELS, ModelSpec
 from parties.learning.vectors import average
 
@@ -43,13 +43,12 @@ __all__ = [
     "Trained",
     "accuracy",
     "average",
-    "class_weights",
     "embed_all",
     "embed_work",
     "initial",
+    "logits",
     "predict",
     "probabilities",
-    "pseudo_labels",
     "require",
     "require_torch",
     "size",

@@ -11,7 +11,7 @@ from parties.learning.parameters import cached, load
 from parties.learning.sgd import as_images, scaled
 from parties.learning.spec import ModelSpec
 
-__all__ = ["embed_all", "probabilities"]
+__all__ = ["embed_all", "logits", "probabilities"]
 
 BATCH = 250
 
@@ -21,6 +21,13 @@ def embed_all(
 ) -> NDArray[np.float32]:
     """See `parties.learning.jobs.embed_all`."""
     return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
+
+
+def logits(
+    spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
+) -> NDArray[np.float32]:
+    """See `parties.learning.jobs.logits`."""
+    return _run(spec, parameters, images, device, lambda network, batch: network(batch))
 
 
 def probabilities(

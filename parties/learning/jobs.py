@@ -21,9 +21,9 @@ __all__ = [
     "embed_all",
     "embed_work",
     "initial",
+    "logits",
     "predict",
     "probabilities",
-    "pseudo_labels",
     "require_torch",
     "size",
     "train",
@@ -98,6 +98,13 @@ def embed_all(spec: ModelSpec, parameters: bytes, images: Images, device: str = 
     return inference.embed_all(spec, parameters, images, device)
 
 
+def logits(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
+    """What the network's last layer gives for every point, float32 (n, classes)."""
+    from parties.learning import inference
+
+    return inference.logits(spec, parameters, images, device)
+
+
 def probabilities(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
     """The probability of each class for every point, float32 (n, classes)."""
     from parties.learning import inference
@@ -120,19 +127,6 @@ def accuracy(
     return float((predict(spec, parameters, images[known], device) == labels[known]).mean())
 
 
-def pseudo_labels(
-    spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto"
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The network's labels, int64 (n,), and its confidence in each, float32 (n,) in [0, 1].
-
-    The confidence is 1 - H(p) / ln(classes), with H the entropy of the probabilities, as for label propagation.
-    """
-    found = probabilities(spec, parameters, images, device).astype(np.float64)
-    entropy = -(found * np.log(np.maximum(found, 1e-300))).sum(1)
-    confidence = np.clip(1.0 - entropy / np.log(spec.classes), 0.0, 1.0)
-    return found.argmax(1), confidence.astype(np.float32)
-
-
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
     """What `train` costs with so many labeled points and others that take part, for `Party.compute`.
 
@@ -144,7 +138,7 @@ def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) 
 
 
 def embed_work(spec: ModelSpec, points: int) -> Work:
-    """What `embed_all`, `probabilities`, `predict` and `pseudo_labels` cost for so many points."""
+    """What `embed_all`, `logits`, `probabilities` and `predict` cost for so many points."""
     from parties.learning import work
 
     return work.embed_work(spec, points)

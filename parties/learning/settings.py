@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from parties.learning.additions import Addition
 
-__all__ = ["AUGMENTATIONS", "RECIPES", "Batches", "LocalData", "LocalUpdate", "Trained", "class_weights"]
+__all__ = ["AUGMENTATIONS", "RECIPES", "Batches", "LocalData", "LocalUpdate", "Trained"]
 
 RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1), (0, 0.05))}
 """The learning rate for at least so many labeled points in a batch, for each recipe."""
@@ -163,13 +163,3 @@ class Trained:
     kept: tuple[bytes, ...] = field(default=(), repr=False)
     steps: int = 0
     loss: float = math.nan
-
-
-def class_weights(counts: NDArray[np.integer]) -> NDArray[np.float32]:
-    """Weight of each class, n / (C count), float32 (C,); 1 for a class without a point.
-
-    `counts`, (C,), are the points of each class among all n that a round labels or pseudo-labels, over all clients. The
-    XCLP authors' code multiplies a point's weight by that of its (pseudo-)label; their paper does not.
-    """
-    n = counts.sum()
-    return np.where(counts > 0, n / (len(counts) * np.maximum(counts, 1)), 1.0).astype(np.float32)

@@ -11,4 +11,4 @@ __all__ = ["fedavg_network"]
 
 def fedavg_network(options: Options) -> Method:
     """Pseudo-labels from the network."""
-    return Method(Network(options.spec, options.device))
+    return Method(Network(options.spec, options.xclp.recipe, options.device))

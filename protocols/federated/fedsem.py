@@ -12,4 +12,4 @@ __all__ = ["fedsem"]
 
 def fedsem(options: Options) -> Method:
     """Pseudo-labels from the network, the first time that a client is drawn in the second stage."""
-    return Method(Once(Network(options.spec, options.device)))
+    return Method(Once(Network(options.spec, options.xclp.recipe, options.device)))

@@ -23,7 +23,7 @@ from parties.learning import jobs
 from parties.learning.spec import ModelSpec
 from parties.server import Server
 from protocols import xclp
-from protocols.label_propagation import propagate
+from protocols.label_propagation import label_by, propagate
 from protocols.lsh import SEED_BYTES, distances, hash_bits, planes
 from protocols.recipe import PAPER, Recipe
 
@@ -65,15 +65,23 @@ class _Local:
 
 @dataclass(frozen=True)
 class Network(_Local):
-    """The predictions of the model, on `device`."""
+    """The predictions of the model, on `device`; by the `recipe` from its probabilities or from its logits."""
 
     spec: ModelSpec
+    recipe: Recipe = PAPER
     device: str = "auto"
 
     async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
         images = me.shard.points
-        work = jobs.embed_work(self.spec, len(images))
-        return PseudoLabels(*await me.compute(work, jobs.pseudo_labels, self.spec, model, images, self.device))
+        return await me.compute(jobs.embed_work(self.spec, len(images)), _predict, self, model, images)
+
+
+def _predict(its: Network, model: bytes, images: NDArray[np.generic]) -> PseudoLabels:
+    scores_of = jobs.logits if its.recipe.logits else jobs.probabilities
+    scores = scores_of(its.spec, model, images, its.device).astype(np.float64)
+    scores[~np.isfinite(scores).all(axis=1)] = 0.0  # a model that has diverged says nothing
+    labels, confidence = label_by(its.recipe, scores, np.zeros(its.spec.classes))
+    return PseudoLabels(labels, confidence.astype(np.float32))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parties.learning import ModelSpec, accuracy, embed_all, initial, predict, probabilities, pseudo_labels
+from parties.learning import ModelSpec, accuracy, embed_all, initial, logits, predict, probabilities
 from parties.learning.vectors import encode
 from sim.streams import generator
 
@@ -33,15 +33,12 @@ def test_the_likeliest_class_is_predicted() -> None:
         accuracy(LINEAR, CORNERS, points, np.full(4, -1))
 
 
-def test_the_confidence_is_one_less_the_entropy() -> None:
+def test_probabilities_are_those_of_the_logits() -> None:
     points = np.array([[9.0, 0.0], [0.0, 0.0], [0.02, 0.01]])
-    labels, confidence = pseudo_labels(LINEAR, CORNERS, points)
-    assert labels.tolist() == [0, 0, 0]
-    assert confidence.dtype == np.float32
-    np.testing.assert_allclose(confidence[:2], [1, 0], atol=1e-6)
-    p = np.exp([0.18, 0.09, -0.27])
-    p /= p.sum()
-    assert confidence[2] == pytest.approx(1 + (p * np.log(p)).sum() / np.log(3), abs=1e-5)
+    found = logits(LINEAR, CORNERS, points)
+    np.testing.assert_allclose(found[2], [0.18, 0.09, -0.27], atol=1e-6)
+    powers = np.exp(found)
+    np.testing.assert_allclose(probabilities(LINEAR, CORNERS, points), powers / powers.sum(1, keepdims=True), rtol=1e-5)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.learning import LocalData, LocalUpdate, MeanTeacher, class_weights
+from parties.learning import LocalData, LocalUpdate, MeanTeacher
 from parties.learning.settings import Batches
 
 
@@ -63,12 +63,6 @@ def test_a_point_without_a_label_takes_part_only_where_something_uses_it() -> No
     assert [rows.tolist() for rows in LocalUpdate().usable(data)] == [[0, 4], [2]]
     update = LocalUpdate(additions=(MeanTeacher(),))
     assert [rows.tolist() for rows in update.usable(data)] == [[0, 4], [1, 2, 3]]
-
-
-def test_class_weights_make_every_class_count_the_same() -> None:
-    counts = np.array([6, 3, 0, 1])
-    weights = class_weights(counts)
-    np.testing.assert_allclose(weights, [10 / 24, 10 / 12, 1, 10 / 4], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
