@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning import jobs
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.dp_fedct import NoisyLabels
 from protocols.cotraining.round import LocalPredictions
 from protocols.cotraining.sharing import Sharing
 from protocols.federated.averaging import LocalModel
 from protocols.registry import PROTOCOLS
-from scenarios.cotraining import options_of
+from scenarios.cotraining import exchanges_of, method_of
 from scenarios.deals import Parts
 from scenarios.keys import toml
 from scenarios.membership_data import Probe
@@ -95,24 +95,35 @@ _MODELS = Kind(
 
 
 def _sharing(scenario: Scenario) -> Sharing:
-    return ALGORITHMS[scenario.protocol.name](options_of(scenario)).sharing
+    return method_of(scenario).sharing
 
 
 def _of_predictions(scenario: Scenario, parts: Parts, probe: Probe) -> Reader:
-    """What the server makes of a message if it is the only one: the client's own labels, or probabilities."""
     sharing, points, classes = _sharing(scenario), len(probe.labels), len(parts.held.classes)
 
     def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
         assert isinstance(message, LocalPredictions)
-        found = sharing.receive(sharing.merge([message.predictions], points, classes, bytes(32)), points, classes)
-        told = np.eye(classes)[found.labels] if found.probabilities is None else found.probabilities
-        return told[rows].astype(np.float64)
+        told = _of_bits if isinstance(sharing, NoisyLabels) else _of_one_alone
+        return told(sharing, message.predictions, points, classes)[rows]
 
     return read
 
 
+def _of_one_alone(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
+    """What the server would make of a message that is the only one: the client's own labels, or probabilities."""
+    found = sharing.receive(sharing.merge([sent], points, classes, bytes(32)), points, classes)
+    return np.eye(classes)[found.labels] if found.probabilities is None else found.probabilities.astype(np.float64)
+
+
+def _of_bits(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
+    """Bits that may have flipped, as if they were scores: how much a bit tells, the attack model learns itself."""
+    bits = np.unpackbits(np.frombuffer(sent, np.uint8), count=points * classes, bitorder="little")
+    scores = np.exp(bits.reshape(points, classes).astype(np.float64))
+    return scores / scores.sum(1, keepdims=True)
+
+
 def _last_round(scenario: Scenario) -> int:
-    return scenario.cotraining.rounds if _sharing(scenario).collaborative else 1
+    return exchanges_of(scenario, method_of(scenario))[0]
 
 
 _PREDICTIONS = Kind(

@@ -99,7 +99,7 @@ def test_models_that_have_learnt_nothing_betray_nobody(chance: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "signal", "least", "most"),
     # A label is right of all members and of one in three others, so at best it tells (1 + 2/3) / 2.
-    [("fedct", "labels", 0.75, 0.9), ("dd", "probabilities", 0.9, 1.0)],
+    [("fedct", "labels", 0.75, 0.9), ("pate", "labels", 0.75, 0.9), ("dd", "probabilities", 0.9, 1.0)],
 )
 def test_predictions_for_forged_points_betray_the_members(
     chance: Path, name: str, signal: str, least: float, most: float
