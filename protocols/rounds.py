@@ -20,7 +20,7 @@ from parties.party import NoAnswer
 from parties.server import Server
 from protocols.outcome import Abort
 from protocols.steps import Step
-from protocols.values import BadValues
+from protocols.values import BadValues, ending
 from sim.wire import Message
 from sim.world import World
 
@@ -111,7 +111,7 @@ class RoundsClient(Client, Generic[S]):
             except DismissedError as dismissed:
                 self.ending = f"dismissed: {dismissed.reason}"
             except (NoAnswer, BadValues) as problem:
-                self.ending = f"the server is lost: {problem}"
+                self.ending = ending(problem)
 
     async def go_on_at(self, place: str) -> bool:
         """The rest of a round, where it rested at a `place` of its own inside of one; whether there was any."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 
-from parties.party import Party
+from parties.party import NoAnswer, Party
 from protocols.crypto.agreement import KEY_BYTES, KeyPair
 
-__all__ = ["BadValues", "announced", "understood", "values_of", "with_usable_keys"]
+__all__ = ["BadValues", "announced", "ending", "understood", "values_of", "with_usable_keys"]
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -26,6 +26,12 @@ K = TypeVar("K", bound=_HasPublicKey)
 
 class BadValues(Exception):
     """What a party sent decodes, and cannot be. The text names the sender, the message and what is wrong."""
+
+
+def ending(problem: NoAnswer | BadValues) -> str:
+    """How the part of a client ends that can do nothing without the server, as far as the client knows."""
+    what = "no answer from the server" if isinstance(problem, NoAnswer) else "the server sent what cannot be"
+    return f"{what}: {problem}"
 
 
 @contextmanager

@@ -49,7 +49,7 @@ from protocols.outcome import Abort
 from protocols.recipe import PAPER, Recipe
 from protocols.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
 from protocols.steps import Step
-from protocols.values import BadValues, values_of
+from protocols.values import BadValues, ending, values_of
 from sim.wire import Message
 from sim.world import World
 
@@ -152,7 +152,7 @@ class XclpClient(Client):
             except Overtaken:
                 self.ending = "heard of no end of its last round"
             except (NoAnswer, BadValues) as problem:
-                self.ending = f"the server is lost: {problem}"
+                self.ending = ending(problem)
                 if clock() >= end:
                     return
 

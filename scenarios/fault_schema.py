@@ -94,7 +94,10 @@ class Expect(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     Whatever it holds, every fault must come, but for those with a probability.
     """
 
-    outcome: Annotated[Literal["completed", "aborted"] | None, Meta(description="How the run must end.")] = None
+    outcome: Annotated[
+        Literal["completed", "aborted", "failed"] | None,
+        Meta(description="How the run must end; `failed`: every client is lost, or none gets labels."),
+    ] = None
     reason: Annotated[str | None, Meta(description="Text that the reason of the outcome must contain.")] = None
     equals_plaintext: Annotated[
         bool | None, Meta(description="Whether every round must equal the oracle in plain numpy.")

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from scenarios.folder import ByteRow, Result
 from scenarios.privacy import privacy_lines
+from sim.link import SENDER_GONE
 from sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
@@ -124,6 +125,11 @@ def outcome_lines(result: Result) -> list[str]:
     if result.resumed:
         rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
         lines.append(f"resumed   after round {rounds}")
+    on_the_way = {why: count for why, count in result.messages_lost.items() if why != SENDER_GONE}
+    if result.sent_again or on_the_way:
+        lost_by = ", ".join(f"{count} {why}" for why, count in on_the_way.items())
+        copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again"
+        lines.append(f"network   {copies}; lost: {lost_by or 'none'}")
     lines += _struck_lines(result)
     many = len(result.rounds) > 1
     lost = [

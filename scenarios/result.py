@@ -27,8 +27,9 @@ class Result(Struct, kw_only=True):
     changed after round `agreed_after`, null if one changed in the last; `message_bytes` are the payload of one message,
     up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and `balanced_baselines`,
     too: means of such shares over the classes.
-    Times are seconds; bytes count both hops of a relayed message. `vulnerability` is there if there was an [attack],
-    `privacy` of differentially private protocols.
+    Times are seconds. `messages` and bytes count both hops of a relayed message, and all copies: `sent_again` of them
+    are retransmissions, and `messages_lost` tells how many were lost, by the reason. `vulnerability` is there if there
+    was an [attack], `privacy` of differentially private protocols.
     """
 
     scenario: str
@@ -66,6 +67,8 @@ class Result(Struct, kw_only=True):
     bytes_payload: int
     bytes_sealing: int
     bytes_envelope: int
+    sent_again: int = 0
+    messages_lost: dict[str, int] = {}
     trace_hash: str
     shape_hash: str
     hamming_digest: str

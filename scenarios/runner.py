@@ -201,6 +201,8 @@ def _result(
         bytes_payload=total["payload"],
         bytes_sealing=total["sealing"],
         bytes_envelope=total["envelope"],
+        sent_again=0 if simulation is None else simulation.troubles.sent_again,
+        messages_lost={} if simulation is None else simulation.troubles.lost,
         trace_hash="" if simulation is None else simulation.trace.trace_hash,
         shape_hash="" if simulation is None else simulation.trace.shape_hash,
         hamming_digest=found.hamming_digest,
@@ -299,10 +301,12 @@ def _words(value: object) -> str:
 def exit_code(result: Result, expect: Expect) -> int:
     """0 as expected; 1 failed, or not as expected; 3 an abort that nobody expected; 130 after Ctrl-C.
 
-    An unexpected abort is 3 even if the file expects a completed run: 3 says more than 1 does.
+    An unexpected abort is 3 even if the file expects a completed run: 3 says more than 1 does. A run that ends in an
+    error has failed, whatever is expected.
     """
     if result.outcome == "aborted" and expect.outcome != "aborted":
         return ABORTED
     if result.outcome == "interrupted":
         return INTERRUPTED
-    return 1 if result.outcome == "failed" or result.unmet else 0
+    failed = result.outcome == "failed" and (expect.outcome != "failed" or result.error is not None)
+    return 1 if failed or result.unmet else 0

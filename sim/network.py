@@ -9,8 +9,8 @@ Each copy of a packet ends as delivered, lost or dropped, or is still in flight:
 that of relays with a note (copies made at the relay) is the number of ends plus `in_flight`.
 """
 
-import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,8 @@ import msgspec
 
 from sim.barriers import Barrier
 from sim.endpoint import Endpoint
-from sim.faults import Corrupt, Delay, Duplicate, Fired, Lose, MessageFault
+from sim.faults import Duplicate, Fired, MessageFault
+from sim.journey import EFFECTS, Journey, is_refused
 from sim.latency import Latency, parse_latency
 from sim.link import SENDER_GONE, Link, Pipe
 from sim.loop import SimLoop
@@ -28,9 +29,9 @@ from sim.streams import generator
 from sim.trace import Event, Trace
 from sim.transport import CUT, Transport
 from sim.triggers import Faults
-from sim.wire import Ledger, Packet, flip_bit
+from sim.wire import Ledger, Packet
 
-__all__ = ["Conditions", "Endpoint", "Network"]
+__all__ = ["Conditions", "Endpoint", "Network", "Statistics"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,14 @@ class Conditions:
             raise ValueError(f"retransmission_timeout(={self.retransmission_timeout}) must be > 0 seconds, and finite.")
 
 
+@dataclass(frozen=True)
+class Statistics:
+    """What a network had trouble with so far: copies sent again, and why how many were lost, as the trace has it."""
+
+    sent_again: int
+    lost: dict[str, int]
+
+
 class Network:
     """Carries packets between endpoints; `hub` is the relay of a star.
 
@@ -81,8 +90,10 @@ class Network:
         self._is_perfect = not (conditions.loss or self._faults.of_links)
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
-        self._transports: dict[tuple[str, str], Transport[_Journey]] = {}
+        self._transports: dict[tuple[str, str], Transport[Journey]] = {}
         self._barriers: list[Barrier] = []
+        self._sent_again = 0
+        self._lost: Counter[str] = Counter()
         self.in_flight = 0
 
     def attach(self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0) -> Endpoint:
@@ -121,6 +132,8 @@ class Network:
         """Who is there and what is on its way."""
         return {
             "in flight": self.in_flight,
+            "sent again": self._sent_again,
+            "lost": dict(self._lost),
             "endpoints": [endpoint.state() for endpoint in self._endpoints.values()],
             "links": [
                 (*ends, link.state(), self._transports[ends].state() if ends in self._transports else None)
@@ -131,7 +144,8 @@ class Network:
 
     def take_up(self, state: dict[str, Any]) -> None:
         """Go on from a `state`; only of a network that has the same endpoints and was not used."""
-        self.in_flight = state["in flight"]
+        self.in_flight, self._sent_again = state["in flight"], state["sent again"]
+        self._lost = Counter(state["lost"])
         for endpoint, its in zip(self._endpoints.values(), state["endpoints"], strict=True):
             endpoint.take_up(its)
         for near, far, its, connection in state["links"]:
@@ -139,6 +153,10 @@ class Network:
             if connection is not None:
                 self._transports[near, far].take_up(connection)
         self._barriers = state["barriers"]
+
+    def statistics(self) -> Statistics:
+        """Copies sent again and lost so far."""
+        return Statistics(self._sent_again, dict(self._lost))
 
     def ends(self) -> list[tuple[str, str]]:
         """The links there are, in the order in which they were first used."""
@@ -175,19 +193,20 @@ class Network:
         """Whether a partition is between the two."""
         return any(not barrier.holds and barrier.is_between(sender, receiver) for barrier in self._barriers)
 
-    def again(self, journey: "_Journey", note: str) -> "_Journey":
+    def again(self, journey: Journey, note: str) -> Journey:
         """One more copy of a packet on the same hop, counted and traced as sent."""
+        self._sent_again += 1
         copy = self._copy(journey, note)
         if not copy.is_relayed:
             for fault in self._due(copy, again=True):
-                _EFFECTS[type(fault)](copy, fault, self._faults)
+                EFFECTS[type(fault)](copy, fault, self._faults)
         return copy
 
-    def is_gone(self, journey: "_Journey") -> bool:
+    def is_gone(self, journey: Journey) -> bool:
         """Whether the receiver at the end of the hop is no more the one that it was sent to."""
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
 
-    def arrive(self, journey: "_Journey") -> None:
+    def arrive(self, journey: Journey) -> None:
         """Take over a packet that has come to the end of its hop."""
         far, is_there = journey.far, journey.far is journey.target
         if far.paused:
@@ -196,27 +215,29 @@ class Network:
             self.end("drop", journey, "the receiver is down" if is_there else f"the relay {far.name} is down")
         elif far.incarnation != journey.far_incarnation:
             self.end("drop", journey, f"sent to an earlier incarnation of the {'receiver' if is_there else 'relay'}")
-        elif journey.data is not journey.packet.data and _is_refused(journey):
+        elif journey.data is not journey.packet.data and is_refused(journey):
             self.end("drop", journey, "a bit was flipped: the TLS record's tag does not fit")
         elif is_there:
             self._deliver(journey)
         else:
             self._relay(journey)
 
-    def end(self, kind: str, journey: "_Journey", why: str = "") -> None:
+    def end(self, kind: str, journey: Journey, why: str = "") -> None:
         """Trace how a copy ended."""
         self.in_flight -= 1
+        if kind == "lose":
+            self._lost[why] += 1
         self._note(kind, journey, journey.packet.sender, journey.packet.receiver, why)
 
     # One packet's way
 
     def _begin(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
         is_direct = self._is_mesh or self._hub in (packet.sender, packet.receiver)
-        journey = _Journey(packet, source, target)
+        journey = Journey(packet, source, target)
         self.in_flight += 1
         self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
 
-    def _hop(self, journey: "_Journey", near: Endpoint, far: Endpoint) -> None:
+    def _hop(self, journey: Journey, near: Endpoint, far: Endpoint) -> None:
         journey.near, journey.far = near, far
         journey.far_incarnation = journey.target_incarnation if far is journey.target else far.incarnation
         if not self._is_perfect and near.alive:
@@ -229,16 +250,16 @@ class Network:
         else:
             self.end("lose", journey, SENDER_GONE)
 
-    def _struck(self, journey: "_Journey") -> list["_Journey"]:
+    def _struck(self, journey: Journey) -> list[Journey]:
         """The copies in which a packet is sent, after all faults that strike it; they are counted and traced."""
         faults = [] if journey.is_relayed else self._due(journey, again=False)
         for fault in faults:
-            _EFFECTS[type(fault)](journey, fault, self._faults)
+            EFFECTS[type(fault)](journey, fault, self._faults)
         self._count(journey)
         doubles = sum(isinstance(fault, Duplicate) for fault in faults)
         return [journey, *(self._copy(journey, "a second copy") for _ in range(doubles))]
 
-    def _due(self, journey: "_Journey", *, again: bool) -> list[MessageFault]:
+    def _due(self, journey: Journey, *, again: bool) -> list[MessageFault]:
         """The faults that strike a packet as its sender sends it, entered and traced."""
         packet, now = journey.packet, self._loop.time()
         due = self._faults.of_message(packet.sender, packet.receiver, packet.type, now, again=again)
@@ -247,13 +268,13 @@ class Network:
             self._note("fault", journey, packet.sender, packet.receiver, f"{fault.kind} {packet.type}")
         return due
 
-    def _copy(self, journey: "_Journey", note: str) -> "_Journey":
+    def _copy(self, journey: Journey, note: str) -> Journey:
         copy = journey.copy()
         self.in_flight += 1
         self._count(copy, note)
         return copy
 
-    def _relay(self, journey: "_Journey") -> None:
+    def _relay(self, journey: Journey) -> None:
         journey.delay, journey.doomed = 0.0, False  # that was on the first hop
         barrier = self.barrier(journey.source.name, journey.target.name) if self._barriers else None
         if barrier is None:
@@ -263,7 +284,7 @@ class Network:
         else:
             self.end("lose", journey, CUT)
 
-    def _deliver(self, journey: "_Journey") -> None:
+    def _deliver(self, journey: Journey) -> None:
         packet, source = journey.packet, journey.source
         if source.incarnation != journey.source_incarnation:
             self.end("drop", journey, "from an earlier incarnation of the sender")
@@ -274,7 +295,7 @@ class Network:
         self._trace.show(self._loop.env.now, packet)
         journey.target.receive(packet)
 
-    def _count(self, journey: "_Journey", note: str = "") -> None:
+    def _count(self, journey: Journey, note: str = "") -> None:
         near, far, relayed = journey.near.name, journey.far.name, journey.near is not journey.source
         self._ledger.count(journey.packet, near, far, relayed)
         self._note("relay" if relayed else "send", journey, near, far, note)
@@ -298,7 +319,7 @@ class Network:
             far.incoming.append(link.renew)
         return link
 
-    def _transport(self, near: Endpoint, far: Endpoint) -> "Transport[_Journey]":
+    def _transport(self, near: Endpoint, far: Endpoint) -> Transport[Journey]:
         key = (near.name, far.name)
         transport = self._transports.get(key)
         if transport is None:
@@ -309,91 +330,10 @@ class Network:
             far.incoming.append(transport.close)
         return transport
 
-    def _note(self, kind: str, journey: "_Journey", sender: str, receiver: str, why: str = "") -> None:
+    def _note(self, kind: str, journey: Journey, sender: str, receiver: str, why: str = "") -> None:
         packet = journey.packet
         event = Event(
             self._loop.env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type,
             packet.round, packet.attempt, packet.payload, packet.sealing, packet.envelope, why, 0.0, packet.digest,
         )  # fmt: skip
         self._trace.add(event)
-
-
-class _Journey:
-    """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
-
-    `data` is what travels, other than the packet's own where bits were flipped. For `delay` and `doomed` see
-    `sim.transport.Copy`.
-    """
-
-    near: Endpoint
-    far: Endpoint
-    far_incarnation: int
-
-    __slots__ = (
-        "data", "delay", "doomed", "far", "far_incarnation", "near", "packet",
-        "source", "source_incarnation", "target", "target_incarnation",
-    )  # fmt: skip
-    told = ("packet", "flipped", *(name for name in __slots__ if name not in ("packet", "data")))
-
-    def __init__(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
-        self.packet, self.data = packet, packet.data
-        self.source, self.source_incarnation = source, source.incarnation
-        self.target, self.target_incarnation = target, target.incarnation
-        self.delay, self.doomed = 0.0, False
-
-    def copy(self) -> "_Journey":
-        """One more of it, from the beginning of the hop. What the relay flipped is so in all copies."""
-        copy = _Journey(self.packet, self.source, self.target)
-        copy.source_incarnation, copy.target_incarnation = self.source_incarnation, self.target_incarnation
-        copy.near, copy.far, copy.far_incarnation = self.near, self.far, self.far_incarnation
-        if self.packet.sealed:
-            copy.data = self.data
-        return copy
-
-    @property
-    def flipped(self) -> bytes | None:
-        """What travels, if it is not the packet's own."""
-        return None if self.data is self.packet.data else self.data
-
-    @flipped.setter
-    def flipped(self, data: bytes | None) -> None:
-        self.data = self.packet.data if data is None else data
-
-    @property
-    def size(self) -> int:
-        """Bytes that travel."""
-        return self.packet.size
-
-    @property
-    def is_relayed(self) -> bool:
-        """Whether it is on its second hop."""
-        return self.near is not self.source
-
-
-def _is_refused(journey: _Journey) -> bool:
-    """Whether the TLS connection of the hop refuses what came; of what was flipped by the relay it cannot know."""
-    return not journey.packet.sealed and hashlib.sha256(journey.data).digest() != journey.packet.digest
-
-
-def _lose(journey: _Journey, fault: Lose, faults: Faults) -> None:
-    journey.doomed = True
-
-
-def _duplicate(journey: _Journey, fault: Duplicate, faults: Faults) -> None:
-    pass  # the copy is made when all others have struck
-
-
-def _delay(journey: _Journey, fault: Delay, faults: Faults) -> None:
-    journey.delay += fault.by
-
-
-def _corrupt(journey: _Journey, fault: Corrupt, faults: Faults) -> None:
-    journey.data = flip_bit(journey.data, faults.bit(fault, journey.packet.sender, 8 * len(journey.data)))
-
-
-_EFFECTS: dict[type[MessageFault], Callable[..., None]] = {
-    Lose: _lose,
-    Duplicate: _duplicate,
-    Delay: _delay,
-    Corrupt: _corrupt,
-}

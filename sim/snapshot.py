@@ -13,8 +13,8 @@ from simpy.resources.base import Get, Put
 
 from sim.barriers import Barrier
 from sim.faults import Fired
+from sim.journey import Journey
 from sim.loop import Timer
-from sim.network import _Journey
 from sim.plain import NotPlain, Reader, Writer
 from sim.transport import _Connection, _Item
 from sim.wire import Frame, LedgerRow, Packet
@@ -24,7 +24,7 @@ __all__ = ["NotPlain", "Snapshot"]
 
 _KINDS: dict[str, type] = {
     kind.__name__.lstrip("_"): kind
-    for kind in (Barrier, Fired, Frame, LedgerRow, Packet, Timer, _Connection, _Item, _Journey)
+    for kind in (Barrier, Fired, Frame, LedgerRow, Packet, Timer, _Connection, _Item, Journey)
 }
 
 

@@ -1,6 +1,7 @@
 """A stage: a few actors in one world, each running the program that a test gives it."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -191,6 +192,9 @@ class Stage:
         ledger = self.world.ledger
         assert ledger.messages == len(hops)
         assert ledger.bytes == sum(event.payload + event.sealing + event.envelope for event in hops)
+        troubles = self.world.network.statistics()
+        assert troubles.lost == Counter(event.note for event in self.events if event.kind == "lose")
+        assert troubles.sent_again == sum("sent again" in event.note for event in hops)
         times = [event.time for event in self.events]
         assert times == sorted(times)
 

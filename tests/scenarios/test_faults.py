@@ -65,7 +65,7 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
         ("party='client/1'\nat='lsh.hash'\nprobability=0", r"fault\[0\]\.probability: 0 is too small; .*"),
         ("kind='slow'\nparty='client/1'\ntime=1\nfactor=0.5", r"fault\[0\]\.factor: 0\.5 is too small; .*: 1 or more"),
         ("kind='pause'\nparty='client/1'\ntime=1\nlasts='long'", r'fault\[0\]\.lasts: "long" is not a duration; .*'),
-        ("kind='pause'\nparty='client/1'\ntime=1\nlasts=0", r"fault\[0\]\.lasts: 0\.0 is too short; allowed: more than 0 s$"),
+        ("kind='pause'\nparty='client/1'\ntime=1\nlasts=0", r"fault\[0\]\.lasts: 0\.0 is too short; .* than 0 s$"),
         ("party='client/1'\ntime=1\nback_after=true", r"fault\[0\]\.back_after: true is of the wrong kind; .*"),
         ("kind='delay'\nby=[1]", r'fault\[0\]\.by: \[1\] is of the wrong kind; allowed: text such as "40ms".*'),
         ("party='client/9'\nat='lsh.hash'", r'fault\[0\]\.party: "client/9" is not a party; .*client/0 to client/3.*'),

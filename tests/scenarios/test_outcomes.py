@@ -1,6 +1,8 @@
 """What a run comes to when parties are lost: outcome, reason, losses, rounds; and no failure passes as a success."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from parties.party import NoAnswer
 from protocols.xclp import XclpClient
 from scenarios import Expect, Result, load
 from scenarios.reading import read
+from scenarios.report import outcome_lines
 from scenarios.runner import carry_out, exit_code
 
 NOTHING_EXPECTED = "expect={}"
@@ -18,10 +21,10 @@ def crashes(*faults: str) -> str:
     return "fault=[" + ", ".join("{" + fault + "}" for fault in faults) + "]"
 
 
-def outcome_of(quick: Path, *changes: str) -> Result:
+def outcome_of(quick: Path, *changes: str, out: str = "out") -> Result:
     """The result of the quick scenario with changes; the folder is complete whatever came."""
     scenario = load(quick, [NOTHING_EXPECTED, *changes])
-    result = carry_out(scenario, "quick", out=quick.parent / "out")
+    result = carry_out(scenario, "quick", out=quick.parent / out)
     assert {path.name for path in result.folder.iterdir()} >= {
         "scenario.toml",
         "result.json",
@@ -51,7 +54,7 @@ def test_a_lost_server_is_told_by_every_client(quick: Path, recovery: str, step:
     assert lost(result) == {"server": [(1, step)]}
     record = json.loads((result.folder / "result.json").read_text())
     assert len(record["endings"]) == 4
-    assert all(ending.startswith("the server is lost: ") for ending in record["endings"].values())
+    assert all(ending.startswith("no answer from the server: ") for ending in record["endings"].values())
 
 
 def test_a_server_that_is_lost_amid_the_sums_makes_no_label_wrong(quick: Path) -> None:
@@ -61,7 +64,7 @@ def test_a_server_that_is_lost_amid_the_sums_makes_no_label_wrong(quick: Path) -
     assert (result.outcome, last.labeled, last.finished) == ("aborted", ("client/0", "client/1"), False)
     assert result.equals_plaintext is last.equals_plaintext is True
     assert [ending.partition(":")[0] for ending in result.endings.values()] == 2 * ["completed"] + 2 * [
-        "the server is lost"
+        "no answer from the server"
     ]
 
 
@@ -131,6 +134,32 @@ def test_a_failure_is_never_as_expected(quick: Path) -> None:
     scenario = load(quick, [crashes('party="client/*", at="lsh.hash"'), "expect={outcome='aborted'}"])
     result = carry_out(scenario, "quick", out=quick.parent / "out")
     assert exit_code(result, scenario.expect) == 1
+
+
+def test_a_failure_may_be_expected_but_no_error_is(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = load(quick, [crashes('party="client/*", at="lsh.hash"'), "expect={outcome='failed'}"])
+    result = carry_out(scenario, "quick", out=quick.parent / "out")
+    assert (result.outcome, result.unmet, exit_code(result, scenario.expect)) == ("failed", [], 0)
+    fine = load(quick, ["expect={outcome='failed'}"])
+    result = carry_out(fine, "quick", out=quick.parent / "fine")
+    assert exit_code(result, fine.expect) == 1
+    assert result.unmet == ["expect.outcome: failed was expected, completed came"]
+    monkeypatch.setattr(XclpClient, "_round", None)
+    result = carry_out(fine, "quick", out=quick.parent / "broken")
+    assert (result.outcome, result.unmet, exit_code(result, fine.expect)) == ("failed", [], 1)
+
+
+def test_what_the_network_lost_and_sent_again_is_told(quick: Path) -> None:
+    result = outcome_of(quick, "network.loss=0.1", crashes('kind="lose", message="SeedAgreed"'))
+    with closing(sqlite3.connect(result.folder / "run.sqlite")) as record:
+        (again,) = record.execute("SELECT count(*) FROM messages WHERE note LIKE 'sent again%'").fetchone()
+    assert result.sent_again == again > 0
+    assert result.messages_lost["lost by a fault"] == 1 < result.messages_lost["lost on the link"]
+    (line,) = (line for line in outcome_lines(result) if line.startswith("network"))
+    assert line.startswith(f"network   {again} messages sent again; lost: ") and "1 lost by a fault" in line
+    calm = outcome_of(quick, out="calm")
+    assert (calm.sent_again, calm.messages_lost) == (0, {})
+    assert not any(line.startswith("network") for line in outcome_lines(calm))
 
 
 def test_a_client_that_breaks_is_an_error(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:

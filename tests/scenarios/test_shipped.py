@@ -146,7 +146,7 @@ def test_who_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Res
 
 def test_every_client_says_that_the_server_is_lost(result_of: Callable[[str], Result]) -> None:
     endings = result_of("server-lost").endings
-    assert len(endings) == 5 and all(ending.startswith("the server is lost") for ending in endings.values())
+    assert len(endings) == 5 and all(ending.startswith("no answer from the server") for ending in endings.values())
 
 
 def test_thirty_percent_dropout_is_about_that(result_of: Callable[[str], Result]) -> None:

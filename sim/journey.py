@@ -1,0 +1,93 @@
+"""Copies of packets on their way, and what faults of messages do to one."""
+
+import hashlib
+from collections.abc import Callable
+
+from sim.endpoint import Endpoint
+from sim.faults import Corrupt, Delay, Duplicate, Lose, MessageFault
+from sim.triggers import Faults
+from sim.wire import Packet, flip_bit
+
+__all__ = ["EFFECTS", "Journey", "is_refused"]
+
+
+class Journey:
+    """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
+
+    `data` is what travels, other than the packet's own where bits were flipped. For `delay` and `doomed` see
+    `sim.transport.Copy`.
+    """
+
+    near: Endpoint
+    far: Endpoint
+    far_incarnation: int
+
+    __slots__ = (
+        "data", "delay", "doomed", "far", "far_incarnation", "near", "packet",
+        "source", "source_incarnation", "target", "target_incarnation",
+    )  # fmt: skip
+    told = ("packet", "flipped", *(name for name in __slots__ if name not in ("packet", "data")))
+
+    def __init__(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
+        self.packet, self.data = packet, packet.data
+        self.source, self.source_incarnation = source, source.incarnation
+        self.target, self.target_incarnation = target, target.incarnation
+        self.delay, self.doomed = 0.0, False
+
+    def copy(self) -> "Journey":
+        """One more of it, from the beginning of the hop. What the relay flipped is so in all copies."""
+        copy = Journey(self.packet, self.source, self.target)
+        copy.source_incarnation, copy.target_incarnation = self.source_incarnation, self.target_incarnation
+        copy.near, copy.far, copy.far_incarnation = self.near, self.far, self.far_incarnation
+        if self.packet.sealed:
+            copy.data = self.data
+        return copy
+
+    @property
+    def flipped(self) -> bytes | None:
+        """What travels, if it is not the packet's own."""
+        return None if self.data is self.packet.data else self.data
+
+    @flipped.setter
+    def flipped(self, data: bytes | None) -> None:
+        self.data = self.packet.data if data is None else data
+
+    @property
+    def size(self) -> int:
+        """Bytes that travel."""
+        return self.packet.size
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether it is on its second hop."""
+        return self.near is not self.source
+
+
+def is_refused(journey: Journey) -> bool:
+    """Whether the TLS connection of the hop refuses what came; of what was flipped by the relay it cannot know."""
+    return not journey.packet.sealed and hashlib.sha256(journey.data).digest() != journey.packet.digest
+
+
+def _lose(journey: Journey, fault: Lose, faults: Faults) -> None:
+    journey.doomed = True
+
+
+def _duplicate(journey: Journey, fault: Duplicate, faults: Faults) -> None:
+    pass  # the copy is made when all others have struck
+
+
+def _delay(journey: Journey, fault: Delay, faults: Faults) -> None:
+    journey.delay += fault.by
+
+
+def _corrupt(journey: Journey, fault: Corrupt, faults: Faults) -> None:
+    journey.data = flip_bit(journey.data, faults.bit(fault, journey.packet.sender, 8 * len(journey.data)))
+
+
+EFFECTS: dict[type[MessageFault], Callable[..., None]] = {
+    Lose: _lose,
+    Duplicate: _duplicate,
+    Delay: _delay,
+    Corrupt: _corrupt,
+}
+"""What a fault does to a journey: called with the journey, the fault and all faults."""
