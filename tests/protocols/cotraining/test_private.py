@@ -1,19 +1,33 @@
 """DP-FedCT, PATE and DP-PATE against a few lines of numpy, and against what they are without noise."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parties.partition import Shard
+from parties.party import play
 from protocols.cotraining import packing
+from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.consensus import majority
 from protocols.cotraining.dp_fedct import NoisyLabels, dp_fedct
 from protocols.cotraining.dp_pate import NoisyTeachers, dp_pate
 from protocols.cotraining.fedct import HardLabels
 from protocols.cotraining.options import Options
 from protocols.cotraining.pate import Teachers, pate
+from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
+from protocols.cotraining.study import Public
 from protocols.privacy.noise import gaussian
 from protocols.privacy.xor_mechanism import epsilon_of, flip_probability
+from sim.compute import Work
+from sim.faults import Crash, Fault
+from sim.latency import parse_latency
+from sim.network import Conditions
 from sim.streams import Entropy, derive
+from sim.world import World
 
 SEEDS = [derive(1, "client", i) for i in range(9)]
 SERVER = derive(1, "server")
@@ -129,3 +143,86 @@ def test_what_cannot_be_is_said() -> None:
         way.check(b"ab", 2, 3)
     with pytest.raises(ValueError, match="nobody"):
         way.merge([], 2, 3, SERVER)
+
+
+# --- in a round
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Predicts the label of the nearest point; its state is what it was shown last."""
+
+    warm: bool = False
+
+    def initial(self, seed: int | bytes) -> bytes:
+        return b""
+
+    def fit(self, state: bytes, points: Any, labels: Any, seed: int | bytes) -> bytes:
+        return np.column_stack([points, labels]).astype("<f8").tobytes()
+
+    def predict(self, state: bytes, points: Any) -> Any:
+        known = np.frombuffer(state, "<f8").reshape(-1, points.shape[1] + 1)
+        return known[((points[:, None] - known[None, :, :-1]) ** 2).sum(2).argmin(1), -1].astype(np.int64)
+
+    def fit_work(self, points: int) -> Work:
+        return {}
+
+    def predict_work(self, points: int) -> Work:
+        return {}
+
+
+def held(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer, list[Shard], Public, World]:
+    """A round of an algorithm among four clients, by the server that held it."""
+    dice = np.random.default_rng(5)
+    everything = np.ones(8, bool)
+    shards = [Shard(dice.normal(size=(8, 2)), dice.integers(0, 3, 8), everything, np.arange(8)) for _ in range(4)]
+    public = Public(dice.normal(size=(50, 2)), np.full(50, -1))
+    learner: Any = Nearest()
+    settings = Settings(ALGORITHMS[name](options), (learner,) * 4, learner, public, 3, deadline=10.0)
+    world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
+    clients = [CotrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(shards)]
+    server = CotrainingServer(world, [client.name for client in clients], settings)
+    try:
+        world.loop.run(play([server, *clients], server))
+    finally:
+        world.loop.finish()
+    return server, shards, public, world
+
+
+def test_a_round_of_dp_fedct_is_the_votes_on_bits_flipped_by_each_clients_own_entropy() -> None:
+    flip = 0.2
+    server, shards, public, world = held("dp-fedct", Options(flip=flip))
+    counts = np.zeros((50, 3), int)
+    for i, shard in enumerate(shards):
+        near = ((public.points[:, None] - shard.points) ** 2).sum(2).argmin(1)
+        seed = World(1).entropy(f"client/{i}", 1, 1, 1, "sharing").bytes(32)
+        words = Entropy(seed).array((50, 3)).astype(object)
+        counts += np.eye(3, dtype=int)[shard.labels[near]] ^ (words < flip * 2**64).astype(int)
+    agreed = packing.unpack(server.agreed, 50, 3)
+    assert all(counts[i, label] == counts[i].max() for i, label in enumerate(agreed))
+    clear = counts.max(1) > np.sort(counts, axis=1)[:, -2]
+    assert clear.sum() > 10 and np.array_equal(agreed[clear], counts.argmax(1)[clear])
+    sent = {row.type: row.payload for row in world.ledger.rows()}
+    assert sent["LocalPredictions"] in (19, 4 * 19)  # 150 bits, a row or all of them
+
+
+def test_a_round_of_dp_pate_teaches_a_student_at_the_server_and_sends_nothing_back() -> None:
+    server, shards, public, world = held("dp-pate", Options(sigma=1.5))
+    labels = [s.labels[((public.points[:, None] - s.points) ** 2).sum(2).argmin(1)] for s in shards]
+    counts = np.stack([(np.stack(labels) == c).sum(0) for c in range(3)], axis=1)
+    noise = gaussian((50, 3), Entropy(World(1).entropy("server", 1, 1, 1, "agreeing").bytes(32)))
+    taught = (counts + 1.5 * noise).argmax(1)
+    assert np.array_equal(packing.unpack(server.agreed, 50, 3), taught)
+    assert np.array_equal(Nearest().predict(server.student, public.points), taught)  # it has seen those points alone
+    assert {row.receiver for row in world.ledger.rows() if row.type == "LocalPredictions"} == {"server"}
+    assert next(row.payload for row in world.ledger.rows() if row.type == "CotrainingRound") < 60
+
+
+@pytest.mark.parametrize("name", ["dp-fedct", "pate", "dp-pate"])
+@pytest.mark.parametrize("step", ["cotrain.learn", "cotrain.predict"])
+def test_a_client_that_is_lost_is_left_out_of_the_consensus(name: str, step: str) -> None:
+    server, shards, public, _ = held(name, Options(), Crash("client/2", at=step))
+    left = [s for i, s in enumerate(shards) if i != 2]
+    labels = [s.labels[((public.points[:, None] - s.points) ** 2).sum(2).argmin(1)] for s in left]
+    assert [loss.party for loss in server.lost] == ["client/2"]
+    assert np.array_equal(packing.unpack(server.agreed, 50, 3), majority(np.stack(labels), 3))
