@@ -1,12 +1,18 @@
-"""Puts measured tables into docs/results.md: of each sweep's folder the table.md, in its place on the page.
+"""Puts what sweeps have measured into docs/results.md: of each one's folder the table.md, in its place on the page.
 
 python docs/results.py runs/NAME-sweep-1 ...
 
 The place of a table is between the lines `<!-- table: NAME -->` and `<!-- end -->`, NAME being that of the scenario.
+Where there is a `<!-- curves: NAME -->`, too, the accuracy after each measured round goes there: of the table's first
+column, a column for each row, the mean over the seeds.
 """
 
+import csv
+import json
 import re
+import statistics
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,19 +29,42 @@ def name_of(table: str) -> str:
 
 def put(page: str, table: str) -> str:
     """`page` with `table` in its place. Raises ValueError where the page has none for it."""
-    name = name_of(table)
-    place = re.compile(rf"(<!-- table: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-    if len(place.findall(page)) != 1:
-        raise ValueError(f"{PAGE.name} has no place for it: needed, once: <!-- table: {name} --> and <!-- end -->")
-    return place.sub(lambda found: f"{found[1]}\n{table.strip()}\n\n{found[2]}", page)
+    mark = f"<!-- table: {name_of(table)} -->"
+    if page.count(mark) != 1:
+        raise ValueError(f"{PAGE.name} has no place for it: needed, once: {mark} and <!-- end -->")
+    return _fill(page, mark, table)
+
+
+def _fill(page: str, mark: str, text: str) -> str:
+    place = re.compile(rf"({re.escape(mark)}\n).*?(<!-- end -->)", re.DOTALL)
+    return place.sub(lambda found: f"{found[1]}\n{text.strip()}\n\n{found[2]}", page)
+
+
+def curves(folder: Path) -> str:
+    """Accuracy in percent after each measured round, a line for each, from the runs in a sweep's `folder`."""
+    with (folder / "sweep.csv").open(newline="", encoding="utf-8") as file:
+        runs = list(csv.DictReader(file))
+    found: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in (run for run in runs if run["column"] == runs[0]["column"]):
+        for one in json.loads((folder / run["folder"] / "result.json").read_text(encoding="utf-8"))["rounds"]:
+            if one.get("accuracy") is not None:
+                found[one["round"]][run["row"]].append(one["accuracy"])
+    names = list(dict.fromkeys(run["row"] for run in runs))
+    lines = [["round", *names], ["---:"] * (len(names) + 1)]
+    for number, values in sorted(found.items()):
+        lines.append([str(number), *(f"{100 * statistics.fmean(values[n]):.2f}" if values[n] else "-" for n in names)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main(folders: Sequence[str]) -> None:
-    """Put the table of each folder into the page; of mistakes, a line."""
+    """Put the table, and the curves, of each folder into the page; of mistakes, a line."""
     page = PAGE.read_text(encoding="utf-8")
     for folder in folders:
         try:
-            page = put(page, (Path(folder) / "table.md").read_text(encoding="utf-8"))
+            table = (Path(folder) / "table.md").read_text(encoding="utf-8")
+            page = put(page, table)
+            mark = f"<!-- curves: {name_of(table)} -->"
+            page = _fill(page, mark, curves(Path(folder))) if mark in page else page
         except OSError as error:
             raise SystemExit(f"error: {error.filename}: {error.strerror}; needed: the folder of a sweep") from None
         except ValueError as error:
