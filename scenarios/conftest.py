@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import Expect
+from scenarios import Expect, ScenarioError
 from scenarios.reading import load, read
 from scenarios.runner import carry_out
 
@@ -37,7 +37,12 @@ class ScenarioItem(pytest.Item):
     file: Path
 
     def runtest(self) -> None:
-        scenario = load(self.file)
+        try:
+            scenario = load(self.file)
+        except ScenarioError as error:
+            if "is not on this machine" in error.problem:
+                pytest.skip(str(error))
+            raise
         out = self.config._tmp_path_factory.mktemp(self.name) / "run"  # type: ignore[attr-defined]
         result = carry_out(scenario, self.name, out=out)
         if result.error is not None:
