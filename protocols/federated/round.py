@@ -24,7 +24,7 @@ about the data can be found out; who has how many points and labels; and what th
 average.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -64,7 +64,7 @@ _SECURE = tuple(
 
 
 def steps(
-    *, labels: bool, inside: Iterable[Step] = (), secure: bool = True, after: Iterable[Step] = ()
+    *, labels: bool, inside: Iterable[Step] = (), secure: bool = True, after: Sequence[Step] = ()
 ) -> tuple[Step, ...]:
     """The steps of an algorithm in order: whether it has pseudo-labels, which steps are taken `inside` of those.
 
@@ -73,8 +73,9 @@ def steps(
     taken: dict[tuple[str, str], Step] = {}  # a secure sum sets up as XCLP does
     for step in (*_OPEN, *(_LABEL if labels else ()), *inside, *_AVERAGE, *(_SECURE if secure else ())):
         taken.setdefault((step.role, step.name), step)
-    taken |= {(step.role, step.name): step for step in after}
-    return tuple(taken.values())
+    for step in after:
+        taken.pop((step.role, step.name), None)  # told where it is always taken
+    return (*taken.values(), *after)
 
 
 class TrainingRound(Message):
@@ -188,20 +189,25 @@ class TrainingClient(RoundsClient[Settings]):
                 pseudo = await labeller.client(self, call.model, call.cohort)
             self.pseudo, self.labelled_in = pseudo, self.round
         with self.step("train.update"):
-            data = self.data(pseudo)
-            labeled, others = map(len, its.update.usable(data))
-            work = jobs.train_work(its.spec, its.update, labeled, others)
-            seed = self.entropy("training").bytes(32)
-            kept = self.disk.get("additions", ())
-            trained: Trained = await self.compute(
-                work, jobs.train, its.spec, call.model, data, its.update, self.round - 1, seed, call.additions, kept
-            )
-            self.disk["additions"] = trained.kept
-            model = trained.parameters
-            if its.private is not None:
-                noise, fewest = self.entropy("noise"), max(its.min_clients, 1 if its.averaging.individual else 2)
-                cost = {"vector.add": 3 * len(model) // 4}
-                model = await self.compute(cost, its.private.sent, call.model, model, fewest, noise)
+            update = await self.unless_over(self._trained(call, pseudo))
+        await its.averaging.client(self, update, its.expected, its.deadline)
+
+    async def _trained(self, call: TrainingRound, pseudo: PseudoLabels | None) -> Update:
+        """What it has to send after training."""
+        its, data = self.settings, self.data(pseudo)
+        labeled, others = map(len, its.update.usable(data))
+        work = jobs.train_work(its.spec, its.update, labeled, others)
+        seed = self.entropy("training").bytes(32)
+        kept = self.disk.get("additions", ())
+        trained: Trained = await self.compute(
+            work, jobs.train, its.spec, call.model, data, its.update, self.round - 1, seed, call.additions, kept
+        )
+        self.disk["additions"] = trained.kept
+        model = trained.parameters
+        if its.private is not None:
+            noise, fewest = self.entropy("noise"), max(its.min_clients, 1 if its.averaging.individual else 2)
+            cost = {"vector.add": 3 * len(model) // 4}
+            model = await self.compute(cost, its.private.sent, call.model, model, fewest, noise)
         weight = float(its.update.batches(labeled, others).points if its.by_points else 1) if trained.steps else 0.0
         loss = trained.loss if its.private is None else 0.0  # no noise covers it
         update = Update((model, *trained.sent), weight, loss)
