@@ -7,6 +7,7 @@ moments of the trained parameters, each little-endian float32.
 
 import numpy as np
 from numpy.typing import NDArray
+from torch.optim.adam import adam
 
 from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
 from parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
@@ -18,6 +19,8 @@ from parties.learning.spec import ModelSpec
 __all__ = ["fit", "initial", "parameters"]
 
 _COUNTER = 8  # bytes
+_BETA = (0.9, 0.999)
+_EPSILON = 1e-8
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
@@ -47,8 +50,8 @@ def fit(
     """The state after `steps` steps on cross-entropy, shuffles and dropout from streams of (seed, steps so far).
 
     `labels` is int64 (n,), or float32 (n, classes) for the probability of each class. Batches come from shuffled passes
-    over the data, `batch` points each or all there are; a batch may reach from one pass into the next. Raises
-    ValueError.
+    over the data, `batch` points each or all there are; a batch may reach from one pass into the next. Without a point,
+    or with one at a time where the network normalises batches, the state stays as it is. Raises ValueError.
     """
     vector = parameters(spec, state)
     if not len(labels):
@@ -58,16 +61,16 @@ def fit(
     load(network, vector)
     trained = entries(network)[0]
     done = int.from_bytes(state[:_COUNTER], "little")
-    optimiser = torch.optim.Adam(trained, lr=learning_rate)
     moments = state[_COUNTER + len(vector) :]
     half = len(moments) // 2
     first, second = split(moments[:half], trained, "first moment"), split(moments[half:], trained, "second moment")
-    for parameter, mean, square in zip(trained, first, second, strict=True):
-        optimiser.state[parameter] = {"step": torch.tensor(float(done)), "exp_avg": mean, "exp_avg_sq": square}
+    taken = [torch.tensor(float(done)) for _ in trained]
     images, targets = _on_device(spec, points, labels, device)
     random = generator(seed, "batches", done)
     ahead = torch.empty(0, dtype=torch.int64)
     count = min(batch, len(labels))
+    if count < 2 and entries(network)[1]:  # batch normalisation has nothing to go by
+        return state
     network.train()
     with seeded(device, seed, "fit", done):
         for _ in range(steps):
@@ -75,10 +78,13 @@ def fit(
                 ahead = torch.cat([ahead, torch.randperm(len(labels), generator=random)])
             rows, ahead = ahead[:count].to(device), ahead[count:]
             loss: Tensor = nn.functional.cross_entropy(network(scaled(images[rows])), targets[rows])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-    optimiser.zero_grad()
+            gradients = list(torch.autograd.grad(loss, trained))
+            with torch.no_grad():  # torch.optim.Adam does the same, and loads a compiler when it is first made
+                adam(
+                    trained, gradients, first, second, [], taken,
+                    amsgrad=False, beta1=_BETA[0], beta2=_BETA[1], lr=learning_rate, weight_decay=0.0, eps=_EPSILON,
+                    maximize=False,
+                )  # fmt: skip
     return (done + steps).to_bytes(_COUNTER, "little") + flatten(network) + join(first) + join(second)
 
 

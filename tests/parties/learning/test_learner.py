@@ -76,3 +76,11 @@ def test_what_does_not_fit_is_refused() -> None:
     for settings in ({"batch": 0}, {"steps": -1}, {"learning_rate": 0.0}):
         with pytest.raises(ValueError, match="must be > 0, >= 1 and >= 0"):
             NetworkLearner(LINEAR, **settings)  # type: ignore[arg-type]
+
+
+def test_a_single_point_leaves_a_network_that_normalises_batches_as_it_is() -> None:
+    points, labels = np.zeros((1, 3, 12, 12), np.float32), np.array([1])
+    for name, learns in (("fedct_pneumonia", False), ("small_cnn", True)):
+        learner = NetworkLearner(ModelSpec(name, (3, 12, 12), 2), steps=1, device="cpu")
+        first = learner.initial(1)
+        assert (learner.fit(first, points, labels, 1) != first) == learns
