@@ -1,10 +1,14 @@
 """How a party's part in a protocol ends when it does not end with a result."""
 
-__all__ = ["Abort", "require"]
+__all__ = ["Abort", "Overtaken", "require"]
 
 
 class Abort(Exception):
     """The server ends the round for all: too few parties are left. The text says how many and what was needed."""
+
+
+class Overtaken(Exception):
+    """A later round began before the client had heard how the one that it was in ended."""
 
 
 def require(count: int, what: str, least: int, limit: str = "min_clients") -> None:

@@ -6,11 +6,13 @@
 | train.enroll | Enrolled | client -> server | 0 | how many points it has, and how many labels |
 
 A client waits for rounds for as long as all of them may take; one that comes back takes part as soon as it is called
-again, and one that never enrolled is asked again in each round. A round that an Abort ends is lost, and the next
-begins. Federated training (`federated`) and co-training (`cotraining`) are made of such rounds.
+again, and one that never enrolled is asked again in each round. A straggler whose round is over stops working for it
+and goes on with the latest. A round that an Abort ends is lost, and the next begins. Federated training (`federated`)
+and co-training (`cotraining`) are made of such rounds.
 """
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -18,7 +20,7 @@ from parties.client import Client, DismissedError
 from parties.partition import Shard
 from parties.party import NoAnswer
 from parties.server import Server
-from protocols.outcome import Abort
+from protocols.outcome import Abort, Overtaken
 from protocols.steps import Step
 from protocols.values import BadValues, ending
 from sim.wire import Message
@@ -73,6 +75,7 @@ class Record:
 
 S = TypeVar("S", bound=Settings)
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 
 class RoundsClient(Client, Generic[S]):
@@ -110,8 +113,31 @@ class RoundsClient(Client, Generic[S]):
                     self.ending = "completed"
             except DismissedError as dismissed:
                 self.ending = f"dismissed: {dismissed.reason}"
+            except Overtaken:
+                self.ending = "its last round was over before it was done"
             except (NoAnswer, BadValues) as problem:
                 self.ending = ending(problem)
+
+    async def unless_over(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, a part of the round in which it waits for nobody; it ends when the round does.
+
+        Raises DismissedError when the server says so, and Overtaken when it calls to a later round: what a straggler
+        would still send is too late, and what it would keep is of an update that nobody took.
+        """
+
+        async def watch() -> None:
+            with self.incoming((self.call,), (self.server,), deadline=self.settings.patience) as calls:
+                if await calls.begun():
+                    raise Overtaken
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(watch())
+                result = await work
+                watching.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return result
 
     async def go_on_at(self, place: str) -> bool:
         """The rest of a round, where it rested at a `place` of its own inside of one; whether there was any."""

@@ -45,7 +45,7 @@ from protocols.hamming import SecureHamming
 from protocols.label_propagation import label_by
 from protocols.lsh import hash_bits, planes
 from protocols.masking import Ring
-from protocols.outcome import Abort
+from protocols.outcome import Abort, Overtaken
 from protocols.recipe import PAPER, Recipe
 from protocols.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
 from protocols.steps import Step
@@ -103,10 +103,6 @@ class Labels:
     z: NDArray[np.uint64]
     labels: NDArray[np.int64]
     confidence: NDArray[np.float64]
-
-
-class Overtaken(Exception):
-    """A later round began before the client had heard how the one that it was in ended."""
 
 
 def ignore(*_: object, **__: object) -> None:

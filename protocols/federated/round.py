@@ -210,8 +210,7 @@ class TrainingClient(RoundsClient[Settings]):
             model = await self.compute(cost, its.private.sent, call.model, model, fewest, noise)
         weight = float(its.update.batches(labeled, others).points if its.by_points else 1) if trained.steps else 0.0
         loss = trained.loss if its.private is None else 0.0  # no noise covers it
-        update = Update((model, *trained.sent), weight, loss)
-        await its.averaging.client(self, update, its.expected, its.deadline)
+        return Update((model, *trained.sent), weight, loss)
 
     def data(self, pseudo: PseudoLabels | None) -> LocalData:
         """Its points as training takes them: labels of its own, and pseudo-labels where there are any."""

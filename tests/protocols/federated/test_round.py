@@ -15,13 +15,13 @@ from parties.learning.vectors import average, decode
 from parties.partition import Shard, shards
 from parties.party import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
-from protocols.federated.averaging import Secure
+from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.labelling import Across, Alone, Labeller, Network, Once
 from protocols.federated.method import Method, Options
 from protocols.federated.round import Record, Settings, TrainingClient, TrainingServer
 from protocols.hamming_plaintext import PlaintextHamming
 from protocols.xclp import Parameters
-from sim.faults import Crash, Fault
+from sim.faults import Crash, Fault, Pause, Slow
 from sim.latency import parse_latency
 from sim.network import Conditions
 from sim.world import World
@@ -201,3 +201,36 @@ def test_a_round_is_lost_when_labels_cannot_spread() -> None:
     faults = [Crash(f"client/{i}", at="rowsums.mask") for i in range(2)]
     _, _, records, _ = trained(Method(Across(SPEC, XCLP)), *faults, rounds=1)
     assert "clients with labels are left" in records[0].lost
+
+
+@pytest.mark.parametrize("lasts", [25.0, None], ids=["for two rounds", "for good"])
+@pytest.mark.parametrize("name", ["fedavg", "scaffold"])
+def test_a_straggler_gives_up_a_round_that_is_over_and_is_in_the_next_when_it_is_fast_again(
+    name: str, lasts: float | None
+) -> None:
+    method = Method(additions=UPDATES[name]()) if name == "scaffold" else PLAIN
+    slow = Slow(party="client/1", factor=1e6, before="train.update", lasts=lasts)
+    server, clients, records, world = trained(method, slow, rounds=6)
+    others = tuple(client.name for client in clients if client.name != "client/1")
+    assert [record.averaged for record in records[:2]] == [others] * 2
+    assert not any(record.lost for record in records)
+    if lasts is None:
+        assert all(record.averaged == others for record in records)
+        assert clients[1].ending.startswith("dismissed: your model did not come")
+        assert world.loop.time() < 61.0  # nobody waited for it but for the deadline of each round
+    else:
+        assert all(record.averaged == tuple(client.name for client in clients) for record in records[3:])
+        assert clients[1].ending == "completed"
+    assert {loss.party for loss in server.lost} == {"client/1"}
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
+def test_a_client_that_stood_still_for_rounds_skips_those_that_are_over(averaging: Averaging) -> None:
+    pause = Pause(party="client/1", before="train.update", lasts=25.0)
+    settings = {"rounds": 6, "averaging": averaging, "deadline": 10.0}
+    _, clients, records, _ = trained(PLAIN, pause, **settings)
+    without, everybody = records[0].averaged, tuple(client.name for client in clients)
+    assert without == tuple(name for name in everybody if name != "client/1")
+    assert records[-1].averaged == everybody
+    assert not any(record.lost for record in records)
+    assert all(client.ending == "completed" for client in clients)
