@@ -176,8 +176,9 @@ def _anchored(raw: Table, folder: Path) -> Table:
     """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
     result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
     data, network = result.get("data"), result.get("network")
-    if isinstance(data, dict):
-        _anchor(data, "path", "", folder)
+    for table in (data, result.get("learner")):
+        if isinstance(table, dict):
+            _anchor(table, "path", "", folder)
     if isinstance(network, dict):
         _anchor(network, "latency", "csv:", folder)
     _anchor(result, "cost", "replayed:", folder)

@@ -10,6 +10,7 @@ import msgspec
 
 from parties.learning.boosting import XGBoostLearner
 from parties.learning.extras import require
+from parties.learning.gpt2 import GPT2Learner
 from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.rulefit import RuleFitLearner
 from parties.learning.spec import ModelSpec
@@ -26,7 +27,7 @@ _GIVEN = ("columns", "classes", "spec", "device")
 class Kind:
     """A kind of learner: one line about it, its class, and the packages of which extra it needs.
 
-    `defaults` are the options in which it differs from its class.
+    `defaults` are the options in which it differs from its class; `texts`: it reads texts, and nothing else.
     """
 
     description: str
@@ -34,6 +35,7 @@ class Kind:
     packages: tuple[str, ...] = ()
     extra: str = ""
     defaults: tuple[tuple[str, object], ...] = ()
+    texts: bool = False
 
     @property
     def options(self) -> dict[str, str]:
@@ -56,6 +58,9 @@ LEARNERS: dict[str, Kind] = {
     "random-forest": Kind("a random forest", RandomForestLearner),
     "xgboost": Kind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
     "rulefit": Kind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
+    "gpt2": Kind(
+        "GPT-2 with a classification head, which reads texts", GPT2Learner, ("transformers",), "language", texts=True
+    ),
 }
 """The learners by name."""
 
@@ -68,7 +73,7 @@ def learner_of(
     model: ModelSpec | None = None,
     device: str = "auto",
 ) -> Learner:
-    """The learner `name` for points of `shape`, as networks take it, and so many classes.
+    """The learner `name` for points of `shape`, as networks take it (texts: ()), and so many classes.
 
     `options` are those of its kind, `model` is the network of "network", `device` where networks run. Raises
     ValueError, which names the option, and MissingExtra.
@@ -79,6 +84,9 @@ def learner_of(
     known = kind.options
     if unknown := sorted(set(options) - set(known)):
         raise ValueError(f"{where} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    if kind.texts != (shape == ()):
+        texts = "does not read texts, but features of them (data.features)"
+        raise ValueError(f"{where} {'reads texts, not points of numbers' if kind.texts else texts}")
     for package in kind.packages:
         require(package, kind.extra, f"the {where}")
     chosen: dict[str, Any] = dict(kind.defaults) | dict(options)
@@ -87,6 +95,8 @@ def learner_of(
         if spec is None:
             raise ValueError(f"{where} needs a model")
         make = partial(_network, spec, device)
+    elif kind.texts:
+        make = partial(_converted, kind.settings, {"classes": classes, "device": device})
     else:
         make = partial(_converted, kind.settings, {"columns": math.prod(shape), "classes": classes})
     try:
@@ -102,7 +112,7 @@ def _network(spec: ModelSpec, device: str, chosen: dict[str, Any]) -> Learner:
     return NetworkLearner(spec, device=device, **msgspec.structs.asdict(plain))
 
 
-def _converted(settings: Callable[..., Learner], given: dict[str, int], chosen: dict[str, Any]) -> Learner:
+def _converted(settings: Callable[..., Learner], given: dict[str, Any], chosen: dict[str, Any]) -> Learner:
     made: Learner = msgspec.convert(given | chosen, settings)
     return made
 
