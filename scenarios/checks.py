@@ -33,7 +33,7 @@ BYTES_PER_DISTANCE = 30
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included (measured: 17 inline)."""
 
 _DATA_PROBLEM = re.compile(
-    r"(clients|features|labeled|labeled_clients|labels_per_client|limit|new|partition|unlabeled|without_labels)"
+    r"(clients|features|labeled|labeled_clients|labels_per_client|limit|new|partition|test|unlabeled|without_labels)"
     r"\(=([^)]*)\) (.*)",
     re.DOTALL,
 )

@@ -118,8 +118,19 @@ def test_a_client_of_new_points_alone_gets_labels_for_all_of_them(quick: Path) -
         simulation.close()
 
 
-def test_all_rows_of_a_data_set_are_dealt_but_those_drawn_for_testing(quick: Path) -> None:
-    given = ["data.limit=2000", "data.new=0.5", "data.test=1700"]
+@pytest.mark.parametrize("more", [[], ["data.test=1700"]], ids=["training part", "all rows but some"])
+def test_with_training_before_it_or_without_the_same_points_are_new(quick: Path, more: list[str]) -> None:
+    given = ["data.limit=97", "data.new=0.5", "data.unlabeled=0.3", "data.partition=dirichlet:0.5", *more]
+    found = []
     for name in ("xclp", "fedavg-then-xclp"):
         held, shards = dealt(read(quick, [*given, f"protocol.name={name}"]).scenario)
-        assert len(held.labels) == sum(len(shard.rows) for shard in shards) == 1797 - 1700
+        assert len(held.labels) == 97 == (1797 - 1700)
+        found.append([(s.rows.tolist(), s.new.tolist(), s.labeled.tolist(), s.points.tolist()) for s in shards])
+    assert found[0] == found[1]
+
+
+def test_of_a_file_no_points_are_drawn_for_testing(quick: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "own.npz", features=np.eye(40), labels=np.arange(40) % 2)
+    with pytest.raises(ScenarioError) as error:
+        read(quick, [f"data.path={tmp_path / 'own.npz'}", "data.test=5"])
+    assert error.value.key == "data.test" and error.value.problem.startswith("5 is of data sets with a name")
