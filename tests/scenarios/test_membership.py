@@ -14,9 +14,10 @@ from protocols.cotraining.round import LocalPredictions
 from protocols.federated.averaging import LocalModel
 from scenarios import Result, ScenarioError, load, run
 from scenarios.deals import deal, parts_of
-from scenarios.folder import FolderError
+from scenarios.folder import FolderError, byte_rows
 from scenarios.membership import attack
 from scenarios.membership_data import NOBODY, probe_of, shadowed
+from scenarios.prediction import predicted
 from scenarios.simulation import Simulation
 from sim.streams import generator
 from sim.wire import Frame, decode_body, decode_frame, encode_body
@@ -113,6 +114,8 @@ def test_predictions_for_forged_points_betray_the_members(
     size = {"labels": -(-2 * asked // 8), "probabilities": 4 * 3 * asked}[signal]
     kept = [frame for _, frame in frames(result) if frame.attempt > 1]
     assert [len(decode_body(frame, frame.body, LocalPredictions).predictions) for frame in kept] == [size] * CLIENTS
+    payloads = {row.type: row.payload for row in byte_rows(result.folder)}
+    assert predicted(result.folder)["LocalPredictions"] == payloads["LocalPredictions"]
 
 
 def test_labels_that_have_nothing_to_do_with_membership_betray_nobody(chance: Path) -> None:
