@@ -238,8 +238,10 @@ def show_bytes(
         rows = byte_rows(folder)
         report.print_lines(console, [f"{folder} (sized)" if fidelity_of(folder) == "sized" else str(folder)])
         formula = predicted(folder, {row.type for row in rows})
-        console.print(report.byte_table(rows, exact=True, formula=formula))
-        report.print_lines(console, report.message_lines(message_bytes(folder)))
+        sizes = message_bytes(folder)
+        model = sizes.get("fedavg", 0)
+        console.print(report.byte_table(rows, exact=True, formula=formula, model=model))
+        report.print_lines(console, report.message_lines(sizes))
     return 0
 
 

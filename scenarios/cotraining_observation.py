@@ -26,10 +26,10 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
     """What came of one round of co-training.
 
     `answered`: whose predictions came and count. `agreed` is the share of the public points with a label from then on,
-    `changed` that of those whose label is another than before (labels that came or went count; None in the first
-    round), `agreed_accuracy` the share of the labels that are right, where that is known. `accuracy` is the mean over
-    the models of the clients that are up, `deviation` their standard deviation, on the points for testing; of the
-    student alone where there is one. None where not measured.
+    `changed` that of those whose label is another than before (labels that came or went count; None in the first round,
+    and in one that was lost), `agreed_accuracy` the share of the labels that are right, where that is known. `accuracy`
+    is the mean over the models of the clients that are up, `deviation` their standard deviation, on the points for
+    testing; of the student alone where there is one. None where not measured.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("answered", "agreed", "changed", "right", "accuracy", "deviation")
@@ -100,7 +100,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             deviation=deviation,
             client_accuracy=models,
             message_bytes=self._message_bytes(),
-            agreed_after=stable_after([one.changed for one in self.rounds]),
+            agreed_after=stable_after(self.rounds),
             labels_digest=hashlib.sha256(server.agreed).hexdigest(),
             privacy=self.privacy,
             model_digest=hashlib.sha256(b"".join(states.values())).hexdigest(),
@@ -126,7 +126,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             answered=record.answered,
             problem=record.lost,
             agreed=None if now is None else float((now >= 0).mean()),
-            changed=None if now is None or before is None else float((now != before).mean()),
+            changed=None if now is None or before is None or record.lost else float((now != before).mean()),
             agreed_accuracy=float((now == truth)[counted].mean()) if now is not None and counted.any() else None,
             accuracy=accuracy,
             deviation=deviation,
@@ -173,14 +173,12 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         return (float(np.mean(figures)), float(np.std(figures))) if figures else (None, None)
 
 
-def stable_after(changed: Sequence[float | None]) -> int | None:
-    """The round after which no label changed any more, counted from 1; None if one changed in the last round.
-
-    `changed` is the share that changed in each round, None where there was nothing to compare.
-    """
-    changes = [number for number, share in enumerate(changed, 1) if share is None or share > 0]
-    last = changes[-1] if changes else 0
-    return last if last < len(changed) else None
+def stable_after(rounds: Sequence[CotrainedRound]) -> int | None:
+    """The round after which no label changed any more, although later ones were held; None if there is none."""
+    held = [one for one in rounds if one.agreed is not None and not one.problem]
+    changes = [one.round for one in held if one.changed != 0.0]  # the first labels are a change, too
+    settled = changes[-1] if changes else None
+    return settled if settled is not None and held[-1].round > settled else None
 
 
 def _save(states: Mapping[str, bytes], agreed: bytes, folder: Path) -> None:

@@ -69,10 +69,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequen
     return result
 
 
-def byte_table(rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping[str, int] | None = None) -> Table:
+def byte_table(
+    rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping[str, int] | None = None, model: int = 0
+) -> Table:
     """Messages and bytes by step and type, with their sums.
 
-    `formula`: the payload of each type that must come out, in a column of its own; empty: none is known.
+    `formula`: the payload of each type that must come out, in a column of its own; empty: none is known. `model`: if
+    not 0, what co-training's messages would carry of FedAvg with a model of so many bytes, below the sums.
     """
     show = (lambda count: f"{count:,}") if exact else format_bytes
     columns = ("messages", "payload", "sealing", "envelope", "total")
@@ -92,6 +95,10 @@ def byte_table(rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping
     result.add_section()
     sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * 5
     result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
+    if model:
+        messages = sum(row.messages for row in rows if row.type in ("CotrainingRound", "LocalPredictions"))
+        filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
+        result.add_row("for comparison", "FedAvg's models", *filled)
     return result
 
 

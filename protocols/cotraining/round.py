@@ -21,11 +21,12 @@ left out of this round's consensus, is dismissed, and is called again in the nex
 fewer than `min_clients` the round is lost: what was agreed on stays as it was. Where clients do not learn from each
 other (PATE) the server fits a student of its own to the public points at the end.
 
-Security: semi-honest. The server sees what each client shares of its predictions for the public points, which tells of
-its data as much as the algorithm's file says; and how many points and labels it has. Clients see what is made of all.
-A server that is not content with that forges the public points (`asked`): it opens the last round again, as often as
-`questions` says, and clients answer for those points as they do for any (Abourayya et al., appendix E.1). Byzantine
-clients (`liars`) are in `byzantine`.
+Security: semi-honest. Messages are protected by the encryption of the link alone, as models are in federated averaging:
+it is for the server to read them. The server sees what each client shares of its predictions for the public points,
+which tells of its data as much as the algorithm's file says; and how many points and labels it has. Clients see what is
+made of all. A server that is not content with that forges the public points (`asked`): it opens the last round again,
+as often as `questions` says, and clients answer for those points as they do for any (Abourayya et al., appendix E.1).
+Byzantine clients (`liars`) are in `byzantine`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

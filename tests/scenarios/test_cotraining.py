@@ -1,21 +1,24 @@
 """Co-training by scenario: every algorithm, what its result says, whoever is lost, and mistakes in one line."""
 
 import json
+import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from parties.data import Dataset
 from protocols.registry import PROTOCOLS, using
 from scenarios import Result, ScenarioError, load, run
-from scenarios.cotraining_observation import stable_after
+from scenarios.cotraining_observation import CotrainedRound, stable_after
 from scenarios.deals import dealt, parts_of
 from scenarios.folder import byte_rows, message_bytes
 from scenarios.prediction import predicted
 from scenarios.public_points import set_apart
-from scenarios.report import outcome_lines
+from scenarios.report import byte_table, outcome_lines
 from scenarios.runner import Watch, resume
 from scenarios.schema import Public
 from sim.trace import Event
@@ -98,6 +101,9 @@ def test_the_result_tells_of_each_model_and_of_what_is_agreed_on(small: Path) ->
     assert result.message_bytes == {"up": 40, "down": 40, "fedavg": 4 * (64 * 10 + 10)}
     assert message_bytes(result.folder) == result.message_bytes
     assert "message   40 B up, 40 B down; FedAvg's model of the same network 2.60 kB" in outcome_lines(result)
+    shown = StringIO()
+    Console(file=shown, width=200).print(byte_table(byte_rows(result.folder), exact=True, model=2600))
+    assert re.search(r"for comparison +FedAvg's models +18 +46,800", shown.getvalue())
     told = json.loads((result.folder / "result.json").read_bytes())
     assert told["rounds"][1]["changed"] == result.rounds[1].changed
     with np.load(result.folder / "model.npz") as arrays:
@@ -134,10 +140,36 @@ def test_one_party_holds_all_points_where_learning_is_centralised(small: Path) -
 
 @pytest.mark.parametrize(
     ("changed", "round_number"),
-    [([], None), ([None], None), ([None, 0.0], 1), ([None, 0.1, 0.0, 0.0], 2), ([None, 0.0, 0.1], None)],
+    [
+        ("", None),
+        ("-", None),  # - is the first, 1 one with a change, 0 one without, x one that was lost
+        ("-0", 1),
+        ("-100", 2),
+        ("-01", None),
+        ("-1x", None),
+        ("-0x", 1),
+        ("x-x0", 2),
+        ("xxx", None),
+    ],
 )
-def test_the_consensus_is_stable_after_its_last_change(changed: list[float | None], round_number: int | None) -> None:
-    assert stable_after(changed) == round_number
+def test_the_consensus_is_stable_after_its_last_change(changed: str, round_number: int | None) -> None:
+    rounds = [
+        CotrainedRound(
+            round=number,
+            began=0.0,
+            lost=(),
+            cohort=EVERYONE,
+            answered=(),
+            problem="lost" if sign == "x" else "",
+            agreed=1.0 if "-" in changed[:number] else None,
+            changed=float(sign) if sign in "01" else None,
+            agreed_accuracy=None,
+            accuracy=None,
+            deviation=None,
+        )
+        for number, sign in enumerate(changed, 1)
+    ]
+    assert stable_after(rounds) == round_number
 
 
 def test_a_consensus_that_no_longer_changes_is_told(small: Path) -> None:
