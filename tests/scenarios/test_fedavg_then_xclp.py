@@ -1,15 +1,18 @@
 """Training and then XCLP once: whose features are compared, what is measured, whoever is lost at whatever step."""
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from protocols.registry import PROTOCOLS
 from scenarios import Result, load, run
 from scenarios.deals import dealt
 from scenarios.prediction import predicted
+from scenarios.report import print_result
 from scenarios.simulation import Simulation
 
 pytest.importorskip("torch")
@@ -81,6 +84,13 @@ def test_what_it_comes_to(tmp_path: Path) -> None:
     new = {int(row) for shard in shards for row in shard.rows[shard.new]}
     right = [label == str(held.labels[int(row)]) for _, _, row, label, _ in lines if int(row) in new]
     assert result.accuracy == np.mean(right) and len(right) == len(new)
+
+
+def test_rounds_of_training_and_that_of_xclp_are_told_apart(tmp_path: Path) -> None:
+    told = StringIO()
+    print_result(Console(file=told, width=140), ran(tmp_path, "training.rounds=1"), [], "star")
+    heads = [line.split() for line in told.getvalue().splitlines() if line.startswith("round ")]
+    assert [head[2] for head in heads] == ["cohort", "joined"]
 
 
 def test_hashes_are_those_of_the_trained_models_features(tmp_path: Path) -> None:
