@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from heapq import heapify, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar
 
 import simpy
@@ -35,9 +35,10 @@ class Deadlock(RuntimeError):
 
 
 class Timer(simpy.Event):
-    """Calls `call()` at its time, unless it is cancelled before."""
+    """Calls `call()` at its time, unless it is cancelled before. No event to wait for: it has no callbacks."""
 
     told = ("call",)
+    callbacks: Any = None
 
     _ok = True
     _value = None
@@ -46,9 +47,9 @@ class Timer(simpy.Event):
         self.env: Environment = env
         self.call = call
         self.pending = True
-        self.callbacks = [self._fire]
 
-    def _fire(self, _: simpy.Event) -> None:
+    def fire(self) -> None:
+        """Its time has come."""
         if self.pending:
             self.pending = False
             self.call()
@@ -76,6 +77,15 @@ class Environment(simpy.Environment):
     def live(self) -> int:
         """How many events are still to happen."""
         return len(self._queue) - self.cancelled
+
+    def step(self) -> None:
+        """Go to the time of the next event, and let it happen. Raises simpy.core.EmptySchedule if there is none."""
+        queue = self._queue
+        if queue and type(timer := queue[0][3]) is Timer:
+            self._now = heappop(queue)[0]
+            timer.fire()
+        else:
+            super().step()
 
     def at(self, when: float, call: Callable[[], object]) -> Timer:
         """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past, never if infinite.
@@ -237,8 +247,9 @@ class SimLoop(asyncio.BaseEventLoop):
         if timeout is None:
             env, ready = self.env, self._ready
             step = env.step
+            queue = env._queue
             while not ready:
-                if not env.live:
+                if len(queue) <= env.cancelled:
                     waits = {who: what for who, tell in self.waits.items() if (what := tell())}
                     raise Deadlock(self.time(), waits)
                 step()

@@ -5,8 +5,8 @@ out (who, what type, how many bytes, when), so it survives a change of contents 
 next value is SHA-256(previous value || event), so the last value is enough to go on from.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 
 import msgspec
 
@@ -56,8 +56,8 @@ class Trace:
 
     def __init__(self, sinks: Iterable[Sink] = (), taps: Iterable[Tap] = ()) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
-        self._trace = hashlib.sha256(b"tacit/trace/v1").digest()
-        self._shape = hashlib.sha256(b"tacit/shape/v1").digest()
+        self._trace = sha256(b"tacit/trace/v1").digest()
+        self._shape = sha256(b"tacit/shape/v1").digest()
         self._sinks, self._taps = tuple(sinks), tuple(taps)
         self.count = 0
 
@@ -96,7 +96,8 @@ class Trace:
             (event.time, event.kind, event.party, event.peer, event.protocol, event.step, event.type,
              event.round, event.attempt, event.payload, event.sealing, event.envelope)
         )  # fmt: skip
-        self._shape = hashlib.sha256(self._shape + shape).digest()
+        self._shape = sha256(self._shape + shape).digest()
         rest = self._encode((event.note, event.value, event.digest))
-        self._trace = hashlib.sha256(self._trace + shape + rest).digest()
-        self.tell(event)
+        self._trace = sha256(self._trace + shape + rest).digest()
+        for sink in self._sinks:
+            sink(event)

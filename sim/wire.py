@@ -118,18 +118,25 @@ class Packet(msgspec.Struct, frozen=True):
         return self.payload + self.sealing + self.envelope
 
 
+_HOLLOW = frozenset((str, int, float, bool, type(None)))
+
+
 def _byte_strings(value: Any) -> int:
-    if isinstance(value, bytes):
+    kind = type(value)
+    if kind is bytes:
         return len(value)
-    if isinstance(value, str | int | float):
+    if kind in _HOLLOW:
         return 0
     if isinstance(value, list | tuple):
         return sum(map(_byte_strings, value))
     if isinstance(value, dict):
         return sum(map(_byte_strings, value.values()))
     if isinstance(value, msgspec.Struct):
-        return sum(_byte_strings(getattr(value, name)) for name in value.__struct_fields__)
-    return 0
+        total = 0
+        for name in value.__struct_fields__:
+            total += _byte_strings(getattr(value, name))
+        return total
+    return len(value) if isinstance(value, bytes) else 0
 
 
 def encode_body(message: Message) -> bytes:
