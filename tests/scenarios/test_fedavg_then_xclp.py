@@ -13,7 +13,9 @@ from scenarios import Result, load, run
 from scenarios.deals import dealt
 from scenarios.prediction import predicted
 from scenarios.report import print_result
+from scenarios.runner import Watch, resume
 from scenarios.simulation import Simulation
+from sim.trace import Event
 
 pytest.importorskip("torch")
 
@@ -194,6 +196,24 @@ def test_rounds_that_are_all_lost_are_an_abort(tmp_path: Path) -> None:
     result = ran(tmp_path, "training.min_clients=4", faults=crash("train.update"))
     assert result.outcome == "aborted" and result.reason.startswith("every round of training was lost: 3 clients")
     assert result.rounds[-1].finished  # type: ignore[attr-defined]
+
+
+class Breaker(Watch):
+    """Breaks a run off when XCLP has begun."""
+
+    def __call__(self, event: Event) -> None:
+        if event.step == "hamming.evaluate":
+            raise KeyboardInterrupt
+
+
+def test_a_run_broken_off_amid_xclp_goes_on_after_its_training(tmp_path: Path) -> None:
+    unbroken = ran(tmp_path, "training.checkpoint_every=1")
+    with pytest.raises(KeyboardInterrupt):
+        run(load(tmp_path / "file.toml", ["training.checkpoint_every=1"]), out=tmp_path / "broken", watch=Breaker())
+    found = resume(tmp_path / "broken")
+    assert found.resumed == [2]
+    names = ("trace_hash", "model_digest", "labels_digest", "rounds", "accuracy", "baselines", "bytes_total", "unmet")
+    assert [getattr(found, name) for name in names] == [getattr(unbroken, name) for name in names]
 
 
 def test_a_sized_run_is_the_real_one_but_for_the_contents(tmp_path: Path) -> None:
