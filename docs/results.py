@@ -21,7 +21,7 @@ PAGE = Path(__file__).with_name("results.md")
 
 def name_of(table: str) -> str:
     """The scenario's name in the command that a table.md tells. Raises ValueError where there is none."""
-    found = re.search(r"^`tacit sweep (\S+)", table, re.MULTILINE)
+    found = re.search(r"^`tacit sweep ([^\s`]+)", table, re.MULTILINE)
     if found is None:
         raise ValueError("no table of a sweep")
     return Path(found[1]).stem
