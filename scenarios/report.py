@@ -110,8 +110,9 @@ def outcome_lines(result: Result) -> list[str]:
     if result.accuracy is not None:
         beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
         lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
-        spread = f", the mean of {len(result.client_accuracy)} models" if result.deviation is not None else ""
-        lines.append(f"          on {result.measured_on}" + (f"{spread} ± {result.deviation:.4f}" if spread else ""))
+        several = result.deviation is not None and len(result.client_accuracy) > 1
+        spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
+        lines.append(f"          on {result.measured_on}{spread}")
     if result.message_bytes.get("up"):
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"

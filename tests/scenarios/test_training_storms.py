@@ -9,18 +9,20 @@ import pytest
 from protocols.registry import using
 from scenarios import Data, Fault, Model, Network, Protocol, Scenario, Training, run
 from scenarios.checks_faults import steps_of
+from scenarios.schema import Cotraining, Learner, Public
 
 CLIENTS = 5
 
 
 TRAINING = [name for name in using("training") if name not in using("prediction")]
+COTRAINING = [name for name in using("cotraining") if name != "centralised"]  # which has one client only
 
 
 def drawn(seed: int, names: Sequence[str]) -> Scenario:
     """A small scenario of one of these protocols, with faults."""
     dice = random.Random(seed)
     name = dice.choice(names)
-    secure = dice.random() < 0.4 and name != "fedmatch"
+    secure = dice.random() < 0.4 and name not in ("fedmatch", *COTRAINING)
     calm = Scenario(
         seed=seed,
         engine="inline",
@@ -28,6 +30,9 @@ def drawn(seed: int, names: Sequence[str]) -> Scenario:
         protocol=Protocol(name=name, hamming="plaintext", bits=32, k=3, deadline="10s"),
         model=Model(name="linear"),
         training=Training(rounds=4, epochs=1, averaging="secure" if secure else "plain", min_clients=2, device="cpu"),
+        public=Public(size=0.4) if name in COTRAINING else Public(),
+        learner=Learner(steps=2),
+        cotraining=Cotraining(rounds=4),
         network=Network(transport=dice.choice(("reliable", "datagram")), loss=dice.choice((0.0, 0.02))),
     )
     steps = steps_of(calm, ["client"])
@@ -54,6 +59,19 @@ def test_it_ends_and_says_how(tmp_path: Path, seed: int) -> None:
     completed = [one for one in result.rounds if not one.problem]
     assert result.outcome != "completed" or completed
     assert (result.selected_round is None) == (not completed)
+    down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}
+    assert down <= {loss.party for loss in result.lost}
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 100))])
+def test_co_training_ends_and_says_how(tmp_path: Path, seed: int) -> None:
+    result = run(drawn(seed, COTRAINING), out=tmp_path / "run")
+    assert result.error is None
+    assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
+    assert (result.outcome == "aborted") == result.reason.startswith(("every round was lost: ", "the server was lost"))
+    for one in result.rounds:
+        assert set(one.answered) <= set(one.cohort) and bool(one.answered) == (not one.problem)
+    assert set(result.client_accuracy) <= {*(f"client/{i}" for i in range(CLIENTS)), "student"}
     down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}
     assert down <= {loss.party for loss in result.lost}
 
