@@ -157,6 +157,7 @@ class RoundsServer(Server, Generic[S, R]):
     `attributes` are the names of those that a broken-off run needs besides.
     """
 
+    observed: ClassVar[tuple[str, ...]] = (*Server.observed, "observe")
     attributes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
