@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from scenarios.chaos import Findings, Plan, Verdict, campaign, verdict
-from scenarios.chaos_promises import PROMISES
+from scenarios.chaos_promises import is_training, promises_of
 from scenarios.chaos_report import failure_lines, findings_table, toml_of, verdict_line, write_findings
 from scenarios.folder import new_folder
 from scenarios.reading import Loaded, read
@@ -54,7 +54,7 @@ def chaos(
         console.print(findings_table(findings.verdicts))
     for path, failure in files.items():
         print_lines(console, failure_lines(failure, path))
-    print_lines(console, [_summary(findings), f"folder    {folder}"])
+    print_lines(console, [_summary(findings, len(promises_of(loaded.scenario))), f"folder    {folder}"])
     return 130 if findings.interrupted else 1 if findings.broken or _useless(findings) else 0
 
 
@@ -66,14 +66,14 @@ def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[
     if given := [name for name, is_given in others.items() if is_given]:
         problem = f"it runs FILE once, with its own faults; {', '.join(given)} cannot go with it; allowed: --set"
         raise ScenarioError("--replay", "", problem)
-    loaded = _of_xclp(read(file, changes))
+    loaded = _known(read(file, changes))
     print_lines(console, [f"replay    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})", ""])
     if loaded.scenario.fault:
         print_lines(console, toml_of(loaded.scenario.fault).splitlines())
     one = verdict(loaded.scenario)
     print_lines(console, ["", f"outcome   {one.outcome}{f': {one.reason}' if one.reason else ''}"])
     print_lines(console, (f"BROKEN    {broken.promise}: {broken.how}" for broken in one.broken))
-    print_lines(console, [] if one.broken else [f"promises  all {len(PROMISES)} held"])
+    print_lines(console, [] if one.broken else [f"promises  all {len(promises_of(loaded.scenario))} held"])
     print_lines(console, [f"trace     {one.trace_hash}"])
     return 1 if one.broken else 0
 
@@ -87,20 +87,24 @@ def _calm(file: str, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
     keys = {change.partition("=")[0].strip() for change in changes}
     if "fault" in keys:
         raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
-    own = len(_of_xclp(read(file, changes)).scenario.fault)
+    own = _known(read(file, changes))
     if "protocol.key_bits" not in keys:
         ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
     if plan.quick and "data.limit" not in keys:
         limit = read(file, [*changes, *ours]).scenario.data.limit
         ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
-    return _of_xclp(read(file, [*changes, *ours])), own
+    if plan.quick and is_training(own.scenario) and not keys & {"training.rounds", "training.label_from"}:
+        its = own.scenario.training
+        ours += [f"training.rounds={min(its.rounds, 2)}", f"training.label_from={min(its.label_from, 2)}"]
+    return _known(read(file, [*changes, *ours])), len(own.scenario.fault)
 
 
-def _of_xclp(loaded: Loaded) -> Loaded:
-    """`loaded`, if it is of the protocol whose promises are known."""
+def _known(loaded: Loaded) -> Loaded:
+    """`loaded`, if it is of a protocol whose promises are known."""
     name = loaded.scenario.protocol.name
-    if name != "xclp":
-        raise ScenarioError(loaded.where, "protocol.name", f'chaos cannot tell what "{name}" promises; allowed: "xclp"')
+    if not promises_of(loaded.scenario):
+        problem = f'chaos cannot tell what "{name}" promises; allowed: "xclp", and training without noise or prediction'
+        raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded
 
 
@@ -109,7 +113,7 @@ def _useless(findings: Findings) -> bool:
     return not findings.verdicts or findings.verdicts[0].outcome != "completed"
 
 
-def _summary(findings: Findings) -> str:
+def _summary(findings: Findings, promises: int) -> str:
     runs = len(findings.verdicts)
     if findings.interrupted:
         if not runs:
@@ -120,7 +124,7 @@ def _summary(findings: Findings) -> str:
         return f"promises  nothing was tried, for without any fault the run is {calm.outcome}: {calm.reason}"
     if findings.broken:
         return f"promises  broken in {findings.broken} of {runs} runs"
-    return f"promises  all {len(PROMISES)} held in {runs} runs"
+    return f"promises  all {promises} held in {runs} runs"
 
 
 class _Watch:

@@ -11,11 +11,20 @@ from itertools import combinations
 
 from msgspec import Struct
 
+from protocols.registry import PROTOCOLS
 from scenarios.chaos_struck import Struck
+from scenarios.chaos_training import (
+    all_training_rounds_come,
+    all_who_are_well_are_averaged,
+    averages_what_came,
+    equals_plain_average,
+    training_ends_early_only_for_loss,
+)
 from scenarios.chaos_trial import Announcement, Overdue, Trial
+from scenarios.schema import Scenario
 from sim.loop import Deadlock
 
-__all__ = ["PROMISES", "Broken", "Promise", "check"]
+__all__ = ["PROMISES", "Broken", "Promise", "check", "is_training", "is_xclp", "promises_of"]
 
 
 class Broken(Struct, frozen=True):
@@ -26,10 +35,14 @@ class Broken(Struct, frozen=True):
 
 
 class Promise(Struct, frozen=True):
-    """`broken` tells what in a run broke it, in lines. `of_an_end`: can be told only of a run that ended by itself."""
+    """`broken` tells what in a run broke it, in lines. `of_an_end`: can be told only of a run that ended by itself.
+
+    `given` says of which scenarios it is promised.
+    """
 
     broken: Callable[[Trial, Struck], Iterable[str]]
     of_an_end: bool = False
+    given: Callable[[Scenario], bool] = lambda scenario: True
 
     @property
     def words(self) -> str:
@@ -37,11 +50,33 @@ class Promise(Struct, frozen=True):
         return (self.broken.__doc__ or "").strip()
 
 
+def promises_of(scenario: Scenario) -> dict[str, Promise]:
+    """What is promised of runs of `scenario`, by name; nothing of protocols that are not known here."""
+    known = is_xclp(scenario) or is_training(scenario)
+    return {name: promise for name, promise in PROMISES.items() if known and promise.given(scenario)}
+
+
+def is_xclp(scenario: Scenario) -> bool:
+    """Whether it runs XCLP alone."""
+    return scenario.protocol.name == "xclp"
+
+
+def is_training(scenario: Scenario) -> bool:
+    """Whether it trains and does no more: no prediction at the end, and no noise."""
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    return "training" in parts and not parts & {"prediction", "private"}
+
+
+def _masks_once(scenario: Scenario) -> bool:
+    """A secure average masks in chunks, each with a key's own block."""
+    return is_xclp(scenario) or (is_training(scenario) and scenario.training.averaging == "plain")
+
+
 def check(trial: Trial) -> tuple[Broken, ...]:
     """All that `trial` broke, at most once a promise. Of a run that did not end, only what can be told."""
     struck = Struck(trial)
     found = []
-    for name, promise in PROMISES.items():
+    for name, promise in promises_of(trial.scenario).items():
         if trial.simulated is None and promise.of_an_end:
             continue
         how = next(iter(promise.broken(trial, struck)), None)
@@ -90,21 +125,21 @@ def only_who_answered(trial: Trial, struck: Struck) -> Iterator[str]:
             continue
         wanted, same_attempt = _ANSWERS[kind]
         for one in group:
-            came = arrived.get((wanted, one.receiver, round_number), [])
+            came = [found for want in wanted for found in arrived.get((want, one.receiver, round_number), ())]
             if not any(place < one.place and (not same_attempt or at == attempt) for at, place in came):
-                yield f"{one.receiver} is in the {kind} of round {round_number}, its {wanted} had not come"
+                yield f"{one.receiver} is in the {kind} of round {round_number}, its {wanted[0]} had not come"
 
 
 _ANSWERS = {
-    "Roster": ("Join", False),
-    "SeedAgreed": ("SeedCheck", False),
-    "Members": ("OwnBlock", False),
-    "Rows": ("LabeledPoints", False),
-    "DealtKeys": ("DealtKey", True),
-    "Survivors": ("MaskedRows", True),
-    "SummedRows": ("MaskedRows", True),
+    "Roster": (("Join",), False),
+    "SeedAgreed": (("SeedCheck",), False),
+    "Members": (("OwnBlock",), False),
+    "Rows": (("LabeledPoints",), False),
+    "DealtKeys": (("DealtKey",), True),
+    "Survivors": (("MaskedRows", "MaskedChunk"), True),
+    "SummedRows": (("MaskedRows",), True),
 }
-"""What a client must have sent to be in a set, and whether in the very attempt."""
+"""What a client must have sent to be in a set, one of those, and whether in the very attempt."""
 
 
 def complete_blocks(trial: Trial, struck: Struck) -> Iterator[str]:
@@ -286,16 +321,21 @@ PROMISES = {
     "the same set for all": Promise(one_announcement),
     "only who answered is in": Promise(only_who_answered),
     "complete blocks": Promise(complete_blocks),
-    "fresh masks": Promise(one_masking_an_attempt),
-    "one answer an attempt": Promise(one_answer_an_attempt),
+    "fresh masks": Promise(one_masking_an_attempt, given=_masks_once),
+    "one answer an attempt": Promise(one_answer_an_attempt, given=_masks_once),
     "messages are conserved": Promise(conservation),
     "the ledger is the trace": Promise(ledger_is_trace),
-    "equal to the oracle": Promise(equals_oracle, True),
-    "aborts only for a loss": Promise(aborts_only_for_loss, True),
+    "equal to the oracle": Promise(equals_oracle, True, is_xclp),
+    "the model is the oracle's": Promise(equals_plain_average, given=is_training),
+    "averages of what came": Promise(averages_what_came, given=is_training),
+    "aborts only for a loss": Promise(aborts_only_for_loss, True, is_xclp),
+    "training ends for a loss": Promise(training_ends_early_only_for_loss, True, is_training),
     "only who is struck is lost": Promise(only_struck_are_lost, True),
-    "who is well is in": Promise(all_who_are_well_are_in, True),
-    "all rounds": Promise(all_rounds_come, True),
-    "no undue labels": Promise(no_undue_labels, True),
+    "who is well is in": Promise(all_who_are_well_are_in, True, is_xclp),
+    "who is well is averaged": Promise(all_who_are_well_are_averaged, True, is_training),
+    "all rounds": Promise(all_rounds_come, True, is_xclp),
+    "all rounds of training": Promise(all_training_rounds_come, True, is_training),
+    "no undue labels": Promise(no_undue_labels, True, is_xclp),
     "every client ends": Promise(every_client_ends, True),
 }
 

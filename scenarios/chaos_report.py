@@ -12,7 +12,7 @@ from msgspec import structs
 from rich.table import Table
 
 from scenarios.chaos import Failure, Findings, Plan, Verdict
-from scenarios.chaos_promises import PROMISES
+from scenarios.chaos_promises import PROMISES, promises_of
 from scenarios.chaos_schedules import Schedule, text
 from scenarios.faults import given
 from scenarios.keys import toml
@@ -109,7 +109,7 @@ def _record(
         "seed": scenario.seed,
         "plan": msgspec.to_builtins(plan),
         "interrupted": findings.interrupted,
-        "promises": {name: promise.words for name, promise in PROMISES.items()},
+        "promises": {name: promise.words for name, promise in promises_of(scenario).items()},
         "runs": [
             {
                 "faults": _faults(one.faults),

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from parties.learning import jobs
 from parties.party import Party
 from protocols import dealing, hamming, influence, rowsums, setup
-from protocols.xclp import RoundRecord
+from protocols.federated.round import TrainingServer
+from protocols.registry import PROTOCOLS
 from scenarios.schema import Scenario
 from scenarios.simulation import Simulated, Simulation
 from sim.faults import Fired
@@ -19,7 +21,7 @@ from sim.trace import Event
 from sim.units import duration
 from sim.wire import LedgerRow, Message, Packet, decode_body, decode_frame
 
-__all__ = ["Announcement", "Limits", "Masking", "Overdue", "Trial", "observed"]
+__all__ = ["Announcement", "Limits", "Masking", "Overdue", "Trial", "Update", "observed"]
 
 _NAMING: tuple[type[Message], ...] = (
     setup.Roster,
@@ -55,7 +57,9 @@ class Limits:
 
         `events`: how many a run without faults takes.
         """
-        deadline, rounds = duration(scenario.protocol.deadline), scenario.protocol.rounds
+        learns = PROTOCOLS[scenario.protocol.name].learns
+        deadline = duration(scenario.protocol.deadline)
+        rounds = scenario.training.rounds if learns else scenario.protocol.rounds
         keys = ("time", "back_after", "lasts", "by")
         outages = sum(duration(getattr(fault, key) or 0.0) for fault in scenario.fault for key in keys)
         return cls(4 * (rounds + 1) * (waits * deadline + outages) + 3600, 100 * events + 10_000)
@@ -88,6 +92,15 @@ class Masking:
     keys: tuple[bytes, ...] = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Update:
+    """A client's local update that has begun: who, in which round, and the arguments of `jobs.train`."""
+
+    party: str
+    round: int
+    arguments: tuple[Any, ...] = field(repr=False)
+
+
 @dataclass(eq=False)
 class Trial:
     """A run that has ended, one way or another: `simulated` is what came out, or `error` what went wrong."""
@@ -99,7 +112,11 @@ class Trial:
     blocks: dict[bytes, tuple[str, str, str]] = field(default_factory=dict)
     """Of packets with a part of a pair's block, by digest: message type, j, k."""
     masking: list[Masking] = field(default_factory=list)
-    records: list[RoundRecord] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    models: list[bytes] = field(default_factory=list)
+    """Of training: the first model, and that of each round as it ended."""
+    records: list[Any] = field(default_factory=list)
+    """The server's of each round."""
     simulated: Simulated | None = None
     error: BaseException | None = None
 
@@ -186,10 +203,14 @@ def _watch(trial: Trial, limits: Limits | None) -> None:
             who = parties[party]
             keys = tuple(_keys(arguments))
             trial.masking.append(Masking(party, who.incarnation, who.round, who.attempt, keys))
+        if function is jobs.train:
+            trial.updates.append(Update(party, parties[party].round, arguments))
         return await run(machine, party, step, work, function, *arguments)
 
-    def recorded(record: RoundRecord) -> None:
+    def recorded(record: Any) -> None:
         trial.records.append(record)
+        if isinstance(server, TrainingServer):
+            trial.models.append(server.model)
         observe(record)
 
     def added(event: Event) -> None:
@@ -197,6 +218,8 @@ def _watch(trial: Trial, limits: Limits | None) -> None:
         if limits is not None and (event.time > limits.seconds or world.trace.count > limits.events):
             raise Overdue(f"{world.trace.count} events and {event.time:g} s, and it has not ended")
 
+    if isinstance(server, TrainingServer):
+        trial.models.append(server.model)
     world.network.send = sent
     world.computing.run = computed
     world.trace.add = added

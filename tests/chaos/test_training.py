@@ -1,0 +1,106 @@
+"""Chaos of federated training finds nothing, and finds what is planted."""
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from protocols.federated import averaging
+from scenarios import Scenario, load
+from scenarios.chaos import Findings, Plan, campaign, verdict
+from scenarios.chaos_report import verdict_line
+from scenarios.schema import Fault
+
+TRAINING = """
+title = "Four clients that train, to be struck"
+seed = 3
+[data]
+name = "digits"
+clients = 4
+labeled = 0.5
+limit = 60
+[protocol]
+name = "fedavg"
+hamming = "plaintext"
+bits = 32
+k = 3
+min_clients = 2
+deadline = "10s"
+[model]
+name = "linear"
+[training]
+rounds = 2
+epochs = 1
+validation = 0.0
+device = "cpu"
+[network]
+latency = "uniform:10ms,20ms"
+bandwidth = "unlimited"
+"""
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Scenario:
+    path = tmp_path / "training.toml"
+    path.write_text(TRAINING)
+    return load(path)
+
+
+def having(scenario: Scenario, name: str, **keys: object) -> Scenario:
+    return structs.replace(
+        scenario,
+        protocol=structs.replace(scenario.protocol, name=name),
+        training=structs.replace(scenario.training, **keys),
+    )
+
+
+def assert_held(findings: Findings) -> None:
+    broken = [verdict_line(one) + f" {one.broken}" for one in findings.verdicts if one.broken]
+    assert not broken, "\n".join(broken)
+    assert findings.verdicts[0].outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("name", "averaged", "seed", "schedules"),
+    [
+        ("fedavg", "plain", 1, 12),
+        ("fedavg", "secure", 2, 12),
+        ("fedavg+xclp", "plain", 3, 6),
+        *(
+            pytest.param(name, averaged, 4, 200, marks=pytest.mark.long)
+            for name in ("fedavg", "scaffold", "fedavg+xclp", "fedprop+mt")
+            for averaged in ("plain", "secure")
+        ),
+    ],
+)
+def test_random_mixtures(training: Scenario, name: str, averaged: str, seed: int, schedules: int) -> None:
+    scenario = having(training, name, averaging=averaged)
+    assert_held(campaign(scenario, Plan(schedules=schedules, singles=False, seed=seed)))
+
+
+@pytest.mark.parametrize("averaged", ["plain", pytest.param("secure", marks=pytest.mark.long)])
+def test_a_crash_at_every_step(training: Scenario, averaged: str) -> None:
+    scenario = having(training, "fedavg", averaging=averaged, rounds=1)
+    findings = campaign(scenario, Plan(schedules=0, quick=averaged == "plain"))
+    assert_held(findings)
+    assert len(findings.verdicts) > 8
+
+
+def test_an_average_that_counts_a_model_twice_is_found(training: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    means = averaging._means
+
+    def planted(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> object:
+        return means([(*column, column[0]) for column in columns], [*weights, weights[0]], weighted)
+
+    monkeypatch.setattr(averaging, "_means", planted)
+    (broken,) = verdict(training).broken
+    assert broken.promise == "the model is the oracle's"
+    assert broken.how.startswith("the model of round 1 is not the average of client/0, client/1")
+
+
+def test_a_client_that_is_left_out_though_well_is_found(training: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(averaging, "understood", lambda me, answers, checked: {
+        name: checked(name, answer) for name, answer in answers.items() if name != "client/2"
+    })  # fmt: skip
+    faulty = structs.replace(training, fault=(Fault(party="client/1", at="train.update"),))
+    assert {one.promise for one in verdict(faulty).broken} == {"only who is struck is lost", "who is well is averaged"}
