@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from parties.partition import Shard
 from scenarios import schema
 from scenarios.deals import Parts
-from scenarios.simulated import Simulated, Strike
+from scenarios.simulated import Simulated, SoFar, Strike
 from sim.faults import Fault
 from sim.units import rate
 from sim.world import World
 
-__all__ = ["Experiment", "Keeper", "Onlooker", "Setting"]
+__all__ = ["Experiment", "Keeper", "Onlooker", "Recounter", "Setting"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,14 @@ class Keeper(Onlooker, Protocol):
 
     def take_up(self, state: Any) -> None:
         """Go on from a `state`."""
+
+
+@runtime_checkable
+class Recounter(Protocol):
+    """An onlooker that can tell of a run that was broken off."""
+
+    def so_far(self) -> SoFar:
+        """What had come of it."""
 
 
 class Experiment(Protocol):

@@ -199,6 +199,8 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
     if result.trace_hash:
         print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
+    if (result.folder / "checkpoint").exists():
+        print_lines(console, [f"go on     tacit run --resume {result.folder}"])
     print_lines(console, [f"folder    {result.folder}"])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +14,7 @@ from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.deals import Parts
 from scenarios.privacy import Spent
 from scenarios.scores import counting
-from scenarios.simulated import Round, Strike
+from scenarios.simulated import Round, SoFar, Strike
 from scenarios.struck import Struck
 from sim.faults import Fault
 from sim.trace import Event
@@ -110,12 +111,21 @@ class RoundsObserver(Generic[O, R]):
 
     def endings(self) -> dict[str, str]:
         """How each client's part ended; noted in the trace."""
-        found = {
-            name: client.ending if client.alive else self._struck.gone(name) for name, client in self._parties.items()
-        }
+        found = self._endings()
         for name, ending in found.items():
             self.world.note("outcome", name, note=ending)
         return found
+
+    def _endings(self) -> dict[str, str]:
+        return {
+            name: client.ending if client.alive else self._struck.gone(name) for name, client in self._parties.items()
+        }
+
+    def so_far(self) -> SoFar:
+        """What there is to tell of a run that was broken off."""
+        lost = self.losses()
+        rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
+        return SoFar(list(rounds), self._endings(), lost)
 
     def silent(self) -> dict[int, str]:
         """What did not come, of each [[fault]] that has not struck once."""

@@ -16,6 +16,7 @@ from scenarios.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfi
 from scenarios.checks import cautions
 from scenarios.deals import deal, parts_of
 from scenarios.environment import environment, version
+from scenarios.experiment import Recounter
 from scenarios.folder import FolderError, Recorder, Result, RunFolder, new_folder
 from scenarios.interruption import Interruption
 from scenarios.keys import toml
@@ -165,7 +166,7 @@ def _result(
     outcome, reason = _outcome(simulated, error)
     rows = [] if simulation is None else simulation.ledger.rows()
     total = {column: sum(getattr(row, column) for row in rows) for column in _COLUMNS}
-    found = simulated or _Nothing()
+    found = simulated or _broken_off(simulation)
     result = Result(
         scenario=name,
         title=scenario.title,
@@ -232,7 +233,7 @@ _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
 class _Nothing(msgspec.Struct):
-    """What a run that did not end has to show."""
+    """What a run that did not end has to show: at most its rounds, how clients fared in them, and who was lost."""
 
     accuracy: float | None = None
     measured_on: str = ""
@@ -254,6 +255,13 @@ class _Nothing(msgspec.Struct):
     labels_digest: str = ""
     model_digest: str = ""
     silent: dict[int, str] = {}
+
+
+def _broken_off(simulation: Simulation | None) -> _Nothing:
+    if simulation is None or not isinstance(simulation.observer, Recounter):
+        return _Nothing()
+    so_far = simulation.observer.so_far()
+    return _Nothing(lost=so_far.lost, rounds=so_far.rounds, endings=so_far.endings)
 
 
 def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from parties.server import Loss
 from scenarios.privacy import Spent
 
-__all__ = ["Prediction", "Round", "Simulated", "Strike"]
+__all__ = ["Prediction", "Round", "Simulated", "SoFar", "Strike"]
 
 Prediction = tuple[str, str, int, str, float]
 
@@ -43,6 +43,14 @@ class Round(Struct, frozen=True, kw_only=True):
     def cells(self) -> tuple[str, ...]:
         """The round's line of a table, one cell for each of `columns`."""
         return ()
+
+
+class SoFar(Struct, frozen=True):
+    """What had come of a run when it was broken off: its rounds, how each client's latest part ended, who was lost."""
+
+    rounds: list[Round]
+    endings: dict[str, str]
+    lost: list[Loss]
 
 
 def _nothing(folder: Path) -> None:

@@ -1,20 +1,24 @@
 """Training that is broken off, by SIGKILL, Ctrl-C or between two rounds, goes on and ends as if nothing had been."""
 
+import json
 import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 
 from scenarios import Result, load, run
 from scenarios.checkpoint import read_checkpoint
+from scenarios.report import print_result
 from scenarios.runner import Watch, resume
 from scenarios.simulated import Simulated
 from scenarios.simulation import Simulation
@@ -152,6 +156,28 @@ def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(
     assert len(found.resumed) == 2
     assert 0 < found.resumed[0] < found.resumed[1]
     assert_same_run(found, unbroken)
+
+
+def test_a_run_that_was_broken_off_tells_its_rounds_and_how_to_go_on(
+    resumable: Resumable, break_off: BreakOff, interrupter: type[Watch], tmp_path: Path
+) -> None:
+    file, folder = resumable(tmp_path, COMES_BACK), tmp_path / "broken"
+    events = Counted()
+    unbroken = run(load(file, ["protocol.name=fedavg"]), out=tmp_path / "unbroken", watch=events)
+    break_off(file, folder, int(0.7 * events.count), "protocol.name=fedavg")
+    told = json.loads((folder / "result.json").read_text())
+    assert told["outcome"] == "interrupted"
+    rounds = json.loads((tmp_path / "unbroken" / "result.json").read_text())["rounds"]
+    assert 2 <= len(told["rounds"]) < len(rounds) and told["rounds"] == rounds[: len(told["rounds"])]
+    assert set(told["endings"]) == set(unbroken.endings)
+    assert "client/1" in {loss["party"] for loss in told["lost"]}
+    again = resume(folder, watch=interrupter(5))
+    console = Console(file=StringIO(), width=300)
+    print_result(console, again, [], "star")
+    assert f"go on     tacit run --resume {folder}" in console.file.getvalue()
+    console = Console(file=StringIO(), width=300)
+    print_result(console, resume(folder), [], "star")
+    assert "--resume" not in console.file.getvalue()
 
 
 def test_a_run_without_a_checkpoint_yet_begins_anew(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
