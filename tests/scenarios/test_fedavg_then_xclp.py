@@ -1,5 +1,7 @@
 """Training and then XCLP once: whose features are compared, what is measured, whoever is lost at whatever step."""
 
+import re
+import runpy
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from sim.trace import Event
 
 pytest.importorskip("torch")
 
+DOCS = Path(__file__).parents[2] / "docs"
 FILE = """
 title = "Four clients train and then predict"
 seed = 3
@@ -112,6 +115,14 @@ def test_hashes_are_those_of_the_trained_models_features(tmp_path: Path) -> None
             assert np.abs(apart - angles).max() < 0.03  # 8 deviations of the mean of 16384 bits
     finally:
         simulation.close()
+
+
+def test_dense_matrices_and_exact_cosines_say_much_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = ran(tmp_path, "protocol.bits=16384")
+    runpy.run_path(str(DOCS / "dense.py"))["main"]([str(result.folder)])
+    dense, balanced = map(float, re.findall(r"0\.\d+", capsys.readouterr().out)[:2])
+    assert balanced == pytest.approx(result.balanced_accuracy, abs=1e-4)
+    assert dense == pytest.approx(balanced, abs=0.1)
 
 
 def test_the_training_is_that_of_fedavg_and_learns_nothing_of_new_points(tmp_path: Path) -> None:
