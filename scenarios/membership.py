@@ -15,6 +15,7 @@ All that is read of the attacked run are the messages recorded in ``run.sqlite``
 training data is known to whoever measures, and serves to measure alone.
 """
 
+import gc
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -63,7 +64,10 @@ def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vuln
         found, messages = signals(target.way, _recorded(record), target.rows, target.probe.labels)
         if not found:
             return None
-        shadows = [_shadow(scenario, target.parts, number, sinks) for number in range(scenario.attack.shadows)]
+        shadows = []
+        for number in range(scenario.attack.shadows):
+            shadows.append(_shadow(scenario, target.parts, number, sinks))
+            gc.collect()  # as after each run of a sweep
         model = _AttackModel(len(target.parts.held.classes), [one for shadow in shadows for one in shadow])
         clients = {name: model.auc(target.example(name, own)) for name, own in found.items()}
         return Vulnerability(

@@ -1,6 +1,7 @@
 """Many runs of one scenario: every combination of some keys' values, each with several seeds."""
 
 import csv
+import gc
 import itertools
 import re
 import signal
@@ -149,6 +150,7 @@ def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
     scenario = one.loaded.scenario
     result = carry_out(scenario, one.loaded.name, out=folder / one.folder)
     result.error = None  # an exception need not survive the way out of a worker
+    gc.collect()  # a world is a cycle that holds its data set: too few objects for the collector to come by itself
     return place, result, exit_code(result, scenario.expect)
 
 
