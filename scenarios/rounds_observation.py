@@ -37,11 +37,11 @@ class HeldRound(Round, frozen=True, kw_only=True):
         raise NotImplementedError(f"{type(self).__name__} does not say whose answers came")
 
 
-O = TypeVar("O", bound=HeldRound)  # noqa: E741
+H = TypeVar("H", bound=HeldRound)
 R = TypeVar("R", bound=Record)
 
 
-class RoundsObserver(Generic[O, R]):
+class RoundsObserver(Generic[H, R]):
     """Keeps what each round came to. `every`: after how many rounds, and at the end, models are tested.
 
     `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
@@ -65,7 +65,7 @@ class RoundsObserver(Generic[O, R]):
         self._names = [client.name for client in clients]
         self._parties = {client.name: client for client in clients}
         self._coordinator = server
-        self.rounds: list[O] = []
+        self.rounds: list[H] = []
         self.ended: list[float] = []
         self.after_round: Callable[[int], None] = lambda number: None
         self.privacy: Spent | None = None
@@ -84,7 +84,7 @@ class RoundsObserver(Generic[O, R]):
         self.keep(record, measured=number % self.every == 0 or number == rounds)
         self.after_round(number)
 
-    def tell(self, one: O, figures: Sequence[str]) -> None:
+    def tell(self, one: H, figures: Sequence[str]) -> None:
         """Enter a round that has just ended, with those of its fields that are to be seen in the trace."""
         now = self.world.loop.time()
         self.rounds.append(one)
@@ -145,7 +145,7 @@ class RoundsObserver(Generic[O, R]):
             found += noticed + self._unnoticed(one, ended, {loss.party for loss in noticed})
         return found
 
-    def _unnoticed(self, one: O, ended: float, told: set[str]) -> list[Loss]:
+    def _unnoticed(self, one: H, ended: float, told: set[str]) -> list[Loss]:
         """Who fell in the round and was not missed: its answer was in already, or the round was lost."""
         server, found = self._coordinator, []
         if one.round == self.last and not server.alive:

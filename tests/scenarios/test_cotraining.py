@@ -266,6 +266,20 @@ def test_public_points_may_come_from_another_data_set_without_their_labels() -> 
     assert len({row.tobytes() for row in public.points}) == 30
 
 
+def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
+    dice = np.random.default_rng(1)
+    np.savez(small.parent / "own.npz", features=dice.random((60, 64)), labels=dice.integers(0, 3, 60))
+    changes = [f"data.path={small.parent / 'own.npz'}", "public.source=digits", "public.size=100", "data.limit=60"]
+    result = ran(small, *changes)
+    assert result.outcome == "completed"
+    assert result.measured_on == "the clients' unlabeled points"
+    assert [one.agreed for one in result.rounds] == [1.0] * 3
+    assert {one.agreed_accuracy for one in result.rounds} == {None}  # no digit is one of the three classes
+    assert result.message_bytes["up"] == 25
+    with pytest.raises(ScenarioError, match=r"public\.source: .digits. has labels of other classes, and fedmd learns"):
+        load(small, [*changes, "protocol.name=fedmd"])
+
+
 @pytest.mark.parametrize(
     ("its", "problem"),
     [
