@@ -4,9 +4,11 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from rich.console import Console
 
 import scenarios.training_checks
 from parties.learning import jobs
+from parties.learning.settings import LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
+from parties.learning.vectors import decode, encode
 from protocols.registry import PROTOCOLS, using
 from scenarios import Expect, Result, ScenarioError, load, run
 from scenarios.prediction import hamming_time, predicted
@@ -150,6 +154,32 @@ def test_the_same_seed_is_the_same_run(tiny: Path, name: str) -> None:
     assert (one.trace_hash, one.model_digest) == (two.trace_hash, two.model_digest)
     other = ran(tiny, "seed=4", name=name, out="other")
     assert other.model_digest != one.model_digest
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedavg+xclp", "fedmatch", "fedprop+mt"])
+def test_what_a_device_rounds_otherwise_changes_neither_clock_nor_shape(
+    tiny: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = [f"protocol.name={name}", "training.rounds=2"]
+    here = run(load(tiny, [*changes, 'training.device="cpu"']), out=tiny.parent / "here")
+    train = jobs.train
+
+    def on_another_device(*arguments: Any) -> Trained:
+        trained = train(*arguments)
+        rounded = decode(trained.parameters) * (1 + np.float32(3e-7))
+        return replace(trained, parameters=encode(rounded), loss=trained.loss * (1 + 1e-7))
+
+    monkeypatch.setattr(jobs, "train", on_another_device)
+    there = run(load(tiny, [*changes, 'training.device="auto"']), out=tiny.parent / "there")
+    assert there.shape_hash == here.shape_hash and there.virtual_seconds == here.virtual_seconds
+    assert there.bytes_total == here.bytes_total and there.lost == here.lost
+    assert there.trace_hash != here.trace_hash  # the models did travel
+
+
+def test_modelled_work_knows_no_device() -> None:
+    spec = ModelSpec("linear", (1, 8, 8), 10)
+    works = [jobs.train_work(spec, LocalUpdate(device=device), 20, 0) for device in ("auto", "cpu", "cuda")]
+    assert works[0] == works[1] == works[2]
 
 
 def test_a_pool_computes_the_same(tiny: Path) -> None:
