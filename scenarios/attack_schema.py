@@ -28,8 +28,8 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description="K, the last rounds that the attack uses: of models, those received in them; of predictions, "
-            "the public points are replaced by those asked about in them. Without it, as in the FedCT paper, 500 (or "
-            "all) for models and 1 for predictions.",
+            "so often the last round is opened again with the points asked about in place of the public ones. Without it, "
+            "as in the FedCT paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
             extra={**_MODELS, "unit": "rounds"},
         ),
     ] = None
