@@ -27,9 +27,9 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     epochs: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="K, the last rounds that the attack uses: of models, those received in them; of predictions, "
-            "so often the last round is opened again with the points asked about in place of the public ones. Without it, "
-            "as in the FedCT paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
+            description="K: of models, so many of the last rounds are used; of predictions, so often the last round is "
+            "opened again, with the points asked about in place of the public ones. Without it, as in the FedCT "
+            "paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
             extra={**_MODELS, "unit": "rounds"},
         ),
     ] = None
