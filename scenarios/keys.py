@@ -2,13 +2,14 @@
 
 import difflib
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from msgspec import Struct
 from msgspec import inspect as types
 
 from scenarios.table_schema import ScenarioFile
 
-__all__ = ["Key", "allowed", "bounds", "keys", "similar", "toml"]
+__all__ = ["Key", "allowed", "bounds", "keys", "similar", "structure", "toml"]
 
 
 class Key(Struct, frozen=True):
@@ -104,6 +105,18 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
 
 def keys() -> list[Key]:
     """Every key of a scenario file, in the order of the file; ``fault[].`` stands for each [[fault]]."""
+    return list(_keys())
+
+
+@cache
+def structure() -> types.StructType:
+    """What a scenario file is made of."""
     node = types.type_info(ScenarioFile)
     assert isinstance(node, types.StructType)
-    return sorted(_rows("", node), key=lambda key: "." in key.name)  # the top of a file comes before its tables
+    return node
+
+
+@cache
+def _keys() -> tuple[Key, ...]:
+    rows = _rows("", structure())
+    return tuple(sorted(rows, key=lambda key: "." in key.name))  # the top of a file comes before its tables

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec import inspect as types
 
 from scenarios.checks import check
-from scenarios.keys import allowed, bounds, keys, similar, toml
+from scenarios.keys import allowed, bounds, keys, similar, structure, toml
 from scenarios.schema import Scenario, ScenarioError, as_table
 from scenarios.table_layout import Layout, flat, layout_of
 from scenarios.table_schema import OWN, ScenarioFile
@@ -220,7 +220,7 @@ def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
 
 def _known() -> list[str]:
     """The keys that a change may name, whole tables among them."""
-    return [*(field.encode_name for field in _struct().fields), *(row.name for row in keys() if "[]" not in row.name)]
+    return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if "[]" not in row.name)]
 
 
 def _settable() -> list[str]:
@@ -262,19 +262,13 @@ def _change(text: str) -> tuple[str, Any]:
 # --- from tables to structs
 
 
-def _struct() -> types.StructType:
-    node = types.type_info(ScenarioFile)
-    assert isinstance(node, types.StructType)
-    return node
-
-
 def _scenario(file: ScenarioFile) -> Scenario:
     """What a run needs to know of it."""
     return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})
 
 
 def _convert(raw: Table, where: str) -> ScenarioFile:
-    node = _struct()
+    node = structure()
     try:
         _check_known(raw, node, "")
         for key, value in _leaves(raw, ""):

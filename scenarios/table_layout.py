@@ -126,7 +126,7 @@ def _places(kind: str, parts: Sequence[tuple[int, Part]], scale: str, known: Col
         place = Place(
             label=part.label_paper if full and part.label_paper else part.label,
             group=part.group_paper if full and part.group_paper else part.group,
-            paper="" if full else part.label_paper,
+            paper="" if full else _papers(part),
             sets=tuple((sets | (paper if full else {})).items()),
             measure=part.measure,
             unit=part.unit,
@@ -181,6 +181,11 @@ def _claims(table: Table, columns: Sequence[Part], rows: Sequence[Part]) -> Iter
         if all(part in own for part in pair):
             within = tuple(place for place, part in enumerate(others) if not wanted or part in wanted)
             yield Claim(of_columns, own.index(pair[0]), own.index(pair[1]), within)
+
+
+def _papers(part: Part) -> str:
+    """What the paper calls it; empty where that is no other name."""
+    return f"{part.group_paper}: {part.label_paper or part.label}" if part.group_paper else part.label_paper
 
 
 def _name(part: Part) -> str:
