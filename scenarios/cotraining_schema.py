@@ -76,8 +76,8 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="Of Adam; of `xgboost` the shrinkage, at most 1. Without it that of each kind: 0.3 of `xgboost`, "
-            "0.00005 of `gpt2`, 0.001 of the others.",
+            description="Of Adam; of `xgboost` the shrinkage, at most 1. Without it that of each kind: 0.3 of "
+            "`xgboost`, 0.00005 of `gpt2`, 0.001 of the others.",
             extra=_COTRAINING,
         ),
     ] = None
