@@ -185,6 +185,10 @@ class Inline:
         pass
 
 
+_KEEPS_WORKERS = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e15"}
+"""Loky takes it for a leak when a worker grows by 300 MB, and begins it anew: torch and a network are that much."""
+
+
 class Pool:
     """Runs jobs in `workers` processes, each on one thread. Jobs start as soon as they are submitted."""
 
@@ -192,7 +196,9 @@ class Pool:
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, not {workers}.")
         self.name = f"pool:{workers}"
-        self._pool = ProcessPoolExecutor(workers, timeout=None, initializer=_start_worker, initargs=(os.getpid(),))
+        self._pool = ProcessPoolExecutor(
+            workers, timeout=None, initializer=_start_worker, initargs=(os.getpid(),), env=_KEEPS_WORKERS
+        )
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with _interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
             for _ in range(workers):  # starting takes a while: begin now

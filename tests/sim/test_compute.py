@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import multiprocessing
 import operator
+import pkgutil
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait
 from functools import partial
@@ -297,6 +298,11 @@ def test_an_error_in_a_pool_reaches_the_caller_at_its_due_time(pool: Pool) -> No
         return world.loop.time()
 
     assert world.run(main) == 3.0
+
+
+def test_a_worker_that_needs_much_memory_is_kept(pool: Pool) -> None:
+    limit = pool.submit(pkgutil.resolve_name, ("loky.process_executor:_MAX_MEMORY_LEAK_SIZE",)).result()
+    assert limit > 1e12  # bytes
 
 
 def test_a_pool_that_is_closed_drops_its_jobs_and_stops_its_workers() -> None:
