@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from scenarios.chaos import Findings, Plan, Verdict, campaign, verdict
-from scenarios.chaos_promises import is_training, promises_of
+from scenarios.chaos_promises import is_cotraining, is_training, promises_of
 from scenarios.chaos_report import failure_lines, findings_table, toml_of, verdict_line, write_findings
 from scenarios.folder import new_folder
 from scenarios.reading import Loaded, read
@@ -96,6 +96,8 @@ def _calm(file: str, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
     if plan.quick and is_training(own.scenario) and not keys & {"training.rounds", "training.label_from"}:
         its = own.scenario.training
         ours += [f"training.rounds={min(its.rounds, 2)}", f"training.label_from={min(its.label_from, 2)}"]
+    if plan.quick and is_cotraining(own.scenario) and "cotraining.rounds" not in keys:
+        ours.append(f"cotraining.rounds={min(own.scenario.cotraining.rounds, 2)}")
     return _known(read(file, [*changes, *ours])), len(own.scenario.fault)
 
 
@@ -103,7 +105,8 @@ def _known(loaded: Loaded) -> Loaded:
     """`loaded`, if it is of a protocol whose promises are known."""
     name = loaded.scenario.protocol.name
     if not promises_of(loaded.scenario):
-        problem = f'chaos cannot tell what "{name}" promises; allowed: "xclp", and training without noise or prediction'
+        allowed = '"xclp", co-training, and training without noise or prediction'
+        problem = f'chaos cannot tell what "{name}" promises; allowed: {allowed}'
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded
 

@@ -12,6 +12,11 @@ from itertools import combinations
 from msgspec import Struct
 
 from protocols.registry import PROTOCOLS
+from scenarios.chaos_cotraining import (
+    agrees_on_what_came,
+    all_cotraining_rounds_come,
+    all_who_are_well_are_counted,
+)
 from scenarios.chaos_struck import Struck
 from scenarios.chaos_training import (
     all_training_rounds_come,
@@ -24,7 +29,7 @@ from scenarios.chaos_trial import Announcement, Overdue, Trial
 from scenarios.schema import Scenario
 from sim.loop import Deadlock
 
-__all__ = ["PROMISES", "Broken", "Promise", "check", "is_training", "is_xclp", "promises_of"]
+__all__ = ["PROMISES", "Broken", "Promise", "check", "is_cotraining", "is_training", "is_xclp", "promises_of"]
 
 
 class Broken(Struct, frozen=True):
@@ -52,7 +57,7 @@ class Promise(Struct, frozen=True):
 
 def promises_of(scenario: Scenario) -> dict[str, Promise]:
     """What is promised of runs of `scenario`, by name; nothing of protocols that are not known here."""
-    known = is_xclp(scenario) or is_training(scenario)
+    known = is_xclp(scenario) or is_training(scenario) or is_cotraining(scenario)
     return {name: promise for name, promise in PROMISES.items() if known and promise.given(scenario)}
 
 
@@ -65,6 +70,15 @@ def is_training(scenario: Scenario) -> bool:
     """Whether it trains and does no more: no prediction at the end, and no noise."""
     parts = PROTOCOLS[scenario.protocol.name].parts
     return "training" in parts and not parts & {"prediction", "private"}
+
+
+def is_cotraining(scenario: Scenario) -> bool:
+    """Whether it co-trains."""
+    return "cotraining" in PROTOCOLS[scenario.protocol.name].parts
+
+
+def _learns(scenario: Scenario) -> bool:
+    return is_training(scenario) or is_cotraining(scenario)
 
 
 def _masks_once(scenario: Scenario) -> bool:
@@ -329,12 +343,15 @@ PROMISES = {
     "the model is the oracle's": Promise(equals_plain_average, given=is_training),
     "averages of what came": Promise(averages_what_came, given=is_training),
     "aborts only for a loss": Promise(aborts_only_for_loss, True, is_xclp),
-    "training ends for a loss": Promise(training_ends_early_only_for_loss, True, is_training),
+    "training ends for a loss": Promise(training_ends_early_only_for_loss, True, _learns),
     "only who is struck is lost": Promise(only_struck_are_lost, True),
     "who is well is in": Promise(all_who_are_well_are_in, True, is_xclp),
     "who is well is averaged": Promise(all_who_are_well_are_averaged, True, is_training),
     "all rounds": Promise(all_rounds_come, True, is_xclp),
     "all rounds of training": Promise(all_training_rounds_come, True, is_training),
+    "agreed on what came": Promise(agrees_on_what_came, given=is_cotraining),
+    "who is well is counted": Promise(all_who_are_well_are_counted, True, is_cotraining),
+    "all rounds of co-training": Promise(all_cotraining_rounds_come, True, is_cotraining),
     "no undue labels": Promise(no_undue_labels, True, is_xclp),
     "every client ends": Promise(every_client_ends, True),
 }

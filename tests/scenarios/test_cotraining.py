@@ -11,8 +11,10 @@ import pytest
 from rich.console import Console
 
 from parties.data import Dataset
+from protocols.cotraining.round import CotrainingServer
 from protocols.registry import PROTOCOLS, using
 from scenarios import Result, ScenarioError, load, run
+from scenarios.chaos import Plan, campaign
 from scenarios.cotraining_observation import CotrainedRound, stable_after
 from scenarios.deals import dealt, parts_of
 from scenarios.folder import byte_rows, message_bytes
@@ -208,6 +210,21 @@ def test_a_run_without_anybody_has_failed_and_one_without_a_server_is_aborted(sm
     result = ran(small, faults=CRASH.replace("client/1", "server").replace("predict", "agree"), out="other")
     assert (result.outcome, result.reason) == ("aborted", "the server was lost at cotrain.agree")
     assert [one.problem for one in result.rounds] == ["", "the server was lost"]
+
+
+def test_it_keeps_its_promises_under_chaos_and_a_planted_bug_is_found(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = load(small, ["cotraining.rounds=2", "learner.steps=1"])
+    assert campaign(scenario, Plan(schedules=6, singles=False)).failures == []
+    collect = CotrainingServer._collect
+
+    async def forgetful(self: CotrainingServer, members: Any) -> dict[str, bytes]:
+        return {name: sent for name, sent in (await collect(self, members)).items() if name != "client/1"}
+
+    monkeypatch.setattr(CotrainingServer, "_collect", forgetful)
+    (failure,) = campaign(scenario, Plan(schedules=0, singles=False)).failures
+    assert (failure.promise, failure.how) == ("who is well is counted", "round 1 counts without client/1")
 
 
 class Interrupter(Watch):
