@@ -189,6 +189,6 @@ def test_the_users_mistakes(quick: Path) -> None:
     assert result.exit_code == 2 and "chaos brings its own faults" in result.stderr
     result = tacit("chaos", quick, "--replay", "--pairs", "--jobs", "2")
     assert result.exit_code == 2 and "--pairs, --jobs cannot go with it" in result.stderr
-    result = tacit("chaos", "fedct-digits", "--quick")
+    result = tacit("chaos", quick, "--quick", "--set", "protocol.name=fedavg-then-xclp")
     assert result.exit_code == 2 and 'protocol.name: chaos cannot tell what "' in result.stderr, result.output
     assert not Path("runs").exists()
