@@ -24,6 +24,7 @@ from sim.wire import (
     announces,
     associated_data,
     decode_body,
+    digest_of_body,
     encode_body,
     pack_frame,
     unpack_frame,
@@ -164,17 +165,24 @@ class Party(Life):
 
     def send(self, receiver: str, message: Message) -> None:
         """Send `message`; a channel to the receiver seals it. Returns at once; the network takes its time."""
-        self.check_alive()
-        kind = type(message).__name__
-        if due := self.world.faults.at_send(self.name, kind):
-            self._suffer(due)
-        channel = self.channel_to(receiver)
-        body, sealing = encode_body(message), 0
-        if channel is not None:
-            bound = associated_data(kind, self.name, receiver, self.round, self.attempt)
-            body, sealing = channel.seal(body, bound), channel.overhead
-        frame = Frame(kind, self.name, receiver, self.incarnation, self.round, self.attempt, channel is not None, body)
-        self.world.network.send(pack_frame(frame, message, self._own_step.get() or self._step, sealing))
+        self.send_each((receiver,), message)
+
+    def send_each(self, receivers: Iterable[str], message: Message) -> None:
+        """`send` to each of `receivers`, in order; what they have in common is done once."""
+        kind, plain = type(message).__name__, encode_body(message)
+        step, plain_digest = self._own_step.get() or self._step, digest_of_body(plain)
+        for receiver in receivers:
+            self.check_alive()
+            if due := self.world.faults.at_send(self.name, kind):
+                self._suffer(due)
+            channel = self.channel_to(receiver)
+            body, digest, sealing = plain, plain_digest, 0
+            if channel is not None:
+                bound = associated_data(kind, self.name, receiver, self.round, self.attempt)
+                body, digest, sealing = channel.seal(plain, bound), b"", channel.overhead
+            sealed = channel is not None
+            frame = Frame(kind, self.name, receiver, self.incarnation, self.round, self.attempt, sealed, body)
+            self.world.network.send(pack_frame(frame, message, step, sealing, digest))
 
     def channel_to(self, receiver: str) -> Channel | None:
         """The channel that seals what goes to `receiver`, or None where the link's own encryption is enough."""

@@ -54,5 +54,4 @@ class Server(Party):
 
     def broadcast(self, parties: Iterable[str], message: Message) -> None:
         """Send `message` to each of `parties`."""
-        for party in parties:
-            self.send(party, message)
+        self.send_each(parties, message)

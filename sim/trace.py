@@ -21,7 +21,7 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
     `time` is in virtual seconds. `kind` is one of send, relay, deliver, lose, drop (messages); enter, leave (steps);
     compute; fault; metric; outcome. `party` is who it happened to, and for messages the sender of the hop, with `peer`
     its receiver; a send or relay with a `note` is one more copy of a message. `payload`, `sealing` and `envelope` are
-    bytes on the wire; `digest` is the SHA-256 of a message's bytes. `note` says the rest in words; `value` is a number
+    bytes on the wire; `digest` is that of a message's bytes. `note` says the rest in words; `value` is a number
     (a metric, the seconds of a job that begins).
     """
 

@@ -27,6 +27,7 @@ __all__ = [
     "associated_data",
     "decode_body",
     "decode_frame",
+    "digest_of_body",
     "encode_body",
     "flip_bit",
     "pack_frame",
@@ -94,7 +95,8 @@ _UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 class Packet(msgspec.Struct, frozen=True):
     """An encoded frame on its way, with the sizes of its parts in bytes.
 
-    What it says of the frame is what the connection that it comes by vouches for; `data` is what comes.
+    What it says of the frame is what the connection that it comes by vouches for; `data` is what comes. `digest` is the
+    SHA-256 of what precedes the body in `data` and of the body's own SHA-256, which a message to many has in common.
     """
 
     data: bytes
@@ -149,13 +151,23 @@ def associated_data(kind: str, sender: str, receiver: str, round_number: int, at
     return _encode((sender, receiver, kind, round_number, attempt))
 
 
-def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0) -> Packet:
-    """The packet of `frame`, whose body is `message` encoded and `sealing` bytes of seal."""
+def digest_of_body(body: bytes) -> bytes:
+    """What a packet's digest has of its body."""
+    return hashlib.sha256(body).digest()
+
+
+def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0, body_digest: bytes = b"") -> Packet:
+    """The packet of `frame`, whose body is `message` encoded and `sealing` bytes of seal.
+
+    `body_digest`, where it is known already, is that of the frame's body.
+    """
     data = bytes(memoryview(_encode(frame)))  # the encoder's own holds room for half as much again
+    head = data[: len(data) - len(frame.body)]
+    digest = hashlib.sha256(head + (body_digest or digest_of_body(frame.body))).digest()
     size = len(data) + TLS_OVERHEAD * -(-len(data) // TLS_RECORD)
     payload = _byte_strings(message)
     return Packet(
-        data=data, digest=hashlib.sha256(data).digest(), sender=frame.sender, receiver=frame.receiver,
+        data=data, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
         attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
         envelope=size - payload - sealing,

@@ -24,6 +24,7 @@ about the data can be found out; who has how many points and labels; and what th
 average.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -244,10 +245,12 @@ class TrainingServer(RoundsServer[Settings, Record]):
         labeled = {name: answer.labeled for name, answer in self.enrolled.items()}
         dice = generator(self.world.seed, "cohort", number)
         members = cohort.draw(self.clients, labeled, its.share, dice, only_labeled=not its.trains_unlabeled(number))
-        for name in members:
-            additions = [companion.outgoing(name) for companion in self._companions]
-            self.send(name, TrainingRound(list(members), self.model, additions))
+        for additions, same in itertools.groupby(members, self._additions):
+            self.send_each(same, TrainingRound(list(members), self.model, additions))
         return members
+
+    def _additions(self, client: str) -> list[bytes]:
+        return [companion.outgoing(client) for companion in self._companions]
 
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         its = self.settings
