@@ -5,6 +5,8 @@ Both have the resolution that is stated. Samples of floating point numbers are k
 computed for real numbers holds here up to that.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -15,11 +17,14 @@ __all__ = ["bernoulli", "gaussian"]
 
 
 def bernoulli(probability: float, shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.bool_]:
-    """Independent bits that are 1 with `probability` in [0, 1], to 2^-64."""
+    """Independent bits that are 1 with `probability` in [0, 1], rounded up to a multiple of 2^-64.
+
+    Up, for a bit that never flips keeps nothing secret.
+    """
     if not 0 <= probability <= 1:
         raise ValueError(f"probability(={probability}) must lie in [0, 1].")
     words = entropy.array(shape)
-    return np.ones(shape, bool) if probability == 1 else words < np.uint64(int(probability * 2**64))
+    return np.ones(shape, bool) if probability == 1 else words < np.uint64(math.ceil(probability * 2**64))
 
 
 def gaussian(shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:

@@ -122,6 +122,15 @@ def test_bits_flip_as_often_as_they_should() -> None:
     assert bernoulli(1.0, (50,), Entropy.seeded(1)).all()
 
 
+def test_a_bit_that_hardly_ever_flips_can_flip() -> None:
+    class Lowest(Entropy):
+        def array(self, shape: int | tuple[int, ...]) -> np.ndarray:
+            return np.zeros(shape, np.uint64)
+
+    assert bernoulli(flip_probability(100, 2), (1,), Lowest(bytes(32))).all()  # 2e-22, far below 2^-64
+    assert not bernoulli(0.0, (1,), Lowest(bytes(32))).any()
+
+
 def test_gaussian_numbers_are_standard_normal() -> None:
     numbers = gaussian((100, 1000), Entropy.seeded(4, "normal"))
     assert abs(numbers.mean()) < 0.015 and abs(numbers.std() - 1) < 0.01
