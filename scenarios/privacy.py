@@ -14,7 +14,7 @@ from scenarios.schema import Scenario, ScenarioError
 __all__ = ["Spent", "check_privacy", "privacy_cautions", "privacy_lines", "spent_on_labels", "spent_on_models",
            "spent_on_votes"]  # fmt: skip
 
-_ELEMENT = "one element of one client's data, removed or replaced"
+_ELEMENT = "one element of one client's data, replaced"
 _CLIENT = "all data of one client, replaced"
 
 
@@ -166,7 +166,7 @@ def spent_on_models(scenario: Scenario, cohort: int, clients: int) -> Spent:
     noise = its.noise
     if noise is None:
         noise = accounting.noise_for(_asked(scenario), cohort, clients, rounds, its.delta)
-    server = "" if its.noise_at == "clients" else ", not the server"
+    server = "" if its.noise_at == "clients" and cohort == clients else ", not the server"  # which draws the cohort
     sampled = " and not who was drawn" if cohort < clients else ""
     return Spent(
         mechanism="clipped changes with Gaussian noise",

@@ -117,11 +117,19 @@ _AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure()
 
 
 def spent_by(scenario: schema.Scenario, shards: Sequence[Shard]) -> Spent | None:
-    """What the averages of dp-fedavg reveal; None of protocols that promise nothing."""
+    """What the averages of dp-fedavg reveal; None of protocols that promise nothing.
+
+    The cohort is drawn of those with labels and of those that have not enrolled: for how many of them there may be, the
+    largest share that rounding up makes of it counts.
+    """
     if scenario.protocol.name != "dp-fedavg":
         return None
     able = sum(1 for shard in shards if shard.labeled.any())
-    return spent_on_models(scenario, min(able, math.ceil(scenario.training.share * able - 1e-9)), able)
+    cohorts = [
+        (math.ceil(scenario.training.share * many - 1e-9), many) for many in range(max(1, able), len(shards) + 1)
+    ]
+    cohort, clients = max(cohorts, key=lambda one: (one[0] / one[1], -one[1]))
+    return spent_on_models(scenario, cohort, clients)
 
 
 def _private(scenario: schema.Scenario, spent: Spent | None) -> Clipped | None:

@@ -14,8 +14,9 @@ Consensus: the server adds up the bits that came, k(c) of m clients for each cla
 - `qualified`: the same where its v is at least ceil(quorum m); at p = 1/2 no point has a consensus.
 
 Guarantee, of each client's messages by themselves, so against the server, too: epsilon-differential privacy a round,
-where neighbours differ in one element of a client's local data and s bounds the bits that differ then, for whatever
-consensus came before. Rounds add up: T of them are T epsilon, or less with a delta (`privacy.accounting.random_bits`).
+where neighbours differ in what one element of a client's local data is, and s bounds the bits that differ then, for
+whatever consensus came before. How many points and labels it has the client tells the server as it enrolls, so that is
+not covered. Rounds add up: T of them are T epsilon, or less with a delta (`privacy.accounting.random_bits`).
 An s that is estimated guarantees nothing (`privacy.sensitivity`).
 
 Revealed: the server sees the noisy bits; clients see the consensus.

@@ -17,11 +17,14 @@ Where the noise is added, and so whom the guarantee covers:
 - `server`: as in both papers the server is trusted, and sees each model; the guarantee is about whoever sees the
   averages, and does not know who was drawn. A member of a cohort does know: the call says so. Against it only the part
   of the guarantee without sampling holds.
-- `clients`: each adds N(0, (z S)^2 / k) to its sum's part, k the fewest models that a round needs. Only the secure sum
-  is seen, so the server is covered, too, as far as clients do not collude; with more than k models there is more noise
-  than promised. Sums are taken in fixed point after the noise; the guarantee is for real numbers (`privacy.noise`).
+- `clients`: each adds N(0, (z S)^2 / (k - 1)) to its sum's part, k >= 2 the fewest models that a round needs. Only the
+  secure sum is seen, so the server is covered, too, as far as clients do not collude. A client that knows its own part
+  of the noise, and takes it out of the average, still has the k - 1 others' against it; with more than k models there
+  is more than promised. The server draws the cohort, so against it, too, only the part without sampling holds. Sums are
+  taken in fixed point after the noise; the guarantee is for real numbers (`privacy.noise`).
 
-Clients do not send their losses. That a client takes part, and how many points and labels it has, is not covered.
+Clients do not send their losses; one that is drawn and has nothing to train on sends the model as it came, noise and
+all, and counts one. That a client takes part, and how many points and labels it has, is not covered.
 """
 
 from dataclasses import dataclass
@@ -61,13 +64,16 @@ class Clipped:
         return self.multiplier * self.clip if self.multiplier else 0.0
 
     def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
-        """What a client sends that trained the model `before` to `after`; `fewest`, of models in a round."""
+        """What a client sends that trained the model `before` to `after`; `fewest`, of models in a round.
+
+        With noise at the clients `fewest` >= 2.
+        """
         start = decode(before).astype(np.float64)
         change = decode(after) - start
         norm = float(np.linalg.norm(change))
         if not np.isfinite(norm):  # training has diverged: its change is none, whatever the others have
             change, norm, after = np.zeros_like(start), 0.0, before
-        own = self._deviation / np.sqrt(fewest) if self.at == "clients" else 0.0
+        own = self._deviation / np.sqrt(fewest - 1) if self.at == "clients" else 0.0
         if norm <= self.clip and not own:
             return after  # to the bit what FedAvg sends
         change *= min(1.0, self.clip / norm) if norm else 1.0

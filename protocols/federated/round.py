@@ -210,6 +210,7 @@ class TrainingClient(RoundsClient[Settings]):
             cost = {"vector.add": 3 * len(model) // 4}
             model = await self.compute(cost, its.private.sent, call.model, model, fewest, noise)
         weight = float(its.update.batches(labeled, others).points if its.by_points else 1) if trained.steps else 0.0
+        weight = weight if its.private is None else 1.0  # its noise is counted on, and how many count is no secret
         loss = trained.loss if its.private is None else 0.0  # no noise covers it
         return Update((model, *trained.sent), weight, loss)
 
@@ -242,7 +243,9 @@ class TrainingServer(RoundsServer[Settings, Record]):
 
     def invite(self, number: int) -> tuple[str, ...]:
         its = self.settings
-        labeled = {name: answer.labeled for name, answer in self.enrolled.items()}
+        # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels.
+        labeled = {} if its.private is None else dict.fromkeys(self.clients, 1)
+        labeled |= {name: answer.labeled for name, answer in self.enrolled.items()}
         dice = generator(self.world.seed, "cohort", number)
         members = cohort.draw(self.clients, labeled, its.share, dice, only_labeled=not its.trains_unlabeled(number))
         for additions, same in itertools.groupby(members, self._additions):

@@ -112,6 +112,14 @@ def test_dp_pate_and_dp_fedavg_have_the_noise_that_epsilon_asks_for(tiny: Path) 
     assert ran(tiny, "protocol.name=fedavg", out="plain").privacy is None
 
 
+def test_a_cohort_is_accounted_with_the_most_that_rounding_up_can_make_of_it(tiny: Path) -> None:
+    few = ("protocol.name=dp-fedavg", "privacy.noise=2.5", "training.share=0.5", "training.rounds=1")
+    two = ran(tiny, *few, "data.labeled_clients=2", out="two").privacy  # 1 of 2, or with a third that is away 2 of 3
+    assert two is not None and two.epsilon == pytest.approx(accounting.federated_gaussian(2.5, 2, 3, 1, 1e-5))
+    hidden = ran(tiny, *few, "training.averaging=secure", "privacy.noise_at=clients", out="drawn").privacy
+    assert hidden is not None and hidden.covers == "whoever sees the averages and not who was drawn, not the server"
+
+
 @dataclass(frozen=True)
 class Nearest:
     """Predicts the label of the nearest point, whatever the seed is; its state is what it was shown."""

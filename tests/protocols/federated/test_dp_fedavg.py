@@ -1,6 +1,8 @@
 """DP-FedAvg against a few lines of numpy, and against FedAvg where nothing is private."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
-from parties.partition import shards
+from parties.partition import Shard, shards
 from parties.party import play
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
@@ -30,12 +32,14 @@ FIRST = jobs.initial(SPEC, 1)
 UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu")
 
 
-def trained(private: Clipped | None, *faults: Fault, **changes: Any) -> tuple[TrainingServer, list[Record], World]:
+def trained(
+    private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, **changes: Any
+) -> tuple[TrainingServer, list[Record], World]:
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = Settings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
     )
-    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
+    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(held)]
     server = TrainingServer(world, [client.name for client in clients], settings, FIRST)
     records: list[Record] = []
     server.observe = records.append
@@ -78,7 +82,7 @@ def test_without_noise_and_with_a_wide_clip_it_is_fedavg_to_the_bit(averaging: A
 def test_noise_at_clients_is_enough_for_the_fewest_models() -> None:
     private, start = Clipped(1.0, 8.0, "clients"), encode(np.zeros(40_000))
     sent = [decode(private.sent(start, start, 4, Entropy.seeded(1, i))) for i in range(4)]
-    assert np.std(np.sum(sent, axis=0)) == pytest.approx(8.0, rel=0.02)
+    assert np.std(np.sum(sent[1:], axis=0)) == pytest.approx(8.0, rel=0.02)  # the first knows its own noise
     assert private.released(start, 4, Entropy.seeded(1)) == start
     assert np.std(decode(Clipped(1.0, 8.0).released(start, 4, Entropy.seeded(1)))) == pytest.approx(2.0, rel=0.02)
 
@@ -89,8 +93,32 @@ def test_noise_at_clients_hides_in_the_sum_and_a_lost_client_takes_none_of_what_
     assert len(records[0].averaged) == 3
     still = trained(Clipped(0.3, 0.0), Crash("client/1", at="train.update"), averaging=Secure())[0]
     noise = 3 * (decode(server.model) - decode(still.model))  # in the sum
-    assert np.std(noise) == pytest.approx(0.3 * 0.5 * math.sqrt(3 / 2), rel=0.1)  # promised: 0.15
+    assert np.std(noise) == pytest.approx(0.3 * 0.5 * math.sqrt(3), rel=0.1)  # promised: 0.15
     assert "LocalModel" not in {row.type for row in world.ledger.rows()}
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()])
+def test_a_client_without_labels_that_is_drawn_counts_like_the_others(averaging: Averaging) -> None:
+    bare = replace(SHARDS[1], labeled=np.zeros_like(SHARDS[1].labeled))
+    parties = [SHARDS[0], bare, SHARDS[2], SHARDS[3]]
+    # It is drawn, as nobody has heard of it yet: its Enrolled is lost with the first incarnation.
+    struck = Crash("client/1", at="train.enroll", back_after=1.0)
+    server, records, _ = trained(Clipped(0.3, 0.0), struck, averaging=averaging, held=parties)
+    assert records[0].averaged == tuple(f"client/{i}" for i in range(4))
+    start = decode(FIRST).astype(float)
+    moves = [change * 0.3 / np.linalg.norm(change) for change in (alone(i) - start for i in (0, 2, 3))]
+    np.testing.assert_allclose(decode(server.model), start + sum(moves) / 4, atol=1e-6)
+
+
+def test_nobody_is_drawn_more_often_because_others_are_away() -> None:
+    away = [Crash(f"client/{i}", at="train.enroll") for i in range(3)]
+
+    def drawn(private: Clipped | None) -> list[tuple[str, ...]]:
+        return [one.cohort for one in trained(private, *away, share=0.5, rounds=6, min_clients=1)[1]]
+
+    assert drawn(None) == [("client/3",)] * 6
+    cohorts = drawn(Clipped(0.3, 0.5))
+    assert {len(one) for one in cohorts} == {2} and not all("client/3" in one for one in cohorts)
 
 
 def test_a_client_that_diverged_moves_nothing() -> None:
