@@ -265,7 +265,7 @@ def sweep(
 ) -> int:
     """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes.
 
-    A file that has a [table] gives that table, unless --over says what else.
+    A file that lays out a table (`table.*` in `tacit keys`) gives that table, unless --over says what else.
     """
     from scenarios import report
     from scenarios.folder import new_folder

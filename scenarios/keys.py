@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 from msgspec import inspect as types
 
 from scenarios.table_schema import ScenarioFile
@@ -92,7 +92,8 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
             assert isinstance(kind, types.Metadata), name
             extra = kind.extra or {}
             description = (kind.extra_json_schema or {}).get("description", "")
-            default = "needed" if field.required else "" if field.default is None else toml(field.default)
+            value = field.default if field.default_factory is NODEFAULT else field.default_factory()
+            default = "needed" if field.required else "" if value is None else toml(value)
             yield Key(
                 name,
                 allowed(kind),

@@ -90,7 +90,9 @@ def read(
     scenario = _scenario(_convert(raw, where))
     if not without_data:
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
-    unneeded = unused(raw, scenario.protocol.name)
+    cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
+    protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
+    unneeded = unused(_without_defaults(raw) if Path(file).is_dir() else raw, *protocols)
     return Loaded(scenario, scenario.name or path.stem, where, unneeded, layout)
 
 
@@ -124,11 +126,21 @@ def find(file: str | Path) -> Path:
     raise ScenarioError(str(file), "", problem + similar(str(file), names))
 
 
-def unused(raw: Mapping[str, Any], protocol: str) -> tuple[str, ...]:
-    """The keys given in `raw` that only other protocols than `protocol` use."""
-    others = {key.name for key in keys() if key.protocols and protocol not in key.protocols}
+def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
+    """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
+    others = {key.name for key in keys() if key.protocols and not set(protocols) & set(key.protocols)}
     given = (f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body)
     return tuple(name for name in given if name in others)
+
+
+def _without_defaults(raw: Table) -> Table:
+    """What `raw`, of a run's folder, gives beside the defaults that were filled in there."""
+    known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
+    return {
+        table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
+        for table, defaults in known.items()
+        if table in raw
+    }
 
 
 def parse_toml(text: str) -> Table:

@@ -113,7 +113,7 @@ def test_an_empty_file_is_a_scenario_with_all_defaults(tmp_path: Path) -> None:
         ("seed = -1", r"seed: -1 is too small; allowed: 0 to \d+"),
         ("[expect]\nlost = ['client/77']", r'expect\.lost: "client/77" is not a party; .*'),
         ("[expect]\nlost = [1]", r"expect\.lost\[0\]: 1 is of the wrong kind; allowed: text in quotes"),
-        ("[expect]\noutcome = 'failed'", r'expect\.outcome: "failed" is not one of the allowed: .*'),
+        ("[expect]\noutcome = 'finished'", r'expect\.outcome: "finished" is not one of the allowed: .*'),
     ],
 )
 def test_every_mistake_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -248,14 +248,23 @@ def test_every_key_says_type_default_and_meaning() -> None:
     table = {row.name: row for row in rows}
     assert table["protocol.bits"].type == "a whole number, 8 to 65536"
     assert (table["protocol.bits"].unit, table["protocol.bits"].default) == ("bits", "1024")
-    assert table["protocol.key_bits"].protocols == ("xclp", "fedavg+xclp", "fedprop", "fedprop+mt")
+    users = ("xclp", "fedavg-then-xclp", "fedavg+xclp", "fedprop", "fedprop+mt")
+    assert table["protocol.key_bits"].protocols == users
     assert table["network.latency"].protocols == ()
+    assert (table["table.row[].set"].default, table["data.without_labels"].default) == ("{}", "[]")
 
 
 def test_keys_of_another_protocol_are_listed_as_unused() -> None:
     raw = {"seed": 1, "protocol": {"name": "other", "k": 3, "rounds": 2}, "data": {"clients": 4}}
     assert unused(raw, "other") == ("protocol.k", "protocol.rounds")
-    assert unused(raw, "xclp") == ()
+    assert unused(raw, "xclp") == unused(raw, "other", "xclp") == ()
+
+
+def test_of_a_runs_folder_defaults_that_were_filled_in_are_not_listed_as_unused(tmp_path: Path) -> None:
+    scenario = load("xclp-digits", ["data.limit=240"])
+    (tmp_path / "scenario.toml").write_text(tomli_w.dumps(as_table(scenario)))
+    assert read(tmp_path).unused == ()
+    assert read(tmp_path, ["cotraining.rounds=3"]).unused == ("cotraining.rounds",)
 
 
 def test_choices_without_secrecy_are_cautioned(quick: Path) -> None:
