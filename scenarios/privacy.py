@@ -16,6 +16,7 @@ __all__ = ["Spent", "check_privacy", "privacy_cautions", "privacy_lines", "spent
 
 _ELEMENT = "one element of one client's data, replaced"
 _CLIENT = "all data of one client, replaced"
+_NOISE = (1e-6, 1e12)  # accounting squares it
 
 
 class Spent(Struct, kw_only=True, frozen=True):
@@ -52,8 +53,9 @@ def check_privacy(scenario: Scenario) -> None:
     its = scenario.privacy
     if not its.clip < math.inf:
         raise ScenarioError("", "privacy.clip", "inf clips nothing; allowed: a number above 0")
-    if its.noise is not None and not its.noise < math.inf:
-        raise ScenarioError("", "privacy.noise", "inf drowns everything; allowed: a number, 0 or more")
+    if its.noise and not _NOISE[0] <= its.noise <= _NOISE[1]:
+        problem = f"{its.noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
+        raise ScenarioError("", "privacy.noise", problem)
     if scenario.protocol.name == "dp-fedct":
         _sensitivity_of(its.sensitivity)
     if scenario.protocol.name == "dp-fedavg":

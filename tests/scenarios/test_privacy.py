@@ -178,6 +178,8 @@ def test_an_estimate_is_called_one(tiny: Path) -> None:
         (["privacy.sensitivity=0"], "privacy.sensitivity", "allowed: bits, above 0"),
         (["privacy.sensitivity=neighbours:0"], "privacy.sensitivity", '"neighbours:0" is none'),
         (["privacy.sensitivity=proposition-2:x"], "privacy.sensitivity", '"proposition-2:x" is none'),
+        (["protocol.name=dp-pate", "privacy.noise=1e-200"], "privacy.noise", "allowed: 0, or 1e-06"),
+        (["protocol.name=dp-fedavg", "privacy.noise=1e300"], "privacy.noise", "to 1e+12"),
         (["privacy.epsilon=0.0"], "privacy.epsilon", "above 0"),
         (["privacy.epsilon=some"], "privacy.epsilon", '"none"'),
         (["protocol.name=dp-fedavg", "privacy.noise_at=clients"], "privacy.noise_at", 'averaging = "secure"'),
