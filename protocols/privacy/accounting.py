@@ -6,6 +6,7 @@ Mironov, Renyi differential privacy, CSF 2017; the conversion to (epsilon, delta
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from parties.learning import extras
@@ -78,6 +79,7 @@ def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int
 
     Neighbours: one client's data are replaced by any other data. The sum may move by 2 S. The cohort is drawn anew in
     each round without replacement and nobody who sees the sum knows it (Wang, Balle, Kasiviswanathan, AISTATS 2019).
+    Never more than where it is known, which Renyi accounting of samples may come to with few clients or much noise.
     """
     _check(delta)
     if not 1 <= cohort <= clients:
@@ -86,13 +88,22 @@ def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int
         return 0.0
     if multiplier == 0:
         return math.inf
-    return _epsilon(_federated(multiplier, cohort, clients, rounds), delta, _orders(cohort, clients))
+    drawn = sorted({cohort, clients})  # a hidden cohort reveals no more than a known one, which is as if all took part
+    return min(_epsilon(_federated(multiplier, one, clients, rounds), delta, _orders(one, clients)) for one in drawn)
 
 
 def noise_for(epsilon: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
     """The least multiplier >= 0.01 for which `federated_gaussian` is at most `epsilon`; 0 for an infinite one."""
-    orders = _orders(cohort, clients)
-    return _least(epsilon, delta, rounds, lambda multiplier: _federated(multiplier, cohort, clients, rounds), orders)
+
+    def least(drawn: int) -> float:
+        event = partial(_federated, cohort=drawn, clients=clients, rounds=rounds)
+        return _least(epsilon, delta, rounds, event, _orders(drawn, clients))
+
+    known = least(clients)
+    if cohort == clients or not known:
+        return known
+    hidden = _epsilon(_federated(known, cohort, clients, rounds), delta, _orders(cohort, clients))
+    return least(cohort) if hidden <= epsilon else known
 
 
 def votes_noise_for(epsilon: float, queries: int, delta: float) -> float:

@@ -63,6 +63,14 @@ def test_gaussian_queries_are_above_the_exact_curve() -> None:
     assert exact(found) <= DELTA < exact(0.8 * found)
 
 
+@pytest.mark.parametrize(("cohort", "epsilon"), [(5, 50.0), (2, 0.1)])
+def test_a_hidden_cohort_reveals_no_more_and_needs_no_more_noise_than_a_known_one(cohort: int, epsilon: float) -> None:
+    assert accounting.federated_gaussian(2.0, cohort, 6, 4, DELTA) <= accounting.federated_gaussian(2.0, 6, 6, 4, DELTA)
+    noise = accounting.noise_for(epsilon, cohort, 6, 4, DELTA)
+    assert noise <= accounting.noise_for(epsilon, 6, 6, 4, DELTA)
+    assert accounting.federated_gaussian(noise, cohort, 6, 4, DELTA) <= epsilon
+
+
 def test_a_whole_cohort_is_a_gaussian_mechanism_with_twice_the_clip() -> None:
     # Two vectors of norm S differ by up to 2 S, where a vote's counts differ by sqrt(2).
     whole = accounting.federated_gaussian(4.0, 5, 5, 20, DELTA)
