@@ -113,7 +113,7 @@ def outcome_lines(result: Result) -> list[str]:
         several = result.deviation is not None and len(result.client_accuracy) > 1
         spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
         lines.append(f"          on {result.measured_on}{spread}")
-    if result.message_bytes.get("up"):
+    if any(getattr(one, "changed", None) is not None for one in result.rounds):  # two rounds had an agreement
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
         )
@@ -194,7 +194,7 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
             console.print(round_table(list(alike)))
     if rows:
         console.print(byte_table(rows))
-    if rows and topology == "star":
+    if topology == "star" and any(row.sealing for row in rows):  # what one client sends another is sealed
         print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
     print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
     if result.trace_hash:

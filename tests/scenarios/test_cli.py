@@ -51,6 +51,7 @@ def test_a_run_prints_what_came_out_and_the_folder_last(quick: Path) -> None:
     record = json.loads(Path("runs/quick-3-1/result.json").read_text())
     assert f"trace     {record['trace_hash'][:16]} (whole in result.json)" in lines
     assert any(line.startswith("star: ") for line in lines)
+    assert any(line.startswith("star: ") for line in lines)
     assert lines[-1] == "folder    runs/quick-3-1"
 
 
@@ -144,6 +145,12 @@ def test_the_users_mistakes_are_one_line_and_2(quick: Path) -> None:
 
 def test_debug_shows_the_traceback_of_a_users_mistake(quick: Path) -> None:
     assert isinstance(tacit("run", "no.toml", "--debug").exception, ValueError)
+
+
+def test_nothing_is_said_of_relays_where_no_client_sends_to_another(quick: Path) -> None:
+    result = tacit("run", quick, "--set", "protocol.name=local", "--set", "cotraining.rounds=1")
+    assert re.search(r"^train\.enroll ", result.stdout, re.MULTILINE), result.output
+    assert "star: " not in result.stdout
 
 
 def test_an_existing_folder_is_refused(quick: Path) -> None:
