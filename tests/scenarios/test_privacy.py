@@ -19,6 +19,7 @@ from scenarios import Result, ScenarioError, run
 from scenarios.cotraining_privacy import estimate
 from scenarios.privacy import privacy_lines
 from scenarios.reading import read
+from scenarios.report import outcome_lines
 
 TINY = """
 title = "Three clients share labels, quickly"
@@ -72,6 +73,9 @@ def test_dp_fedct_tells_of_a_round_and_of_all(tiny: Path) -> None:
     assert told["epsilon"] == pytest.approx(accounting.random_bits(flip, 240, 1e-6)) and told["epsilon"] < 300
     assert (told["rounds"], told["delta"]) == (3, 1e-6)
     assert result.message_bytes["up"] == 50  # 40 points, 10 bits each
+    assert any(line.startswith("agreed ") for line in outcome_lines(result))
+    alone = ran(tiny, "protocol.name=pate", out="alone")  # a single round, so no label was another before
+    assert not any(line.startswith("agreed ") for line in outcome_lines(alone))
     shown = "\n".join(privacy_lines(result.privacy))
     assert f"each bit flips with probability {flip:.6g}" in shown and "the server among them" in shown
     assert "NO guarantee" not in shown
