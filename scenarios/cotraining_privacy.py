@@ -13,9 +13,7 @@ from parties.partition import Shard
 from protocols.cotraining.round import Settings
 from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
 from scenarios import schema
-from scenarios.bars import shown
 from scenarios.privacy import Spent, spent_on_labels, spent_on_votes
-from scenarios.report import make_console
 from sim.streams import derive, generator
 
 __all__ = ["estimate", "spent_by"]
@@ -46,6 +44,9 @@ def estimate(seed: int, settings: Settings, shards: Sequence[Shard], neighbours:
     able = [i for i, shard in enumerate(shards) if shard.labeled.any()]
     key = _digest(seed, settings, [shards[i] for i in able], neighbours)
     if key not in _KEPT:
+        from scenarios.bars import shown
+        from scenarios.report import make_console
+
         with shown(make_console(stderr=True), "sensitivity") as tell, threadpool_limits(1):  # as in a run
             found, done = [], 0
             for place, i in enumerate(able):

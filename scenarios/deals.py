@@ -11,10 +11,8 @@ from parties.dataset import as_features
 from parties.features import features_of
 from parties.partition import Shard, shards
 from protocols.registry import PROTOCOLS
-from scenarios.bars import shown
 from scenarios.membership_data import attacked
 from scenarios.public_points import set_apart
-from scenarios.report import make_console
 from scenarios.schema import Data, Scenario
 from sim.streams import generator
 
@@ -123,6 +121,9 @@ def _named(name: str, data: Data) -> Dataset:
 def _featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
     """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
     if features != "identity":
+        from scenarios.bars import shown
+        from scenarios.report import make_console
+
         with shown(make_console(stderr=True), dataset.name) as tell:
             points = features_of(dataset.points, features, tell)
         dataset = replace(dataset, points=points, columns=None, grid=None)

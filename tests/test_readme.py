@@ -61,7 +61,7 @@ def test_a_block_runs_as_it_stands(block: Block, folder: Path) -> None:
         command = ["bash", "-euo", "pipefail", "-c", block.text]
     path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -79,12 +79,16 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
     assert "tacit = scenarios.cli:main" in wheel.root.read(scripts).decode()
 
 
+OPTIONAL = ("benchmarks/", "parties/learning/", "parties/vision.py", "protocols/privacy/")
+"""Where packages of the extras may be imported."""
+
+
 def test_every_imported_package_is_declared() -> None:
     distributions = metadata.packages_distributions()
     own = {*HOUSE, *sys.stdlib_module_names}
     core, extras = _declared()
     for name in sorted(name for name in tree() if name.endswith(".py") and not name.endswith("conftest.py")):
-        known = core | extras if name.startswith(("benchmarks/", "parties/learning/", "parties/vision.py")) else core
+        known = core | extras if name.startswith(OPTIONAL) else core
         for module in _third_party((ROOT / name).read_text(encoding="utf-8")) - own:
             # A package that is not installed here goes by its import name.
             given = {_normal(title) for title in distributions.get(module, [module])}

@@ -7,7 +7,6 @@ moments of the trained parameters, each little-endian float32.
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.optim.adam import adam
 
 from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
 from parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
@@ -53,6 +52,8 @@ def fit(
     over the data, `batch` points each or all there are; a batch may reach from one pass into the next. Without a point,
     or with one at a time where the network normalises batches, the state stays as it is. Raises ValueError.
     """
+    from torch.optim.adam import adam
+
     vector = parameters(spec, state)
     if not len(labels):
         return state

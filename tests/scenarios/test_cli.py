@@ -136,7 +136,7 @@ def test_the_users_mistakes_are_one_line_and_2(quick: Path) -> None:
     assert "--set" in one_line(tacit("run", quick, "--set", "protocol.k"))
     assert "engine" in one_line(tacit("run", quick, "--engine", "warp"))
     assert "no run.sqlite" in one_line(tacit("bytes", "."))
-    assert "neither a protocol (xclp, fedavg, " in one_line(tacit("steps", "sclp"))
+    assert "neither a protocol (xclp, fedavg-then-xclp, " in one_line(tacit("steps", "sclp"))
     assert "did you mean network.latency?" in one_line(tacit("sweep", quick, "--over", "network.latenci=5ms"))
     assert tacit("run").exit_code == 2
     assert tacit("run", quick, "--sed", "3").exit_code == 2
@@ -179,7 +179,7 @@ def test_list_steps_keys_and_version() -> None:
     assert re.search(r"^server +rowsums\.sum +", steps, re.MULTILINE)
     assert tacit("steps", "xclp-digits").stdout == steps
     keys = tacit("keys", "--markdown").stdout
-    assert "| protocol.bits | a whole number, 8 to 65536 | bits | 1024 | xclp, fedavg+xclp, " in keys
+    assert "| protocol.bits | a whole number, 8 to 65536 | bits | 1024 | xclp, fedavg-then-xclp, fedavg+xclp, " in keys
     assert "protocol.bits" in tacit("keys").stdout
     assert re.fullmatch(r"tacit \S+\n", tacit("--version").stdout)
     assert "sweep" in tacit("--help").stdout
