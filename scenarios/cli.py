@@ -138,6 +138,8 @@ def run(
     if resume is None:
         unused = (f"unused   {key}: not a key of {scenario.protocol.name}" for key in loaded.unused)
         report.print_lines(console, unused)
+        if loaded.layout is not None:
+            report.print_lines(console, [f"table    this is the file as it stands; its table: tacit sweep {file}"])
         result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console))
     else:
         result = runner.resume(resume, engine=engine, watch=Progress(console))
