@@ -190,6 +190,6 @@ def test_the_search_finds_what_is_there(play, secrets, dtype) -> None:
         "labels": client.shard.labels.astype(dtype).tobytes(),
         "features": client.shard.features[3].tobytes(),
         "bits": np.packbits(client.bits_of_round[5]).tobytes(),
-        **{kind: next(iter(secrets.kinds[kind])) for kind in ("x25519 key", "pair secret", "derived key")},
+        **{kind: max(secrets.kinds[kind]) for kind in ("x25519 key", "pair secret", "derived key")},  # none but zeros
     }.items():
         assert secrets.found_in([b"before" + data + b"after"]) == {kind}
