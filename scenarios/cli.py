@@ -117,7 +117,7 @@ def run(
 ) -> int:
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
     from scenarios import report, runner
-    from scenarios.checkpoint import check_unfinished
+    from scenarios.checkpoint import CHECKPOINT, check_unfinished
     from scenarios.checks import cautions
     from scenarios.folder import FolderError, byte_rows
     from scenarios.progress import Progress
@@ -136,8 +136,13 @@ def run(
     report.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
     report.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
     if resume is None:
-        unused = (f"unused   {key}: not a key of {scenario.protocol.name}" for key in loaded.unused)
-        report.print_lines(console, unused)
+        unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
+        unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
+        report.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
+        if (Path(file) / CHECKPOINT).is_file():
+            report.print_lines(
+                console, [f"anew     from the start; tacit run --resume {file} goes on where it broke off"]
+            )
         if loaded.layout is not None:
             report.print_lines(console, [f"table    this is the file as it stands; its table: tacit sweep {file}"])
         result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console))
@@ -232,13 +237,14 @@ def show_bytes(
 ) -> int:
     """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost."""
     from scenarios import report
-    from scenarios.folder import byte_rows, fidelity_of, message_bytes
+    from scenarios.folder import byte_rows, message_bytes, remarks_on
     from scenarios.prediction import predicted
 
     console = report.make_console()
     for folder in folders:
         rows = byte_rows(folder)
-        report.print_lines(console, [f"{folder} (sized)" if fidelity_of(folder) == "sized" else str(folder)])
+        remarks = remarks_on(folder)
+        report.print_lines(console, [f"{folder} ({', '.join(remarks)})" if remarks else str(folder)])
         formula = predicted(folder, {row.type for row in rows})
         sizes = message_bytes(folder)
         model = sizes.get("fedavg", 0)

@@ -43,9 +43,9 @@ __all__ = [
     "Result",
     "RunFolder",
     "byte_rows",
-    "fidelity_of",
     "message_bytes",
     "new_folder",
+    "remarks_on",
 ]
 
 
@@ -307,10 +307,16 @@ class ByteRow(Struct, frozen=True):
         return self.payload + self.sealing + self.envelope
 
 
-def fidelity_of(folder: Path) -> str:
-    """Whether the run in `folder` was "real" or "sized"; "" where it does not say."""
-    found = _told(folder, "fidelity")
-    return found if isinstance(found, str) else ""
+def remarks_on(folder: Path) -> list[str]:
+    """What to know about the run in `folder` before reading its numbers: that it was sized, that it did not complete.
+
+    Nothing about one that is as it should be.
+    """
+    found = ["sized"] if _told(folder, "fidelity") == "sized" else []
+    outcome = _told(folder, "outcome")
+    if outcome != "completed":
+        found.append(f"{outcome or 'no result'}: so far" if outcome != "aborted" else "aborted")
+    return found
 
 
 def message_bytes(folder: Path) -> dict[str, int]:

@@ -22,8 +22,9 @@ from scenarios.keys import allowed, bounds, keys, similar, structure, toml
 from scenarios.schema import Scenario, ScenarioError, as_table
 from scenarios.table_layout import Layout, flat, layout_of
 from scenarios.table_schema import OWN, ScenarioFile
+from scenarios.unused import needless, unused
 
-__all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped", "unused"]
+__all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped"]
 
 Table = dict[str, Any]
 
@@ -38,13 +39,16 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 class Loaded(Struct, frozen=True):
     """A checked scenario. `name`: its own, or the file's stem. `where`: the file as messages call it.
 
-    `unused`: keys that were given but belong to other protocols. `layout`: the file's table, if it has one.
+    `unused`: keys that were given but belong to other protocols. `needless`: those that the protocol would use with
+    other choices, each with what it takes; of a file with a table, whose cells may choose that, none. `layout`: the
+    file's table, if it has one.
     """
 
     scenario: Scenario
     name: str
     where: str
     unused: tuple[str, ...] = ()
+    needless: Mapping[str, str] = {}
     layout: Layout | None = None
 
 
@@ -92,8 +96,9 @@ def read(
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
     cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
     protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
-    unneeded = unused(_without_defaults(raw) if Path(file).is_dir() else raw, *protocols)
-    return Loaded(scenario, scenario.name or path.stem, where, unneeded, layout)
+    given = _without_defaults(raw) if Path(file).is_dir() else raw
+    lacking = needless(given, scenario) if layout is None else {}
+    return Loaded(scenario, scenario.name or path.stem, where, unused(given, *protocols), lacking, layout)
 
 
 def checked(scenario: Scenario) -> Scenario:
@@ -124,13 +129,6 @@ def find(file: str | Path) -> Path:
         raise ScenarioError(str(file), "", "there is no such file")
     problem = f"neither a file nor a scenario that comes with Tacit ({', '.join(names)})"
     raise ScenarioError(str(file), "", problem + similar(str(file), names))
-
-
-def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
-    """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
-    others = {key.name for key in keys() if key.protocols and not set(protocols) & set(key.protocols)}
-    given = (f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body)
-    return tuple(name for name in given if name in others)
 
 
 def _without_defaults(raw: Table) -> Table:

@@ -75,7 +75,7 @@ def byte_table(
     """Messages and bytes by step and type, with their sums.
 
     `formula`: the payload of each type that must come out, in a column of its own; empty: none is known. `model`: if
-    not 0, what co-training's messages would carry of FedAvg with a model of so many bytes, below the sums.
+    not 0, what as many messages as co-training's would carry of FedAvg, each a model of so many bytes, below the sums.
     """
     show = (lambda count: f"{count:,}") if exact else format_bytes
     columns = ("messages", "payload", "sealing", "envelope", "total")
@@ -98,7 +98,7 @@ def byte_table(
     if model:
         messages = sum(row.messages for row in rows if row.type in ("CotrainingRound", "LocalPredictions"))
         filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
-        result.add_row("for comparison", "FedAvg's models", *filled)
+        result.add_row("for comparison", "as many of FedAvg's models", *filled)
     return result
 
 

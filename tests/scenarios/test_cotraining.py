@@ -105,7 +105,7 @@ def test_the_result_tells_of_each_model_and_of_what_is_agreed_on(small: Path) ->
     assert "message   40 B up, 40 B down; FedAvg's model of the same network 2.60 kB" in outcome_lines(result)
     shown = StringIO()
     Console(file=shown, width=200).print(byte_table(byte_rows(result.folder), exact=True, model=2600))
-    assert re.search(r"for comparison +FedAvg's models +18 +46,800", shown.getvalue())
+    assert re.search(r"for comparison +as many of FedAvg's models +18 +46,800", shown.getvalue())
     told = json.loads((result.folder / "result.json").read_bytes())
     assert told["rounds"][1]["changed"] == result.rounds[1].changed
     with np.load(result.folder / "model.npz") as arrays:

@@ -48,6 +48,15 @@ def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
     assert "has ended already (completed), there is nothing to resume" in refused(tmp_path / "copy")
 
 
+def test_what_a_broken_off_run_sent_so_far_is_not_taken_for_all(broken: Path, tmp_path: Path) -> None:
+    folder = spoil(broken, tmp_path)
+    assert CliRunner().invoke(app, ["bytes", str(folder)]).stdout.splitlines()[0].endswith(": so far)")
+    anew = CliRunner().invoke(app, ["run", str(folder), "--engine", "inline", "--out", str(tmp_path / "anew")])
+    assert anew.exit_code == 0, anew.output
+    assert f"tacit run --resume {folder}" in anew.stdout.replace("\n", " ")
+    assert CliRunner().invoke(app, ["bytes", str(tmp_path / "anew")]).stdout.splitlines()[0] == str(tmp_path / "anew")
+
+
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     assert "holds no scenario.toml; allowed: the folder of a run" in refused(tmp_path)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scenarios import Data, Fault, Network, Protocol, Scenario, ScenarioError, load
 from scenarios.checks import cautions, check
 from scenarios.keys import keys
-from scenarios.reading import checked, read, shipped, unused
+from scenarios.reading import checked, read, shipped
 from scenarios.schema import as_table
+from scenarios.unused import unused
 
 
 def refusal(path: Path, text: str, *changes: str) -> str:
@@ -260,6 +261,26 @@ def test_keys_of_another_protocol_are_listed_as_unused() -> None:
     assert unused(raw, "xclp") == unused(raw, "other", "xclp") == ()
 
 
+@pytest.mark.parametrize(
+    ("file", "changes", "key", "mended"),
+    [
+        ("fedavg-xclp-digits", ["training.mu=1.0"], "training.mu", "training.update=fedprox"),
+        ("xclp-digits", ["protocol.threshold=6"], "protocol.threshold", "protocol.recovery=shamir"),
+        ("xclp-digits", ["protocol.group=modp-2048"], "protocol.group", "protocol.hamming=naor-pinkas"),
+        ("fedct-digits", ["attack.points=100"], "attack.points", "attack.kind=membership"),
+        ("fedct-digits", ["byzantine.kind=flipped"], "byzantine.kind", "byzantine.clients=1"),
+        ("fedct-digits", ["cotraining.quorum=0.8"], "cotraining.quorum", "cotraining.consensus=qualified"),
+    ],
+)
+def test_keys_that_other_choices_would_give_a_meaning_are_listed(
+    file: str, changes: list[str], key: str, mended: str
+) -> None:
+    found = read(file, changes)
+    assert list(found.needless) == [key]
+    assert mended.partition("=")[0] in found.needless[key]
+    assert read(file, [*changes, mended]).needless == {}
+
+
 def test_of_a_runs_folder_defaults_that_were_filled_in_are_not_listed_as_unused(tmp_path: Path) -> None:
     scenario = load("xclp-digits", ["data.limit=240"])
     (tmp_path / "scenario.toml").write_text(tomli_w.dumps(as_table(scenario)))
@@ -305,7 +326,7 @@ def test_all_scenarios_that_come_with_tacit_are_right() -> None:
     assert "xclp-digits" in names
     for name, path in names.items():
         loaded = read(name, without_data=path.parent.name == "tables")  # whose data need not be on this machine
-        assert (loaded.name, loaded.unused) == (name, ())
+        assert (loaded.name, loaded.unused, loaded.needless) == (name, (), {})
         assert loaded.scenario.title
 
 
