@@ -23,7 +23,7 @@ from protocols.federated.round import Settings
 from scenarios.deals import deal, parts_of
 from scenarios.reading import load
 from scenarios.schema import Protocol, Scenario, ScenarioError
-from scenarios.training import cohort_of, settings_of
+from scenarios.training import cohorts_of, settings_of
 
 __all__ = ["dense_labels", "train"]
 
@@ -69,8 +69,7 @@ def train(scenario: Scenario) -> float:
     dealt = deal(parts.held, scenario.data, scenario.seed)
     shards = {f"client/{place}": shard for place, shard in enumerate(dealt)}
     model = jobs.initial(its.spec, scenario.seed)
-    for number in range(1, its.rounds + 1):
-        members = cohort_of(its, shards, scenario.seed, number)
+    for number, members in enumerate(cohorts_of(its, shards, scenario.seed), 1):
         own = [shards[name] for name in members]
         data = (
             _labeled(own, model, its, scenario.protocol) if its.labels_in(number) else [_alone(shard) for shard in own]

@@ -47,7 +47,7 @@ class Life:
         self.since = 0.0  # when it began to rest, in virtual seconds
         self._step = ""  # the latest step entered; tasks of one party may be in different ones
         self._task: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None
         self._pauses = 0  # those that go on
         self._after_pause: list[Callable[[], object]] = []
         if "_device" not in vars(self):
@@ -173,10 +173,6 @@ class Life:
         if self._pauses:
             self._device.pause()
 
-    def failure(self) -> BaseException | None:
-        """What `main` raised, if it ended that way."""
-        return self._failure
-
     def rest(self, idle: bool) -> None:
         """Say whether the party only waits for a round to begin; a run does not go on for the sake of those that do."""
         self.idle = idle
@@ -228,7 +224,7 @@ class Life:
                 raise
         except (Exception, Crashed, BaseExceptionGroup) as error:
             if self._lives(incarnation):  # what goes wrong in a party that is gone goes unnoticed
-                self._failure = error
+                self.failure = error
         finally:
             if self._lives(incarnation):
                 self.finished = True

@@ -64,7 +64,7 @@ class Mailbox:
         self._owner, self.loop = owner, loop
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
-        self._waiting: list[Arrivals[Any]] = []
+        self._waiting: list[Arrivals[Any] | Watch] = []
 
     def __len__(self) -> int:
         return sum(map(len, self._frames.values()))
@@ -144,6 +144,14 @@ class Mailbox:
             if stop is not None:
                 self._owner.interrupted(*stop)
 
+    def add(self, waiter: "Arrivals[Any] | Watch") -> None:
+        """Wake `waiter` from now on."""
+        self._waiting.append(waiter)
+
+    def remove(self, waiter: "Arrivals[Any] | Watch") -> None:
+        """Wake `waiter` no more."""
+        self._waiting.remove(waiter)
+
     def arrivals(
         self, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: tuple[type[Message], ...]
     ) -> "Arrivals[M]":
@@ -152,11 +160,11 @@ class Mailbox:
 
     async def wait(self, waiter: "Arrivals[Any]", future: "asyncio.Future[None]") -> None:
         """Wait for `future`, which `waiter` sets when it is woken."""
-        self._waiting.append(waiter)
+        self.add(waiter)
         try:
             await future
         finally:
-            self._waiting.remove(waiter)
+            self.remove(waiter)
 
     def _may_take(self, frame: Frame, kind: type[Message], sources: Container[str] | None) -> bool:
         return (sources is None or frame.sender in sources) and (
@@ -268,6 +276,60 @@ class Arrivals(Generic[M]):
         """Look again."""
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
+
+
+class Watch:
+    """A context that ends with `error` as soon as a message of `kinds` from one of `sources` is there.
+
+    It ends with what an interrupting message raises, too. The message stays in the mailbox. What goes on in the context
+    is cancelled; it must not take messages itself.
+    """
+
+    timer: Timer | None = None
+
+    def __init__(
+        self, mailbox: Mailbox, owner: Owner, kinds: tuple[type[Message], ...], sources: Iterable[str], error: Exception
+    ) -> None:
+        self._mailbox, self._kinds, self._sources, self._error = mailbox, kinds, frozenset(sources), error
+        self._types, self._ends = _type_names(kinds), _type_names(owner.interrupts)
+        self._found: Exception | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    @property
+    def what(self) -> str:
+        """What it would end with, in words."""
+        return f"the end of its work, or {names_of(self._kinds)}"
+
+    def __enter__(self) -> "Watch":
+        self._task = asyncio.current_task()
+        self._look()
+        self._mailbox.add(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._mailbox.remove(self)
+        if self._found is not None and kind is asyncio.CancelledError:
+            assert self._task is not None
+            if not self._task.uncancel():  # else somebody else wants it to end, too
+                raise self._found from None
+
+    def concerns(self, frame: Frame) -> bool:
+        """Whether the coming of `frame` may end it."""
+        return (frame.type in self._types and frame.sender in self._sources) or frame.type in self._ends
+
+    def wake(self) -> None:
+        """Look whether it has come."""
+        if self._found is None and self._task is not None:
+            try:
+                self._look()
+            except Exception as error:
+                self._found = error
+                self._task.cancel()
+
+    def _look(self) -> None:
+        self._mailbox.check_interrupts()
+        if self._mailbox.holds(self._kinds, self._sources):
+            raise self._error
 
 
 def names_of(kinds: Iterable[type[Message]]) -> str:

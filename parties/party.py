@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 from parties.life import Life
-from parties.mailbox import Arrivals, Collected, Mailbox, NoAnswer, names_of
+from parties.mailbox import Arrivals, Collected, Mailbox, NoAnswer, Watch, names_of
 from sim.compute import Work
 from sim.faults import PartyFault
 from sim.loop import Timer
@@ -247,6 +247,10 @@ class Party(Life):
         """
         return self._mailbox.arrivals(kinds, sources, deadline, until)
 
+    def unless(self, kinds: tuple[type[Message], ...], sources: Iterable[str], error: Exception) -> Watch:
+        """A context, for work without messages, that ends with `error` as soon as one of `kinds` is there."""
+        return Watch(self._mailbox, self, kinds, sources, error)
+
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
         """Run all at the same time and return their results. The first error ends the others and is raised as it is."""
         try:
@@ -315,8 +319,8 @@ async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None
     others = [party for party in parties if party is not coordinator]
     while True:
         for party in parties:
-            if (error := party.failure()) is not None:
-                raise error
+            if party.failure is not None:
+                raise party.failure
         idle_ends = coordinator.alive and coordinator.finished
         coordinator_ended = idle_ends or not coordinator.alive
         if coordinator_ended and all(

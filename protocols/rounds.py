@@ -11,7 +11,6 @@ and goes on with the latest. A round that an Abort ends is lost, and the next be
 and co-training (`cotraining`) are made of such rounds.
 """
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -125,19 +124,11 @@ class RoundsClient(Client, Generic[S]):
         would still send is too late, and what it would keep is of an update that nobody took.
         """
 
-        async def watch() -> None:
-            with self.incoming((self.call,), (self.server,), deadline=self.settings.patience) as calls:
-                if await calls.begun():
-                    raise Overtaken
-
         try:
-            async with asyncio.TaskGroup() as group:
-                watching = group.create_task(watch())
-                result = await work
-                watching.cancel()
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        return result
+            with self.unless((self.call,), (self.server,), Overtaken()):
+                return await work
+        finally:
+            work.close()  # where it was over before it began
 
     async def go_on_at(self, place: str) -> bool:
         """The rest of a round, where it rested at a `place` of its own inside of one; whether there was any."""

@@ -27,7 +27,7 @@ from scenarios.training_observation import TrainingObserver
 from sim.streams import generator
 from sim.units import duration
 
-__all__ = ["UPDATE_OF", "Kinds", "Training", "cohort_of", "method_of", "model_of", "settings_of"]
+__all__ = ["UPDATE_OF", "Kinds", "Training", "cohorts_of", "method_of", "model_of", "settings_of"]
 
 
 class Kinds(NamedTuple):
@@ -65,11 +65,11 @@ class Training:
         """As it will be if nobody is lost: the cohorts follow from the seed."""
         its = self.settings
         shards = {client.name: client.shard for client in self.clients}
-        for number in range(1, its.rounds + 1):
-            members = cohort_of(its, shards, self._seed, number)
-            group = Group(members, {c.name: len(c.shard.rows) for c in self.clients if c.name in members}, {})
+        points = {name: len(shard.rows) for name, shard in shards.items()}
+        for number, members in enumerate(cohorts_of(its, shards, self._seed), 1):
+            group = Group(members, {name: points[name] for name in members}, {})
             for client in self.clients:
-                if client.name in members:
+                if client.name in group.points:
                     self._plan(client, group, number)
 
     def _plan(self, client: TrainingClient, group: Group, number: int) -> None:
@@ -84,11 +84,15 @@ class Training:
             client.plan(labeller.parameters.variant.plan(client, group))
 
 
-def cohort_of(its: Settings, shards: Mapping[str, Shard], seed: int, number: int) -> tuple[str, ...]:
-    """Who is drawn in round `number` of clients that have all enrolled with these `shards`."""
-    labeled = {name: int(shard.labeled.sum()) for name, shard in shards.items()}
-    dice = generator(seed, "cohort", number)
-    return cohort.draw(tuple(shards), labeled, its.share, dice, only_labeled=not its.trains_unlabeled(number))
+def cohorts_of(its: Settings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
+    """Who is drawn in each round, of clients that have all enrolled with these `shards`."""
+    names, labeled = tuple(shards), {name: int(shard.labeled.sum()) for name, shard in shards.items()}
+    return [
+        cohort.draw(
+            names, labeled, its.share, generator(seed, "cohort", number), only_labeled=not its.trains_unlabeled(number)
+        )
+        for number in range(1, its.rounds + 1)
+    ]
 
 
 def model_of(scenario: schema.Scenario, held: Dataset) -> ModelSpec:

@@ -15,7 +15,7 @@ from protocols.federated.labelling import Across
 from protocols.federated.method import Averaged, Controls, Helpers, Silent
 from protocols.federated.round import Settings
 from scenarios.schema import Protocol, Scenario
-from scenarios.training import cohort_of, settings_of
+from scenarios.training import cohorts_of, settings_of
 
 __all__ = ["training_payloads"]
 
@@ -39,8 +39,7 @@ def training_payloads(
     of = {f"client/{i}": shard for i, shard in enumerate(shards)}
     total: Counter[str] = Counter()
     seen: list[str] = []
-    for number in range(1, settings.rounds + 1):
-        members = cohort_of(settings, of, scenario.seed, number)
+    for number, members in enumerate(cohorts_of(settings, of, scenario.seed), 1):
         total.update(_sent(settings, members, seen))
         labeller = settings.method.labeller if settings.labels_in(number) else None
         points = [len(of[name].rows) for name in members]

@@ -13,22 +13,23 @@ __all__ = ["EFFECTS", "Journey", "is_refused"]
 class Journey:
     """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
 
-    `data` is what travels, other than the packet's own where bits were flipped. For `delay` and `doomed` see
+    `flipped` is what travels in place of the packet's own bytes where bits were flipped. For `delay` and `doomed` see
     `sim.transport.Copy`.
     """
 
     near: Endpoint
     far: Endpoint
     far_incarnation: int
+    flipped: bytes | None
 
     __slots__ = (
-        "data", "delay", "doomed", "far", "far_incarnation", "near", "packet",
+        "delay", "doomed", "far", "far_incarnation", "flipped", "near", "packet",
         "source", "source_incarnation", "target", "target_incarnation",
     )  # fmt: skip
-    told = ("packet", "flipped", *(name for name in __slots__ if name not in ("packet", "data")))
+    told = __slots__
 
     def __init__(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
-        self.packet, self.data = packet, packet.data
+        self.packet, self.flipped = packet, None
         self.source, self.source_incarnation = source, source.incarnation
         self.target, self.target_incarnation = target, target.incarnation
         self.delay, self.doomed = 0.0, False
@@ -39,17 +40,8 @@ class Journey:
         copy.source_incarnation, copy.target_incarnation = self.source_incarnation, self.target_incarnation
         copy.near, copy.far, copy.far_incarnation = self.near, self.far, self.far_incarnation
         if self.packet.sealed:
-            copy.data = self.data
+            copy.flipped = self.flipped
         return copy
-
-    @property
-    def flipped(self) -> bytes | None:
-        """What travels, if it is not the packet's own."""
-        return None if self.data is self.packet.data else self.data
-
-    @flipped.setter
-    def flipped(self, data: bytes | None) -> None:
-        self.data = self.packet.data if data is None else data
 
     @property
     def size(self) -> int:
@@ -64,7 +56,7 @@ class Journey:
 
 def is_refused(journey: Journey) -> bool:
     """Whether the TLS connection of the hop refuses what came; of what was flipped by the relay it cannot know."""
-    return not journey.packet.sealed and journey.data != journey.packet.data
+    return not journey.packet.sealed and journey.flipped is not None and journey.flipped != journey.packet.data
 
 
 def _lose(journey: Journey, fault: Lose, faults: Faults) -> None:
@@ -80,7 +72,8 @@ def _delay(journey: Journey, fault: Delay, faults: Faults) -> None:
 
 
 def _corrupt(journey: Journey, fault: Corrupt, faults: Faults) -> None:
-    journey.data = flip_bit(journey.data, faults.bit(fault, journey.packet.sender, 8 * len(journey.data)))
+    data = journey.packet.data if journey.flipped is None else journey.flipped
+    journey.flipped = flip_bit(data, faults.bit(fault, journey.packet.sender, 8 * len(data)))
 
 
 EFFECTS: dict[type[MessageFault], Callable[..., None]] = {

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from sim.barriers import Barrier
 from sim.endpoint import Endpoint
 from sim.faults import Duplicate, Fired, MessageFault
@@ -29,7 +27,7 @@ from sim.streams import generator
 from sim.trace import Event, Trace
 from sim.transport import CUT, Transport
 from sim.triggers import Faults
-from sim.wire import Ledger, Packet
+from sim.wire import Ledger, Packet, altered
 
 __all__ = ["Conditions", "Endpoint", "Network", "Statistics"]
 
@@ -215,7 +213,7 @@ class Network:
             self.end("drop", journey, "the receiver is down" if is_there else f"the relay {far.name} is down")
         elif far.incarnation != journey.far_incarnation:
             self.end("drop", journey, f"sent to an earlier incarnation of the {'receiver' if is_there else 'relay'}")
-        elif journey.data is not journey.packet.data and is_refused(journey):
+        elif is_refused(journey):
             self.end("drop", journey, "a bit was flipped: the TLS record's tag does not fit")
         elif is_there:
             self._deliver(journey)
@@ -290,8 +288,8 @@ class Network:
             self.end("drop", journey, "from an earlier incarnation of the sender")
             return
         self.end("deliver", journey)
-        if journey.data is not packet.data:
-            packet = msgspec.structs.replace(packet, data=journey.data)
+        if journey.flipped is not None:
+            packet = altered(packet, journey.flipped)
         self._trace.show(self._loop.env.now, packet)
         journey.target.receive(packet)
 

@@ -8,7 +8,7 @@ that what was one object is one again. Nothing but methods of known parts is eve
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from types import MethodType
 from typing import Any
 
@@ -41,8 +41,13 @@ class Writer:
 
     def tell(self, value: Any) -> Any:
         """`value` in numbers, texts, bytes and lists. Raises NotPlain."""
-        if type(value) in _AS_THEY_ARE:
+        kind = type(value)
+        if kind in _AS_THEY_ARE:
             return value
+        if kind is list or kind is tuple:  # the most there is, and never known by name
+            return [kind.__name__, *self._tell_all(value)]
+        if kind is dict:
+            return ["dict", *map(self._tell_all, value.items())]
         if isinstance(value, np.generic) and not isinstance(value, np.void):
             value = value.item()
         if value is None or isinstance(value, bool | int | float | str | bytes):
@@ -50,10 +55,9 @@ class Writer:
         if (name := self._names.get(id(value))) is not None:
             return ["known", name]
         if isinstance(value, tuple | list | deque):
-            kind = "tuple" if isinstance(value, tuple) else "list"
-            return [kind, *self._tell_all(value)]
+            return ["tuple" if isinstance(value, tuple) else "list", *self._tell_all(value)]
         if isinstance(value, dict):
-            return ["dict", *(self._tell_all(pair) for pair in value.items())]
+            return ["dict", *map(self._tell_all, value.items())]
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             return ["array", value.dtype.str, list(value.shape), np.ascontiguousarray(value).tobytes()]
         if isinstance(value, partial) and not value.keywords:
@@ -70,10 +74,10 @@ class Writer:
             number = self._numbers[id(value)] = len(self.seen)
             self.seen.append(value)
             self.objects.append(None)  # it may be one of its own parts
-            told = (
-                self.tell(getattr(value, name)) if hasattr(value, name) else _UNSET for name in _fields(type(value))
-            )
-            self.objects[number] = [self._kinds[type(value)], *told]
+            kind: Any = type(value)
+            fields = [getattr(value, name, _UNSET) for name in _fields(kind)]
+            told = [field if type(field) in _AS_THEY_ARE or field is _UNSET else self.tell(field) for field in fields]
+            self.objects[number] = [self._kinds[kind], *told]
         return number
 
     def _tell_all(self, values: Iterable[Any]) -> list[Any]:
@@ -134,7 +138,7 @@ class Reader:
     def _object(self, number: int) -> Any:
         if number not in self._made:
             name, *told = self._told[number]
-            kind = self._kinds[name]
+            kind: Any = self._kinds[name]
             if issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind):
                 fields = zip(_fields(kind), map(self.read, told), strict=True)
                 self._made[number] = kind(**dict(fields))
@@ -158,6 +162,7 @@ _READERS: dict[str, Callable[..., Any]] = {
 }
 
 
+@cache
 def _fields(kind: Any) -> tuple[str, ...]:
     """What is told of an object of a class, which says so in `told`; of a record all."""
     if issubclass(kind, msgspec.Struct):

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Entropy", "derive", "generator"]
 
+_BLOCK = 16
+_FIRST = 128
+"""Bytes drawn at first: most streams are for a seed, and no more."""
 _CHUNK = 4096
 
 
@@ -24,6 +27,14 @@ def derive(seed: int | bytes, *names: str | int) -> bytes:
         item = name if isinstance(name, bytes) else str(name).encode()
         state.update(len(item).to_bytes(8, "big") + item)
     return state.digest()
+
+
+def _key_stream(key: bytes, start: int, size: int) -> bytes:
+    """`size` bytes of AES-256 in counter mode, from the block `start` on; both are of whole blocks."""
+    if size > _FIRST:
+        return AES.new(key, AES.MODE_CTR, nonce=b"", initial_value=start).encrypt(bytes(size))
+    counters = b"".join([number.to_bytes(_BLOCK, "big") for number in range(start, start + size // _BLOCK)])
+    return AES.new(key, AES.MODE_ECB).encrypt(counters)  # sooner set up than a counter
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
@@ -69,10 +80,10 @@ class Entropy:
         if self.key is None:
             return os.urandom(count)
         if count > len(self._buffer):
-            need = max(_CHUNK, -(-(count - len(self._buffer)) // 16) * 16)
-            stream = AES.new(self.key, AES.MODE_CTR, nonce=b"", initial_value=self._counter)
-            self._buffer += stream.encrypt(bytes(need))
-            self._counter += need // 16
+            ahead = _CHUNK if self._counter else _FIRST
+            need = max(ahead, -(-(count - len(self._buffer)) // _BLOCK) * _BLOCK)
+            self._buffer += _key_stream(self.key, self._counter, need)
+            self._counter += need // _BLOCK
         drawn, self._buffer = self._buffer[:count], self._buffer[count:]
         return drawn
 

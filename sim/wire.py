@@ -23,6 +23,7 @@ __all__ = [
     "Message",
     "Packet",
     "WireError",
+    "altered",
     "announces",
     "associated_data",
     "decode_body",
@@ -95,11 +96,13 @@ _UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 class Packet(msgspec.Struct, frozen=True):
     """An encoded frame on its way, with the sizes of its parts in bytes.
 
-    What it says of the frame is what the connection that it comes by vouches for; `data` is what comes. `digest` is the
-    SHA-256 of what precedes the body in `data` and of the body's own SHA-256, which a message to many has in common.
+    What it says of the frame is what the connection that it comes by vouches for; `head` and then `body` are what
+    comes. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a message to many has in common, as
+    it has the body.
     """
 
-    data: bytes
+    head: bytes
+    body: bytes
     digest: bytes
     sender: str
     receiver: str
@@ -113,6 +116,11 @@ class Packet(msgspec.Struct, frozen=True):
     payload: int
     sealing: int
     envelope: int
+
+    @property
+    def data(self) -> bytes:
+        """The frame."""
+        return self.head + self.body
 
     @property
     def size(self) -> int:
@@ -161,17 +169,30 @@ def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0, body
 
     `body_digest`, where it is known already, is that of the frame's body.
     """
-    data = bytes(memoryview(_encode(frame)))  # the encoder's own holds room for half as much again
-    head = data[: len(data) - len(frame.body)]
+    head = _head(frame, len(frame.body))
+    length = len(head) + len(frame.body)
     digest = hashlib.sha256(head + (body_digest or digest_of_body(frame.body))).digest()
-    size = len(data) + TLS_OVERHEAD * -(-len(data) // TLS_RECORD)
+    size = length + TLS_OVERHEAD * -(-length // TLS_RECORD)
     payload = _byte_strings(message)
     return Packet(
-        data=data, digest=digest, sender=frame.sender, receiver=frame.receiver,
+        head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
         attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
         envelope=size - payload - sealing,
     )  # fmt: skip
+
+
+def _head(named: Frame | Packet, length: int) -> bytes:
+    """What the encoder writes of a frame before a body of `length` bytes; so that a model is not copied for it."""
+    fields = _encode(
+        (named.type, named.sender, named.receiver, named.incarnation, named.round, named.attempt, named.sealed)
+    )
+    size = 1 if length < 1 << 8 else 2 if length < 1 << 16 else 4
+    return b"\x98" + fields[1:] + _BINARY[size] + length.to_bytes(size, "big")
+
+
+_BINARY = {1: b"\xc4", 2: b"\xc5", 4: b"\xc6"}
+"""MessagePack's marks of byte strings, by the bytes that their lengths take."""
 
 
 def decode_frame(data: bytes) -> Frame:
@@ -187,18 +208,19 @@ def decode_frame(data: bytes) -> Frame:
 
 def unpack_frame(packet: Packet) -> Frame:
     """The frame in `packet`. Raises WireError if it does not decode, or is not what its connection vouches for."""
-    frame = decode_frame(packet.data)
-    if (
-        frame.sender != packet.sender
-        or frame.type != packet.type
-        or frame.receiver != packet.receiver
-        or frame.round != packet.round
-        or frame.attempt != packet.attempt
-        or frame.incarnation != packet.incarnation
-        or frame.sealed is not packet.sealed
-    ):
-        raise WireError("its header is not the one that was sent")
-    return frame
+    if packet.head == _head(packet, len(packet.body)):
+        return Frame(
+            packet.type, packet.sender, packet.receiver, packet.incarnation, packet.round, packet.attempt,
+            packet.sealed, packet.body,
+        )  # fmt: skip
+    decode_frame(packet.data)
+    raise WireError("its header is not the one that was sent")
+
+
+def altered(packet: Packet, data: bytes) -> Packet:
+    """`packet`, in whose place `data` comes."""
+    start = len(packet.head)
+    return msgspec.structs.replace(packet, head=data[:start], body=data[start:])
 
 
 def flip_bit(data: bytes, position: int) -> bytes:

@@ -33,12 +33,16 @@ class Network(nn.Module):
         for name, values in (("mean", spec.mean), ("std", spec.std)):
             tensor = torch.tensor(values).reshape(-1, *[1] * (len(spec.shape) - 1)) if values else None
             self.register_buffer(name, tensor, persistent=False)
+        self._is_scaled, self._is_normalised = bool(spec.mean and spec.std), spec.unit_features
 
     def embed(self, x: Tensor) -> Tensor:
-        if self.mean is not None and self.std is not None:
+        if self._is_scaled:
+            assert self.mean is not None and self.std is not None
             x = (x - self.mean) / self.std
-        features: Tensor = self.body(x).flatten(1)
-        return nn.functional.normalize(features) if self.spec.unit_features else features
+        features: Tensor = self.body(x)
+        if features.dim() > 2:
+            features = features.flatten(1)
+        return nn.functional.normalize(features) if self._is_normalised else features
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.embed(x))

@@ -46,8 +46,10 @@ def train(
     if images.numel() <= _SCALED_AT_ONCE:
         images = scaled(images)
     descent = _Descent(trained, rate, update)
-    total = torch.zeros((), device=device)
-    network.train()
+    total, one = torch.zeros((), device=device), torch.ones((), device=device)
+    shares: dict[int, Tensor] = {}  # of each point in the loss of a batch, by its size
+    if not network.training:  # setting it goes through all modules
+        network.train()
     with seeded(device, seed, "update", round_number):
         for rows, known in _batches(plan, labeled, others, update.epochs, random):
             chosen = rows.to(device)
@@ -59,13 +61,16 @@ def train(
             seen, targets = view(), labels[chosen]
             logits = network(seen)
             losses = nn.functional.cross_entropy(logits, targets, ignore_index=-1, reduction="none")
-            loss = torch.dot(losses, weights[chosen] / len(rows))
+            size = len(rows)
+            if size not in shares:
+                shares[size] = weights / size
+            loss = torch.dot(losses, shares[size][chosen])
             batch = Batch(seen, targets, known, logits, view)
             objective = loss
             for addition in active:
                 term = addition.loss(batch)
                 objective = objective if term is None else objective + term
-            objective.backward()
+            _run_backward((objective,), (one,), False, False, (), allow_unreachable=True, accumulate_grad=True)
             with torch.no_grad():
                 for addition in active:
                     addition.gradients(batch)
@@ -77,6 +82,10 @@ def train(
     ends = [addition.finish() for addition in active]
     sent, keeps = tuple(end[0] for end in ends), tuple(end[1] for end in ends)
     return Trained(flatten(network), sent, keeps, steps, float(total) / steps if steps else math.nan)
+
+
+_run_backward = torch.autograd.Variable._execution_engine.run_backward
+"""What `Tensor.backward` ends in; what it does before that takes longer than a small layer."""
 
 
 class _Descent:

@@ -27,6 +27,7 @@ from parties.learning.parameters import cached, initial, size, trained_size
 from parties.learning.settings import LocalData, LocalUpdate
 from parties.learning.sgd import train
 from parties.learning.spec import ModelSpec
+from sim.compute import Work
 
 __all__ = ["Operations", "embed_work", "measure_costs", "operations", "predicted", "steps_work", "train_work"]
 
@@ -70,7 +71,8 @@ def _is_layer(module: nn.Module) -> bool:
     return not (list(module.children()) or normalises_weights or isinstance(module, nn.Flatten | nn.Identity))
 
 
-def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> dict[str, float]:
+@lru_cache(maxsize=256)
+def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
     """The work of `train` with so many labeled points and others that take part."""
     one, plan = operations(spec), update.batches(labeled, others)
     points, steps = update.epochs * plan.points, update.epochs * plan.steps
@@ -124,7 +126,7 @@ def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
 
     Updates and embeddings of several networks are timed as `fitted_costs` says. `quick` leaves out the large networks.
     """
-    rows: list[dict[str, float]] = []
+    rows: list[Work] = []
     jobs: list[Callable[[], object]] = []
     for spec, batch, steps in _MEASURED[:-3] if quick else _MEASURED:
         vector, data = initial(spec, 1), _points(spec, batch * steps)

@@ -173,6 +173,7 @@ class TrainingClient(RoundsClient[Settings]):
         super().__init__(world, name, shard, settings, **access)
         self.labelled_in = 0
         self.pseudo: PseudoLabels | None = None
+        self._own: tuple[LocalData, int, int] | None = None
 
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END:
@@ -195,8 +196,7 @@ class TrainingClient(RoundsClient[Settings]):
 
     async def _trained(self, call: TrainingRound, pseudo: PseudoLabels | None) -> Update:
         """What it has to send after training."""
-        its, data = self.settings, self.data(pseudo)
-        labeled, others = map(len, its.update.usable(data))
+        its, (data, labeled, others) = self.settings, self._usable(pseudo)
         work = jobs.train_work(its.spec, its.update, labeled, others)
         seed = self.entropy("training").bytes(32)
         kept = self.disk.get("additions", ())
@@ -213,6 +213,16 @@ class TrainingClient(RoundsClient[Settings]):
         weight = weight if its.private is None else 1.0  # its noise is counted on, and how many count is no secret
         loss = trained.loss if its.private is None else 0.0  # no noise covers it
         return Update((model, *trained.sent), weight, loss)
+
+    def _usable(self, pseudo: PseudoLabels | None) -> tuple[LocalData, int, int]:
+        """`data`, and how many labeled points and others train; without pseudo-labels the same in each round."""
+        if pseudo is None and self._own is not None:
+            return self._own
+        data = self.data(pseudo)
+        labeled, others = map(len, self.settings.update.usable(data))
+        if pseudo is None:
+            self._own = data, labeled, others
+        return data, labeled, others
 
     def data(self, pseudo: PseudoLabels | None) -> LocalData:
         """Its points as training takes them: labels of its own, and pseudo-labels where there are any."""

@@ -3,11 +3,10 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from parties.party import NoAnswer
-from sim.wire import Frame, Message, Packet, encode_body, pack_frame
+from sim.wire import Frame, Message, Packet, altered, encode_body, pack_frame
 
 Stage = Any
 
@@ -95,7 +94,7 @@ def test_what_does_not_decode_is_dropped_with_sender_and_type(stage: Stage) -> N
 def packet_with(note: Message, data: bytes) -> Packet:
     """What "b" sends to "a" as `note`, with other bytes in it."""
     frame = Frame("StageNote", "b", "a", 1, 0, 0, False, encode_body(note))
-    return msgspec.structs.replace(pack_frame(frame, note, ""), data=data)
+    return altered(pack_frame(frame, note, ""), data)
 
 
 def test_garbage_on_the_wire_is_dropped_and_traced(stage: Stage) -> None:

@@ -176,7 +176,7 @@ def test_what_a_crash_leaves_in_together_ends_too(stage: Stage) -> None:
 
     run = stage({"a": lambda me: asyncio.sleep(10), "b": work}, [Crash("b", after="demo.x")]).run()
     assert sorted(run.heard("b")) == ["x", "y", "z"]
-    assert run.actors["b"].failure() is None
+    assert run.actors["b"].failure is None
 
 
 def test_an_error_while_a_crashed_party_unwinds_is_no_error_of_the_run(stage: Stage) -> None:

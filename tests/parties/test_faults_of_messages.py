@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,7 @@ from sim.faults import (
     Lose,
     MessageFault,
 )
-from sim.wire import Frame, associated_data, encode_body, flip_bit, pack_frame
+from sim.wire import Frame, altered, associated_data, encode_body, flip_bit, pack_frame
 
 Program = Any
 Stage = Any
@@ -173,7 +172,7 @@ def test_no_flipped_bit_of_a_sealed_message_gets_in(stage: Stage) -> None:
     body = upper.seal(encode_body(message), associated_data("StageNote", "b", "a", 0, 0))
     packet = pack_frame(Frame("StageNote", "b", "a", 1, 0, 0, True, body), message, "", upper.overhead)
     for position in range(8 * len(packet.data)):
-        actor._receive(msgspec.structs.replace(packet, data=flip_bit(packet.data, position)))
+        actor._receive(altered(packet, flip_bit(packet.data, position)))
     actor._receive(packet)
     run.run()
     assert run.texts("a") == ["hello"]

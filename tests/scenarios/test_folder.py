@@ -77,7 +77,7 @@ def test_messages_are_recorded_with_both_hops_and_their_end(tmp_path: Path, reco
 def test_contents_are_recorded_of_the_types_asked_for_from_the_round_on(tmp_path: Path) -> None:
     def packet(kind: str, number: int) -> Packet:
         data = f"{kind} {number}".encode()
-        return Packet(data, b"", "client/1", "server", 1, "demo", "demo.step", kind, number, 1, False, 8, 0, 8)
+        return Packet(data, b"", b"", "client/1", "server", 1, "demo", "demo.step", kind, number, 1, False, 8, 0, 8)
 
     recorder = Recorder(tmp_path / "run.sqlite", contents={"Answer": 2})
     for number in (1, 2, 3):

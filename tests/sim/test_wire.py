@@ -16,11 +16,13 @@ from sim.wire import (
     Message,
     Packet,
     WireError,
+    altered,
     associated_data,
     decode_body,
     decode_frame,
     encode_body,
     pack_frame,
+    unpack_frame,
 )
 
 
@@ -85,6 +87,24 @@ def test_what_is_sent_is_what_is_read(message: WireSample, sender: str, number: 
     body = encode_body(message)
     head = packet.data.removesuffix(body)
     assert packet.digest == hashlib.sha256(head + hashlib.sha256(body).digest()).digest()
+
+
+@pytest.mark.parametrize("length", [0, 1, 250, 253, 254, 255, 256, 65_530, 65_532, 65_533, 65_535, 65_536, 100_000])
+@pytest.mark.parametrize("sender", ["client/1", "client/" + "9" * 40])
+def test_a_frame_is_what_messagepack_makes_of_it(length: int, sender: str) -> None:
+    frame = Frame("WireBlob", sender, "server", 1, 2, 300, False, bytes(length))
+    packet = pack_frame(frame, WireBlob(b""), "wire.step")
+    assert packet.data == msgspec.msgpack.encode(frame)
+    assert decode_frame(packet.data) == unpack_frame(packet) == frame
+
+
+@given(samples, st.data())
+def test_a_frame_whose_head_was_altered_is_refused(message: WireSample, data: st.DataObject) -> None:
+    packet = packed(message)
+    sent = bytearray(packet.data)
+    sent[data.draw(st.integers(0, len(packet.head) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(WireError):
+        unpack_frame(altered(packet, bytes(sent)))
 
 
 @given(samples, st.integers(0, 100))
