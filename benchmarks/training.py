@@ -11,9 +11,10 @@ the data dealt, every model encoded, hashed, sent over links with latency and ba
 event chained into the trace and written into the run's folder, checkpoints among them; it computes in its own process.
 Beside them stand pfl and Flower (with Ray) with the same work, where they are installed.
 
-A rate is rounds by wall-clock seconds of a whole run, start and end included. Contenders run in turns, and a turn gives
-each one ratio to the plain loop; that of processor time counts less what others run on the machine, and is taken of
-those that compute in this process alone.
+A rate is rounds by wall-clock seconds of a whole run, start and end included. How fast a machine is changes from one
+second to the next by more than what is to be seen here; so each contender stops after each of its rounds for one of the
+plain loop's, and what they took is told apart. A run gives one ratio; that of processor time is taken of those that
+compute in this process alone.
 """
 
 import json
@@ -22,7 +23,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks.measure import environment
-from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, Contender, Federation, Size
+from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size
 from parties.datasets import store
 from parties.datasets.content import Content, Part
 from parties.learning import jobs
@@ -41,9 +42,11 @@ from parties.partition import Shard
 from scenarios import runner, schema
 from scenarios.deals import dealt
 from scenarios.report import make_console
-from scenarios.training import cohort_of, settings_of
+from scenarios.runner import Watch
+from scenarios.training import cohorts_of, settings_of
 from scenarios.training_observation import TrainedRound
 from sim.streams import Entropy, derive
+from sim.trace import Event
 
 __all__ = ["Standing", "main", "measure", "plain", "tacit"]
 
@@ -54,7 +57,7 @@ _TARGET = 0.9
 
 @dataclass(frozen=True)
 class Standing:
-    """A contender's `rates`, rounds a second, one a turn; `share` of the first's in the same turn, by the clock.
+    """A contender's `rates`, rounds a second, one a run; `share` of the plain loop's beside it, by the clock.
 
     `processor_share`: that of rounds by processor time; empty for one that computes elsewhere, too.
     """
@@ -78,10 +81,10 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     found = environment(("torch", "numpy", "msgspec", "pfl", "flwr", "ray"))
     console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one thread")
     size = QUICK if quick else FULL
-    standings = measure(size, [Contender("plain loop", plain, True), Contender("Tacit", tacit, True), *peers(console)])
+    standings = measure(size, [Contender("Tacit", tacit, same=True), *peers(console)])
     console.print(_table(size, standings))
     ratio = statistics.median(standings[1].share)
-    console.print(f"Tacit: {ratio:.2f} of the plain loop's rounds a second; {_TARGET} are wanted")
+    console.print(f"Tacit: {ratio:.3f} of the plain loop's rounds a second; {_TARGET} are wanted")
     if json_file is not None:
         content = {
             "environment": found, "quick": quick, "size": asdict(size), "target": _TARGET,
@@ -91,42 +94,80 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 
 
 def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
-    """All contenders in turns, the first of which the others are compared with; those of other processes in one turn.
+    """The plain loop's standing, and that of each contender beside it; of those of other processes one run.
 
     Raises RuntimeError where one takes another number of steps, has a model of another size, or one that is to be the
-    same as the first's and is not.
+    plain loop's and is not.
     """
+    times: dict[str, list[tuple[Times, Times]]] = {contender.name: [] for contender in contenders}
     with _images(size):
         few, federation = _dealt(replace(size, rounds=1)), _dealt(size)
         for contender in contenders:
             if contender.here:
-                contender.run(few)
-        times: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in contenders}
+                _race(few, contender)
         for turn in range(size.turns):
-            ends: dict[str, bytes] = {}
-            for i in range(len(contenders)):
-                contender = contenders[(turn + i) % len(contenders)]
-                if turn and not contender.here:
-                    continue
-                began = time.perf_counter(), time.process_time()
-                vector, steps = contender.run(federation)
-                times[contender.name].append((time.perf_counter() - began[0], time.process_time() - began[1]))
-                if steps != size.steps or len(vector) != len(federation.vector):
-                    problem = f"{steps} steps and a model of {len(vector)} bytes"
-                    wanted = f"{size.steps} and {len(federation.vector)}"
-                    raise RuntimeError(f"{contender.name} has taken {problem}, not {wanted}")
-                if contender.same:
-                    ends[contender.name] = vector
-            if len(set(ends.values())) > 1:
-                raise RuntimeError(f"{' and '.join(ends)} have ended with different models")
-    return [_standing(size, contender, times[contender.name], times[contenders[0].name]) for contender in contenders]
+            for contender in contenders:
+                if contender.here or not turn:
+                    times[contender.name].append(_race(federation, contender))
+    pace = [size.rounds / loop[0] for pairs in times.values() for _, loop in pairs]
+    alike = [1.0] * len(pace)
+    return [Standing(_PLAIN, pace, alike, alike), *(_standing(size, one, times[one.name]) for one in contenders)]
 
 
-def _standing(
-    size: Size, contender: Contender, own: Sequence[tuple[float, float]], first: Sequence[tuple[float, float]]
-) -> Standing:
-    wall, processor = ([theirs[i] / its[i] for its, theirs in zip(own, first, strict=False)] for i in range(2))
-    return Standing(contender.name, [size.rounds / its[0] for its in own], wall, processor if contender.here else [])
+_PLAIN = "plain loop"
+Times = tuple[float, float]
+"""Seconds by the clock and of the processor."""
+
+
+def _now() -> Times:
+    return time.perf_counter(), time.process_time()
+
+
+def _since(began: Times) -> Times:
+    ended = _now()
+    return ended[0] - began[0], ended[1] - began[1]
+
+
+class _Loop:
+    """The plain loop, round by round, and the time it `spent`; `end` is its last model and its steps."""
+
+    def __init__(self, federation: Federation) -> None:
+        self._rounds = plain(federation)
+        self.spent: Times = (0.0, 0.0)
+        self.end: tuple[bytes, int] | None = None
+
+    def next_round(self) -> None:
+        """One more round, if there is one."""
+        began = _now()
+        try:
+            next(self._rounds)
+        except StopIteration as stop:
+            self.end = stop.value
+        took = _since(began)
+        self.spent = self.spent[0] + took[0], self.spent[1] + took[1]
+
+
+def _race(federation: Federation, contender: Contender) -> tuple[Times, Times]:
+    """What the contender's run took, and the plain loop's beside it."""
+    loop, size = _Loop(federation), federation.size
+    began = _now()
+    vector, steps = contender.run(federation, loop.next_round)
+    both = _since(began)
+    beside = loop.spent
+    while loop.end is None:
+        loop.next_round()
+    if steps != size.steps or len(vector) != len(federation.vector):
+        problem = f"{steps} steps and a model of {len(vector)} bytes"
+        raise RuntimeError(f"{contender.name} has taken {problem}, not {size.steps} and {len(federation.vector)}")
+    if contender.same and loop.end != (vector, steps):
+        raise RuntimeError(f"{contender.name} and the {_PLAIN} have ended with different models")
+    return (both[0] - beside[0], both[1] - beside[1]), loop.spent
+
+
+def _standing(size: Size, contender: Contender, pairs: Sequence[tuple[Times, Times]]) -> Standing:
+    wall, processor = ([loop[i] / own[i] for own, loop in pairs] for i in range(2))
+    rates = [size.rounds / own[0] for own, _ in pairs]
+    return Standing(contender.name, rates, wall, processor if contender.here else [])
 
 
 def _table(size: Size, standings: Sequence[Standing]) -> Table:
@@ -137,9 +178,9 @@ def _table(size: Size, standings: Sequence[Standing]) -> Table:
     for column in ("median", "least", "most", "of the plain loop", "by processor time"):
         table.add_column(column, justify="right")
     for one in standings:
-        figures = [statistics.median(one.rates), min(one.rates), max(one.rates), statistics.median(one.share)]
-        processor = f"{statistics.median(one.processor_share):.2f}" if one.processor_share else "-"
-        table.add_row(one.contender, *(f"{figure:.2f}" for figure in figures), processor)
+        rates = [f"{rate:.2f}" for rate in (statistics.median(one.rates), min(one.rates), max(one.rates))]
+        shares = [f"{statistics.median(all_):.3f}" if all_ else "-" for all_ in (one.share, one.processor_share)]
+        table.add_row(one.contender, *rates, *shares)
     return table
 
 
@@ -175,7 +216,7 @@ def _dealt(size: Size) -> Federation:
     held, shards = dealt(scenario)
     settings = settings_of(scenario, held)
     by_name = {f"client/{i}": shard for i, shard in enumerate(shards)}
-    cohorts = [cohort_of(settings, by_name, _SEED, number) for number in range(1, size.rounds + 1)]
+    cohorts = cohorts_of(settings, by_name, _SEED)
     return Federation(
         size,
         scenario,
@@ -226,21 +267,32 @@ def _scenario(size: Size) -> schema.Scenario:
 # Contenders
 
 
-def tacit(federation: Federation) -> tuple[bytes, int]:
+class _RoundByRound(Watch):
+    """Calls `after_round` once the server has averaged a round's models."""
+
+    def __init__(self, after_round: AfterRound) -> None:
+        self._after_round = after_round
+
+    def __call__(self, event: Event) -> None:
+        if event.step == "train.average" and event.kind == "leave":
+            self._after_round()
+
+
+def tacit(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
     """A whole run by Tacit."""
     with tempfile.TemporaryDirectory() as folder:
-        result = runner.run(federation.scenario, out=Path(folder) / "run")
+        result = runner.run(federation.scenario, out=Path(folder) / "run", watch=_RoundByRound(after_round))
+        if result.outcome != "completed":
+            raise RuntimeError(f"Tacit: {result.outcome}, {result.reason}")
         with np.load(result.folder / "model.npz") as saved:
             vector: bytes = saved["parameters"].tobytes()
-    if result.outcome != "completed":
-        raise RuntimeError(f"Tacit: {result.outcome}, {result.reason}")
     its = federation.size
     trained = sum(len(one.cohort) for one in result.rounds if isinstance(one, TrainedRound))
     return vector, trained * math.ceil(its.images / its.batch)
 
 
-def plain(federation: Federation) -> tuple[bytes, int]:
-    """The same arithmetic and nothing else."""
+def plain(federation: Federation) -> Generator[None, None, tuple[bytes, int]]:
+    """The same arithmetic and nothing else; a round at a time."""
     import torch
     from torch import nn
 
@@ -266,4 +318,6 @@ def plain(federation: Federation) -> tuple[bytes, int]:
                 steps += 1
             total += nn.utils.parameters_to_vector(parameters).detach()
         shared = (total / len(cohort)).float().numpy()
+        if steps < federation.size.steps:
+            yield
     return shared.tobytes(), steps

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.training_size import LEARNING_RATE, Contender, Federation
+from benchmarks.training_size import LEARNING_RATE, AfterRound, Contender, Federation
 
 __all__ = ["is_installed", "peers"]
 
@@ -81,15 +81,22 @@ def _store(network: Any) -> bytes:
     return vector
 
 
-def _pfl(federation: Federation) -> tuple[bytes, int]:
+def _pfl(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
     import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
     from pfl.algorithm.federated_averaging import FederatedAveraging
+    from pfl.callback.base import TrainingProcessCallback
     from pfl.data.federated_dataset import FederatedDataset
     from pfl.data.pytorch import PyTorchTensorDataset
     from pfl.hyperparam.base import NNEvalHyperParams, NNTrainHyperParams
+    from pfl.metrics import Metrics
     from pfl.model.pytorch import PyTorchModel
+
+    class RoundByRound(TrainingProcessCallback):
+        def after_central_iteration(self, *_: Any, **__: Any) -> tuple[bool, Any]:
+            after_round()
+            return False, Metrics()
 
     size, network = federation.size, _network()
     _load(network, federation.vector)
@@ -113,12 +120,13 @@ def _pfl(federation: Federation) -> tuple[bytes, int]:
             model,
             NNTrainHyperParams(local_num_epochs=1, local_learning_rate=LEARNING_RATE, local_batch_size=size.batch),
             NNEvalHyperParams(local_batch_size=None),
+            callbacks=[RoundByRound()],
             send_metrics_to_platform=False,
         )
     return _store(network), type(network).steps
 
 
-def _flower(federation: Federation) -> tuple[bytes, int]:
+def _flower(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
     from flwr.client import ClientApp, NumPyClient
     from flwr.common import Context, ndarrays_to_parameters, parameters_to_ndarrays
     from flwr.server import ServerApp, ServerAppComponents, ServerConfig
@@ -135,6 +143,7 @@ def _flower(federation: Federation) -> tuple[bytes, int]:
             steps += sum(result.metrics["steps"] for _, result in results)
             found, metrics = super().aggregate_fit(server_round, results, failures)
             ends[:] = [parameters_to_ndarrays(found)[0].astype("<f4").tobytes()]
+            after_round()
             return found, metrics
 
     def server(context: Context) -> ServerAppComponents:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scenarios.schema import Scenario
 
-__all__ = ["FULL", "LEARNING_RATE", "QUICK", "Contender", "Federation", "Size"]
+__all__ = ["FULL", "LEARNING_RATE", "QUICK", "AfterRound", "Contender", "Federation", "Size"]
 
 LEARNING_RATE = 0.05
 
@@ -52,14 +52,18 @@ class Federation:
     orders: list[dict[int, NDArray[np.int64]]] = field(repr=False)
 
 
+AfterRound = Callable[[], None]
+"""What a contender calls after each of its rounds."""
+
+
 @dataclass(frozen=True)
 class Contender:
     """`run` trains and returns the last model's vector and how many steps were taken.
 
-    `same`: it ends with the very same model as all others of which that is said. `here`: it runs in this process alone.
+    `same`: it ends with the very model that the plain loop ends with. `here`: it computes in this process alone.
     """
 
     name: str
-    run: Callable[[Federation], tuple[bytes, int]]
+    run: Callable[[Federation, AfterRound], tuple[bytes, int]]
     same: bool = False
     here: bool = True

@@ -28,16 +28,47 @@ def test_the_plain_loop_ends_with_the_very_model_that_tacit_ends_with(tmp_path, 
     assert store.root() == tmp_path / "own"  # the images were its own for as long as it ran
 
 
+def looped(federation):
+    """The plain loop as a contender."""
+    loop = training._Loop(federation)
+    while loop.end is None:
+        loop.next_round()
+    return loop.end
+
+
 def test_a_contender_that_does_other_work_is_refused():
-    def lazy(federation):
-        vector, steps = training.plain(federation)
+    def lazy(federation, after_round):
+        vector, steps = looped(federation)
         return vector, steps - 1
 
     with pytest.raises(RuntimeError, match="lazy has taken 11 steps and a model of 434472 bytes, not 12"):
-        training.measure(TINY, [Contender("lazy", lazy)])
+        training.measure(TINY, [Contender("lazy", lazy, here=False)])
 
-    def other(federation):
-        return training.plain(replace(federation, labels=9 - federation.labels))
+    def other(federation, after_round):
+        return looped(replace(federation, labels=9 - federation.labels))
 
-    with pytest.raises(RuntimeError, match="have ended with different models"):
-        training.measure(TINY, [Contender("plain", training.plain, same=True), Contender("other", other, same=True)])
+    with pytest.raises(RuntimeError, match="other and the plain loop have ended with different models"):
+        training.measure(TINY, [Contender("other", other, same=True)])
+
+
+def test_what_the_plain_loop_takes_between_rounds_is_not_the_contenders(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(training, "_now", lambda: (clock[0], clock[0]))
+
+    def slow(federation):
+        for _ in range(2):
+            clock[0] += 3.0
+            yield
+        clock[0] += 3.0
+        return federation.vector, federation.size.steps
+
+    def contender(federation, after_round):
+        for _ in range(2):
+            clock[0] += 4.0
+            after_round()
+        return federation.vector, federation.size.steps
+
+    monkeypatch.setattr(training, "plain", slow)
+    loop, own = training.measure(replace(TINY, turns=2), [Contender("slower", contender)])
+    assert (loop.rates, own.rates) == ([2 / 9] * 2, [2 / 8] * 2)
+    assert own.share == own.processor_share == [9 / 8] * 2
