@@ -31,8 +31,11 @@ class Span:
             self._timer = self._env.at(self._due, self._end)
 
     def stretch(self, factor: float) -> None:
-        """From now on, `factor` times as long."""
+        """From now on, `factor` times as long. What is due at this moment is done."""
         left = self._left
+        if self._timer is not None and self._due <= self._env.now:
+            self._factor = factor
+            return
         if self._timer is not None:
             left = (self._due - self._env.now) / self._factor
         self.cancel()

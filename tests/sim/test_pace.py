@@ -4,7 +4,7 @@ import asyncio
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from sim.loop import SimLoop
@@ -29,17 +29,24 @@ def finish(seconds: float, changes: list[tuple[float, float]], factor: float = 1
 @given(
     st.floats(0, 20), st.lists(st.tuples(st.floats(0, 50), factors), max_size=6), st.sampled_from([1.0, 3.0, math.inf])
 )
+@example(0.0, [(0.0, 1.0), (0.0, math.inf)], math.inf)
+@example(0.0, [(0.0, 1.0), (0.0, math.inf), (1.0, 1.0)], math.inf)
+@example(2.0, [(2.0, math.inf)], 1.0)
 def test_what_is_done_is_the_sum_over_all_speeds(
     seconds: float, changes: list[tuple[float, float]], factor: float
 ) -> None:
     changes = sorted(changes, key=lambda change: change[0])
-    left, now, speed = seconds, 0.0, 1 / factor
+    left, now, its = seconds, 0.0, factor
     expected = None
     for when, new in [*changes, (math.inf, 1.0)]:
-        if speed and now + left / speed <= when:
-            expected = now + left / speed
-            break
-        left, now, speed = left - (when - now) * speed if when < math.inf else left, when, 1 / new
+        if its < math.inf:
+            end = now + left * its
+            assume((end == when and not now) or not math.isclose(end, when, abs_tol=1e-9))  # else rounding decides
+            if end <= when:
+                expected = end
+                break
+            left -= (when - now) / its
+        now, its = when, new
     found = finish(seconds, changes, factor)
     if expected is None or found is None:
         assert found == expected
