@@ -15,7 +15,7 @@ demo: $(VENV)/.core
 	$(BIN)/tacit run xclp-digits
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses logical --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -12,6 +12,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_LONGEST = ("test_readme.py", "test_planted_bugs.py", "test_leaks.py", "test_bytes.py", "test_chaos.py", "test_xclp.py")
+"""Files of tests that take a minute or more; what begins last should be short, for all workers to end together."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
 @pytest.fixture
 def clean_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fails if anything is logged or warned of, or an exception goes unnoticed, until all garbage is collected."""
