@@ -9,7 +9,8 @@ who trains in which round and in which order each goes through its images, and s
 ends with; that is checked in each turn. *Tacit* is `scenarios.runner.run` as a user calls it: the scenario is checked,
 the data dealt, every model encoded, hashed, sent over links with latency and bandwidth, decoded and averaged, every
 event chained into the trace and written into the run's folder, checkpoints among them; it computes in its own process.
-Beside them stand pfl and Flower (with Ray) with the same work, where they are installed.
+Beside them stand pfl and Flower (with Ray) with the same work, where they are installed (the extra `simulators`, best
+in an environment of its own: they ask for older releases of some packages).
 
 A rate is rounds by wall-clock seconds of a whole run, start and end included. How fast a machine is changes from one
 second to the next by more than what is to be seen here; so each contender stops after each of its rounds for one of the
