@@ -294,6 +294,7 @@ class Watch:
         self._types, self._ends = _type_names(kinds), _type_names(owner.interrupts)
         self._found: Exception | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
 
     @property
     def what(self) -> str:
@@ -302,15 +303,18 @@ class Watch:
 
     def __enter__(self) -> "Watch":
         self._task = asyncio.current_task()
+        assert self._task is not None
+        self._cancelling = self._task.cancelling()  # a TaskGroup whose child failed may have left its own behind
         self._look()
         self._mailbox.add(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._mailbox.remove(self)
-        if self._found is not None and kind is asyncio.CancelledError:
+        if self._found is not None:
             assert self._task is not None
-            if not self._task.uncancel():  # else somebody else wants it to end, too
+            only_mine = self._task.uncancel() <= self._cancelling  # else somebody else wants it to end, too
+            if only_mine and kind is asyncio.CancelledError:
                 raise self._found from None
 
     def concerns(self, frame: Frame) -> bool:
@@ -323,8 +327,9 @@ class Watch:
             try:
                 self._look()
             except Exception as error:
+                if self._found is None:  # what interrupts may have woken it once more, as it was opened
+                    self._task.cancel()
                 self._found = error
-                self._task.cancel()
 
     def _look(self) -> None:
         self._mailbox.check_interrupts()

@@ -224,6 +224,18 @@ def test_a_straggler_gives_up_a_round_that_is_over_and_is_in_the_next_when_it_is
     assert {loss.party for loss in server.lost} == {"client/1"}
 
 
+def test_a_straggler_that_was_dismissed_before_is_in_the_next_round_when_it_is_fast_again() -> None:
+    stops = [
+        Slow(party="client/1", factor=1e6, before=step, lasts=lasts)
+        for step, lasts in (("hamming.evaluate", 22.0), ("train.update", 25.0))
+    ]
+    _, clients, records, _ = trained(Method(Across(SPEC, XCLP)), *stops, rounds=8)
+    everybody = tuple(client.name for client in clients)
+    assert "client/1" not in {name for record in records[:3] for name in record.averaged}
+    assert records[-1].averaged == everybody
+    assert clients[1].ending == "completed"
+
+
 @pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
 def test_a_client_that_stood_still_for_rounds_skips_those_that_are_over(averaging: Averaging) -> None:
     pause = Pause(party="client/1", before="train.update", lasts=25.0)
