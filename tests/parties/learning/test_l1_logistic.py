@@ -1,0 +1,105 @@
+"""The weights are those of least penalized loss, also where terms are alike, many or constant."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from parties.learning.l1_logistic import l1_logistic
+
+Terms = NDArray[np.float32]
+Targets = NDArray[np.bool_]
+
+
+def drawn(points: int, terms: int, seed: int, noise: float = 1.0) -> tuple[Terms, Targets]:
+    """Rules of 0 and 1, every third nearly the one before, and numbers, with targets that some of them make likely."""
+    generator = np.random.default_rng(seed)
+    rules = generator.random((points, terms)) < generator.uniform(0.05, 0.9, terms)
+    rules[:, 2::3] = rules[:, 1::3][:, : rules[:, 2::3].shape[1]] ^ (generator.random((points, 1)) < 0.01)
+    columns = np.where(np.arange(terms) % 4 == 0, generator.normal(0, 0.4, (points, terms)), rules)
+    log_odds = columns[:, : max(1, terms // 3)].sum(1) * 2 - 1 + generator.normal(0, noise, points)
+    targets = log_odds > 0
+    targets[:2] = True, False
+    return columns.astype(np.float32), targets
+
+
+def loss(terms: Terms, targets: Targets, intercept: float, weights: NDArray[np.float64], penalty: float) -> float:
+    log_odds = terms.astype(np.float64) @ weights + intercept
+    return float(np.logaddexp(0, log_odds).sum() - log_odds[targets].sum() + penalty * np.abs(weights).sum())
+
+
+@given(
+    points=st.integers(2, 400),
+    terms=st.integers(1, 40),
+    seed=st.integers(0, 2**32 - 1),
+    penalty=st.sampled_from([0.1, 1.0, 10.0]),
+)
+def test_no_weight_gains_by_a_change(points: int, terms: int, seed: int, penalty: float) -> None:
+    columns, targets = drawn(points, terms, seed)
+    intercept, weights = l1_logistic(columns, targets, penalty)
+    least = loss(columns, targets, intercept, weights, penalty)
+    for place in range(-1, terms):
+        for change in (-0.05, 0.05):
+            moved = weights.copy()
+            if place >= 0:
+                moved[place] += change
+            after = loss(columns, targets, intercept + change * (place < 0), moved, penalty)
+            assert after >= least * (1 - 1e-5)
+
+
+@pytest.mark.parametrize("penalty", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize(("points", "terms"), [(60, 80), (500, 30), (5000, 40)])
+def test_it_finds_what_another_solver_finds(points: int, terms: int, penalty: float) -> None:
+    columns, targets = drawn(points, terms, 7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = LogisticRegression(
+            penalty="l1", C=1 / penalty, solver="saga", tol=1e-7, max_iter=2000 if points < 1000 else 200
+        ).fit(columns.astype(np.float64), targets)
+    intercept, weights = l1_logistic(columns, targets, penalty)
+    least = loss(columns, targets, float(theirs.intercept_[0]), theirs.coef_[0], penalty)
+    assert loss(columns, targets, intercept, weights, penalty) <= least * (1 + 1e-5)
+
+
+def test_a_great_penalty_leaves_the_share_of_targets() -> None:
+    columns, targets = drawn(300, 10, 3)
+    intercept, weights = l1_logistic(columns, targets, 1e4)
+    assert not weights.any()
+    np.testing.assert_allclose(1 / (1 + np.exp(-intercept)), targets.mean(), rtol=1e-6)
+
+
+def test_terms_that_never_change_have_no_weight() -> None:
+    columns, targets = drawn(300, 9, 4)
+    intercept, weights = l1_logistic(columns, targets, 1.0)
+    constant = np.full((300, 2), 3, np.float32)
+    again, wider = l1_logistic(np.hstack([constant, columns]), targets, 1.0)
+    assert (again, wider.tolist()) == (intercept, [0.0, 0.0, *weights.tolist()])
+    alone, none = l1_logistic(constant, targets, 1.0)
+    np.testing.assert_allclose(1 / (1 + np.exp(-alone)), targets.mean(), rtol=1e-6)
+    assert not none.any()
+
+
+def test_it_ends_where_the_targets_can_be_told_for_sure() -> None:
+    columns = np.linspace(-1, 1, 200, dtype=np.float32)[:, None]
+    intercept, weights = l1_logistic(columns, columns[:, 0] > 0, 1e-3)
+    assert np.isfinite(intercept) and 10 < weights[0] < 1e4
+
+
+@pytest.mark.parametrize(
+    ("terms", "targets", "penalty", "message"),
+    [
+        (np.zeros(3), np.zeros(3, bool), 1.0, r"terms of shape \(3,\) and targets of shape \(3,\) do not fit"),
+        (np.zeros((3, 1)), np.zeros(2, bool), 1.0, r"terms of shape \(3, 1\) and targets of shape \(2,\) do not fit"),
+        (np.zeros((3, 1)), np.zeros(3, bool), 1.0, "0 of 3 points are targets; it takes some, and not all"),
+        (np.zeros((3, 1)), np.ones(3, bool), 1.0, "3 of 3 points are targets"),
+        (np.zeros((0, 1)), np.ones(0, bool), 1.0, "0 of 0 points are targets"),
+        (np.zeros((2, 1)), np.array([True, False]), 0.0, r"the penalty\(=0.0\) must be > 0"),
+    ],
+)
+def test_what_has_no_single_minimum_is_refused(terms: Terms, targets: Targets, penalty: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        l1_logistic(terms, targets, penalty)
