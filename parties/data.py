@@ -4,6 +4,7 @@ A data set is one table; `parties.partition` deals its rows to the clients.
 """
 
 import difflib
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -36,10 +37,17 @@ _TESTED = 5
 """Where upstream has no split, the last of the rows are the test part: one in so many."""
 
 
-def _digits() -> Dataset:
+@functools.cache
+def _file_of_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """scikit-learn reads it from text, which would be a fifth of a short run's time."""
     from sklearn.datasets import load_digits  # here, because importing scikit-learn takes a second
 
     pixels, labels = load_digits(return_X_y=True)
+    return pixels, labels
+
+
+def _digits() -> Dataset:
+    pixels, labels = _file_of_digits()
     classes = tuple(str(digit) for digit in range(10))
     return Dataset("digits", pixels / 16.0, labels.astype(np.int64), classes, grid=(8, 8, 1))
 

@@ -1,5 +1,6 @@
 """What a run depends on besides its scenario: versions, the machine, the cost table."""
 
+import functools
 import hashlib
 import os
 import platform
@@ -34,6 +35,7 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
@@ -41,6 +43,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@functools.cache
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -131,6 +131,7 @@ def _lock(path: Path) -> int | None:
 
 
 _SCHEMA = """
+BEGIN;
 CREATE TABLE messages (time REAL, kind TEXT, sender TEXT, receiver TEXT, protocol TEXT, step TEXT, type TEXT,
     round INTEGER, attempt INTEGER, payload INTEGER, sealing INTEGER, envelope INTEGER, note TEXT,
     digest BLOB);
@@ -140,6 +141,7 @@ CREATE TABLE metrics (time REAL, party TEXT, name TEXT, value REAL);
 CREATE TABLE outcomes (time REAL, party TEXT, step TEXT, note TEXT);
 CREATE TABLE computations (time REAL, party TEXT, step TEXT, n INTEGER, seconds REAL);
 CREATE TABLE contents (time REAL, sender TEXT, receiver TEXT, type TEXT, round INTEGER, attempt INTEGER, frame BLOB);
+COMMIT;
 """
 _BATCH = 2000
 _FEW_BYTES = 2**24
