@@ -8,7 +8,7 @@ import functools
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, ParamSpec
 
 import typer
 
@@ -253,10 +253,10 @@ def show_bytes(
     return 0
 
 
-@app.command()
+@app.command("sweep")
 @_guarded
-def sweep(
-    file: File,
+def sweep_(
+    file: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help=_FILE)] = "",
     over: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=X,Y,Z", help="Values of a key, or KEY=[TOML list]; repeated: all combinations."),
@@ -269,62 +269,30 @@ def sweep(
     seed: Seed = None,
     changes: Set = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-sweep-NUMBER.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with the sweep in DIR that was broken off; with --jobs only."),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes.
 
     A file that lays out a table (`table.*` in `tacit keys`) gives that table, unless --over says what else.
     """
-    from scenarios import report
-    from scenarios.folder import new_folder
-    from scenarios.reading import read
-    from scenarios.sweep import perform, plan, summary, write_table
-    from scenarios.tables import fill, markdown, plan_table, show, write_runs
+    from scenarios.folder import FolderError
+    from scenarios.sweep_command import sweep
+    from scenarios.sweep_folder import Asked, read_asked
 
-    first = read(file, changes or (), seed=seed)
-    table = None if over or first.layout is None else plan_table(file, first, seeds, changes or ())
-    plans = plan(file, over or (), seeds or 1, changes or (), seed) if table is None else table.plans
-    folder, console, notes = (
-        new_folder(out, first.name + "-sweep"),
-        report.make_console(),
-        report.make_console(stderr=True),
-    )
-    results: dict[int, Any] = {}
-    codes: list[int] = []
-    runs = perform(plans, folder, jobs)
-    try:
-        for place, result, code in runs:
-            results[place] = result
-            codes.append(code)
-            line = f"{len(codes)}/{len(plans)}  {plans[place].folder}  {result.outcome}"
-            report.print_lines(notes, [line + (f": {result.reason}" if result.reason else "")])
-            if code == 130:
-                break
-    except KeyboardInterrupt:
-        codes.append(130)
-    finally:
-        runs.close()
-        if table is None:
-            write_table(folder / "sweep.csv", plans, results)
-            console.print(report.sweep_table(summary(plans, results)))
-        else:
-            tabled = fill(table, results)
-            write_runs(folder / "sweep.csv", table, results)
-            command = _again("sweep", file, changes, seed, seeds)
-            (folder / "table.md").write_text(markdown(tabled, command), encoding="utf-8")
-            show(console, tabled)
-        report.print_lines(console, [f"folder    {folder}"])
-    return next((code for code in (130, 1, 3) if code in codes), 0)
-
-
-def _again(command: str, file: str, changes: list[str] | None, seed: int | None, seeds: int | None) -> str:
-    """The command line that gives the same results."""
-    import shlex
-
-    words = ["tacit", command, file, *(word for change in changes or () for word in ("--set", change))]
-    words += [] if seed is None else ["--seed", str(seed)]
-    words += [] if seeds is None else ["--seeds", str(seeds)]
-    return shlex.join(words)
+    asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [])
+    if resume is not None:
+        if asked != Asked(file="") or out is not None:
+            raise FolderError(
+                "--resume DIR goes on with the sweep as it is; of the other options only --jobs goes with it"
+            )
+        asked = read_asked(resume)
+    elif not file:
+        raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
+    return sweep(asked, jobs, out, resume)
 
 
 @app.command()

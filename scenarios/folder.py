@@ -43,6 +43,7 @@ __all__ = [
     "Result",
     "RunFolder",
     "byte_rows",
+    "ended_result",
     "message_bytes",
     "new_folder",
     "remarks_on",
@@ -319,6 +320,22 @@ def remarks_on(folder: Path) -> list[str]:
     if outcome != "completed":
         found.append(f"{outcome or 'no result'}: so far" if outcome != "aborted" else "aborted")
     return found
+
+
+def ended_result(folder: Path) -> Result | None:
+    """What came of the run in `folder`, of its rounds only what those of all protocols have.
+
+    None where it was broken off: killed, interrupted, or stopped by an error. Raises FolderError.
+    """
+    path = folder / "result.json"
+    try:
+        result = msgspec.json.decode(path.read_bytes(), type=Result)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FolderError(f"{path}: not the result of a run: {error}") from None
+    result.folder = folder
+    return None if result.outcome == "interrupted" or (folder / "failure.txt").is_file() else result
 
 
 def message_bytes(folder: Path) -> dict[str, int]:

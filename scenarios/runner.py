@@ -72,17 +72,18 @@ def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: 
         return _carry_out(scenario, name, folder, watch)
 
 
-def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None) -> Result:
+def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_anew: bool = False) -> Result:
     """Go on, as `carry_out` does, with the training run in the folder `path`, which was broken off.
 
-    From its checkpoint; where there is none yet, from the start. `engine` is in place of the scenario's. Raises
-    FolderError for a folder that has nothing to resume, or is another process's, and ScenarioError.
+    From its checkpoint; where there is none yet, from the start; `or_anew`: what cannot be resumed, too. `engine` is in
+    place of the scenario's. Raises FolderError for a folder that has nothing to resume, or is another process's, and
+    ScenarioError.
     """
     check_unfinished(path)
     with closing(RunFolder(path)) as folder:
         check_unfinished(path)  # it may have ended while we looked
         scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
-        if not PROTOCOLS[scenario.protocol.name].learns:
+        if not (PROTOCOLS[scenario.protocol.name].learns or or_anew):
             raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
         earlier = _Earlier(resumed=(0,))
         if (its := read_checkpoint(path)) is not None:

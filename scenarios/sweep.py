@@ -8,9 +8,9 @@ import signal
 import statistics
 import tomllib
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Container, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from scenarios.folder import Result
 from scenarios.keys import toml
 from scenarios.reading import Loaded, parse_toml, read
-from scenarios.runner import carry_out, exit_code
+from scenarios.runner import carry_out, exit_code, resume
 from scenarios.schema import ScenarioError
 from scenarios.workers import in_workers
 
@@ -90,17 +90,20 @@ def folder_name(number: int, label: str, seed: int) -> str:
     return f"{number:03d}-{stem}-seed={seed}" if stem else f"{number:03d}-seed={seed}"
 
 
-def perform(plans: Sequence[Plan], folder: Path, jobs: int) -> Generator[tuple[int, Result, int], None, None]:
+def perform(
+    plans: Sequence[Plan], folder: Path, jobs: int, ended: Container[int] = ()
+) -> Generator[tuple[int, Result, int], None, None]:
     """Carry the plans out, `jobs` at a time; give each one's place, result and exit code as it ends.
 
     With more than one job each run has a process of its own and computes inline. When this is closed before
-    its end, runs that have begun are interrupted, and their folders are complete.
+    its end, runs that have begun are interrupted, and their folders are complete. Those at the places `ended` are left
+    out; of the others a run that was broken off earlier goes on, or begins anew.
     """
+    calls = [(place, one, folder) for place, one in enumerate(plans) if place not in ended]
     if jobs <= 1:
-        for place, one in enumerate(plans):
-            yield _perform(place, one, folder)
+        for call in calls:
+            yield _perform(*call)
         return
-    calls = [(place, one, folder) for place, one in enumerate(plans)]
     with closing(in_workers(jobs, _perform_in_worker, calls)) as done:
         for _, result in done:
             yield result
@@ -148,7 +151,13 @@ def _spread(values: list[float]) -> tuple[float, float | None]:
 
 def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
     scenario = one.loaded.scenario
-    result = carry_out(scenario, one.loaded.name, out=folder / one.folder)
+    path = folder / one.folder
+    if (path / "scenario.toml").is_file():
+        result = resume(path, engine=scenario.engine, or_anew=True)
+    else:
+        with suppress(FileNotFoundError):
+            path.rmdir()  # made, and then killed
+        result = carry_out(scenario, one.loaded.name, out=path)
     result.error = None  # an exception need not survive the way out of a worker
     gc.collect()  # a world is a cycle that holds its data set: too few objects for the collector to come by itself
     return place, result, exit_code(result, scenario.expect)

@@ -25,6 +25,8 @@ HAMMING = {
     recipe=st.sampled_from(list(RECIPES.values())),
 )
 def test_payload_by_type(federation, make_shards, variant, points, bits, rows, recipe) -> None:
+    if variant == "naor-pinkas":
+        bits //= 4  # a transfer a bit takes its time
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
     labeled = [int(client.shard.labeled.sum()) for client in run.clients]
     modulus_bytes = 64 if variant in ("paillier", "unpacked") else 0

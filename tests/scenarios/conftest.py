@@ -1,10 +1,15 @@
 """Scenarios that take a fraction of a second, for everything around the protocols."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import scenarios.runner
 from scenarios import load, run
 from scenarios.runner import Watch
 from sim.trace import Event
@@ -115,3 +120,48 @@ def break_off() -> Callable[..., None]:
             run(load(file, changes), out=out, watch=Interrupter(after))
 
     return broken_off
+
+
+_SLOW = """
+import sys, time
+import scenarios.runner
+from scenarios.cli import main
+left = int(sys.argv[1])
+class Slow(scenarios.runner.Recorder):
+    def __init__(self, *arguments, **options):
+        global left
+        super().__init__(*arguments, **options)
+        left -= 1
+    def __call__(self, event):
+        super().__call__(event)
+        if not left and event.kind == "compute":
+            print("begun", file=sys.stderr, flush=True)
+            time.sleep(60)
+scenarios.runner.Recorder = Slow
+sys.argv = ["tacit", *sys.argv[2:]]
+main()
+"""
+
+
+@pytest.fixture(scope="session")
+def stopped() -> Callable[..., tuple[int, str, str]]:
+    """Runs the command in a process of its own, and stops it by a signal while the n-th run of it computes."""
+
+    def stopped(run: int, by: signal.Signals, *arguments: str | Path) -> tuple[int, str, str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SLOW, str(run), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(scenarios.runner.__file__).parents[1])},
+        )
+        assert process.stderr is not None
+        before = ""
+        while (line := process.stderr.readline()) != "begun\n":
+            assert line, before
+            before += line
+        process.send_signal(by)
+        output, errors = process.communicate(timeout=30)
+        return process.returncode, output, errors
+
+    return stopped

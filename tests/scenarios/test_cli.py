@@ -265,50 +265,23 @@ def test_a_sweep_is_checked_before_its_first_run(quick: Path) -> None:
 
 # --- real processes
 
-SLOW = """
-import sys, time
-import scenarios.runner
-from scenarios.cli import main
-class Slow(scenarios.runner.Recorder):
-    def __call__(self, event):
-        super().__call__(event)
-        if event.kind == "compute":
-            print("begun", file=sys.stderr, flush=True)
-            time.sleep(60)
-scenarios.runner.Recorder = Slow
-sys.argv = ["tacit", *sys.argv[1:]]
-main()
-"""
-
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_a_complete_folder_and_130(quick: Path, with_signal: signal.Signals) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "run", str(quick)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    assert process.stderr is not None and process.stderr.readline() == "begun\n"
-    process.send_signal(with_signal)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
+def test_ctrl_c_leaves_a_complete_folder_and_130(quick: Path, stopped, with_signal: signal.Signals) -> None:
+    code, output, errors = stopped(1, with_signal, "run", quick)
+    assert code == 130
     assert "Traceback" not in errors and "outcome   interrupted" in output
     assert output.rstrip().endswith("folder    runs/quick-3-1")
     assert json.loads(Path("runs/quick-3-1/result.json").read_text())["outcome"] == "interrupted"
 
 
-def test_ctrl_c_ends_a_sweep_with_what_is_done(quick: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "sweep", str(quick), "--seeds", "3", "--out", "many"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    assert process.stderr is not None and process.stderr.readline() == "begun\n"
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
+def test_ctrl_c_ends_a_sweep_with_what_is_done(quick: Path, stopped) -> None:
+    code, output, errors = stopped(1, signal.SIGINT, "sweep", quick, "--seeds", "3", "--out", "many")
+    assert code == 130
     assert "Traceback" not in errors and "1 interrupted" in output
     assert len(Path("many/sweep.csv").read_text().splitlines()) == 2
 

@@ -2,13 +2,10 @@
 
 import csv
 import json
-import os
 import re
 import runpy
 import signal
 import statistics
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -203,38 +200,9 @@ def test_a_measure_that_a_run_does_not_have_is_no_number(tabled: Path) -> None:
     assert [row[3].partition("<br>")[0] for row in cells_of("out")[1:]] == ["1 without baselines.nothing"] * 2
 
 
-SLOW = """
-import sys, time
-import scenarios.runner
-from scenarios.cli import main
-count = 0
-class Slow(scenarios.runner.Recorder):
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        global count
-        count += 1
-    def __call__(self, event):
-        super().__call__(event)
-        if count == 2 and event.kind == "compute":
-            print("begun", file=sys.stderr, flush=True)
-            time.sleep(60)
-scenarios.runner.Recorder = Slow
-sys.argv = ["tacit", *sys.argv[1:]]
-main()
-"""
-
-
-def test_ctrl_c_leaves_the_table_of_what_there_is(tabled: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "sweep", str(tabled), "--out", "out"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert process.stderr is not None
-    while process.stderr.readline() not in ("begun\n", ""):
-        pass
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130 and "Traceback" not in errors, errors
+def test_ctrl_c_leaves_the_table_of_what_there_is(tabled: Path, stopped) -> None:
+    code, output, errors = stopped(2, signal.SIGINT, "sweep", tabled, "--out", "out")
+    assert code == 130 and "Traceback" not in errors, errors
     assert re.match(r"\d+\.\d\d \(1 of 2 runs: 1 not run\)", cells_of("out")[1][1])
     assert cells_of("out")[2][1] == "2 not run<br>(paper: 1.00)"
     assert output.rstrip().endswith("folder    out")

@@ -1,0 +1,63 @@
+"""What `tacit sweep` does, and what it prints."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scenarios import report
+from scenarios.folder import Result, new_folder
+from scenarios.reading import read
+from scenarios.runner import ABORTED, INTERRUPTED, exit_code
+from scenarios.sweep import Plan, perform, plan, summary, write_table
+from scenarios.sweep_folder import Asked, ended, write_asked
+from scenarios.tables import fill, markdown, plan_table, show, write_runs
+
+__all__ = ["sweep"]
+
+
+def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None = None) -> int:
+    """Make the sweep in the folder `out`, or go on with that in the folder `resume`; give the exit code.
+
+    Of the runs of a sweep that goes on those are made that have not ended. Raises ScenarioError and FolderError.
+    """
+    first = read(asked.file, asked.changes, seed=asked.seed)
+    table = None
+    if first.layout is None or asked.over:
+        plans: Sequence[Plan] = plan(asked.file, asked.over, asked.seeds or 1, asked.changes, asked.seed)
+    else:
+        table = plan_table(asked.file, first, asked.seeds, asked.changes)
+        plans = table.plans
+    console, notes = report.make_console(), report.make_console(stderr=True)
+    results: dict[int, Result] = {}
+    if resume is None:
+        folder = new_folder(out, first.name + "-sweep")
+        write_asked(folder, asked)
+    else:
+        folder = resume
+        results = ended(plans, folder)
+        report.print_lines(notes, [f"{len(results)} of {len(plans)} runs have ended before"])
+    codes = [exit_code(result, plans[place].loaded.scenario.expect) for place, result in results.items()]
+    runs = perform(plans, folder, jobs, frozenset(results))
+    try:
+        for place, result, code in runs:
+            results[place] = result
+            codes.append(code)
+            line = f"{len(results)}/{len(plans)}  {plans[place].folder}  {result.outcome}"
+            report.print_lines(notes, [line + (f": {result.reason}" if result.reason else "")])
+            if code == INTERRUPTED:
+                break
+    except KeyboardInterrupt:
+        codes.append(INTERRUPTED)
+    finally:
+        runs.close()
+        if table is None:
+            write_table(folder / "sweep.csv", plans, results)
+            console.print(report.sweep_table(summary(plans, results)))
+        else:
+            tabled = fill(table, results)
+            write_runs(folder / "sweep.csv", table, results)
+            (folder / "table.md").write_text(markdown(tabled, asked.command), encoding="utf-8")
+            show(console, tabled)
+        if INTERRUPTED in codes:
+            report.print_lines(console, [f"goes on   by tacit sweep --resume {folder}"])
+        report.print_lines(console, [f"folder    {folder}"])
+    return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)

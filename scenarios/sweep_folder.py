@@ -1,0 +1,92 @@
+"""The folder of a sweep: what was asked, so that a sweep that was broken off can go on, and which runs have ended."""
+
+import shlex
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import tomli_w
+
+from scenarios.environment import version
+from scenarios.folder import FolderError, Result, ended_result
+from scenarios.schema import as_table
+from scenarios.sweep import Plan
+
+__all__ = ["Asked", "ended", "read_asked", "write_asked"]
+
+_NAME = "sweep.toml"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the command line of a sweep said, each option as it was written."""
+
+    file: str
+    over: list[str] = []
+    seeds: int | None = None
+    seed: int | None = None
+    changes: list[str] = []
+
+    @property
+    def command(self) -> str:
+        """The command line that gives the same results."""
+        words = ["tacit", "sweep", self.file]
+        for option, values in (("--over", self.over), ("--set", self.changes)):
+            words += [word for value in values for word in (option, value)]
+        words += [] if self.seed is None else ["--seed", str(self.seed)]
+        words += [] if self.seeds is None else ["--seeds", str(self.seeds)]
+        return shlex.join(words)
+
+
+def write_asked(folder: Path, asked: Asked) -> None:
+    """Keep it in the sweep's folder."""
+    told = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
+    (folder / _NAME).write_text(tomli_w.dumps(told), encoding="utf-8")
+
+
+def read_asked(folder: Path) -> Asked:
+    """What `write_asked` kept. Raises FolderError."""
+    path = folder / _NAME
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Asked)
+    except OSError:
+        raise FolderError(f"{folder}: holds no {_NAME}; allowed: the folder of a sweep") from None
+    except (ValueError, msgspec.ValidationError) as error:
+        raise FolderError(f"{path}: not what a sweep was asked: {error}") from None
+
+
+def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
+    """What came of those of the `plans` whose runs in the sweep's `folder` have ended, by their places.
+
+    A run that was broken off is none of them. Raises FolderError where a run's folder holds another scenario than its
+    plan, or was made by another version.
+    """
+    found: dict[int, Result] = {}
+    for place, one in enumerate(plans):
+        path = folder / one.folder
+        if not (path / "scenario.toml").is_file():
+            continue
+        if _told(path) != _told_of(one):
+            problem = "not what the sweep would run now, as its file, or a name's scenario, was changed since"
+            raise FolderError(f"{path / 'scenario.toml'}: {problem}; begin a new sweep")
+        if (result := ended_result(path)) is not None:
+            if result.version != version():
+                raise FolderError(f"{path}: of Tacit {result.version}, and this is {version()}; begin a new sweep")
+            found[place] = result
+    return found
+
+
+def _told(path: Path) -> dict[str, object]:
+    """A run's scenario, but for the engine, which changes nothing and is another with --jobs."""
+    try:
+        table = tomllib.loads((path / "scenario.toml").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FolderError(f"{path / 'scenario.toml'}: {error}") from None
+    return {key: value for key, value in table.items() if key != "engine"}
+
+
+def _told_of(one: Plan) -> dict[str, object]:
+    scenario = one.loaded.scenario
+    named = msgspec.structs.replace(scenario, name=one.loaded.name or scenario.name)
+    written = tomllib.loads(tomli_w.dumps(as_table(named)))
+    return {key: value for key, value in written.items() if key != "engine"}

@@ -1,0 +1,155 @@
+"""A sweep that was broken off goes on with the runs that have not ended, and ends as an unbroken one."""
+
+import csv
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from scenarios.cli import app
+
+TABLE = """
+[table]
+title = "Neighbours"
+seeds = 2
+[[table.row]]
+label = "k = 2"
+set = { "protocol.k" = 2 }
+[[table.row]]
+label = "k = 3"
+[[table.column]]
+label = "accuracy"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_its_folder(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(quick.parent)
+
+
+def tacit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(*arguments: str | Path) -> str:
+    result = tacit("sweep", *arguments)
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1), result.output
+    return result.stderr
+
+
+def runs_of(folder: str) -> list[dict[str, str]]:
+    """The lines of a sweep's table, but for the time on the wall."""
+    with Path(folder, "sweep.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    return [{name: value for name, value in line.items() if name != "wall_seconds"} for line in lines]
+
+
+def written(folder: str) -> dict[str, int]:
+    """When each run's result was written."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in Path(folder).glob("*/result.json")}
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_it_ends_as_an_unbroken_one(quick: Path, stopped, by: signal.Signals, jobs: str) -> None:
+    asked = (quick, "--over", "protocol.k=2,3", "--seeds", "2", "--seed", "5", "--set", "data.limit=48")
+    assert tacit("sweep", *asked, "--out", "whole").exit_code == 0
+    _, said, _ = stopped(3, by, "sweep", *asked, "--out", "broken")
+    assert ("goes on   by tacit sweep --resume broken" in said) == (by == signal.SIGINT)
+    before = written("broken")
+    ended = sorted(before)[:2]
+    resumed = tacit("sweep", "--resume", "broken", "--jobs", jobs)
+    assert resumed.exit_code == 0, resumed.output
+    assert resumed.stderr.splitlines()[0] == "2 of 4 runs have ended before"
+    assert resumed.stderr.splitlines()[-1].startswith("4/4  ")
+    assert runs_of("broken") == runs_of("whole") and len(runs_of("whole")) == 4
+    after = written("broken")
+    assert [after[name] for name in ended] == [before[name] for name in ended]
+    assert sorted(after) == sorted(written("whole"))
+    again = tacit("sweep", "--resume", "broken")
+    assert again.exit_code == 0 and written("broken") == after
+    assert "4 of 4 runs have ended before" in again.stderr
+    assert runs_of("broken") == runs_of("whole")
+
+
+def test_a_table_is_the_same(quick: Path, stopped) -> None:
+    quick.write_text(quick.read_text() + TABLE)
+    assert tacit("sweep", quick.name, "--out", "whole").exit_code == 0
+    stopped(3, signal.SIGINT, "sweep", quick.name, "--out", "broken")
+    assert "not run" in Path("broken/table.md").read_text()
+    assert tacit("sweep", "--resume", "broken").exit_code == 0
+    assert Path("broken/table.md").read_text() == Path("whole/table.md").read_text()
+    assert runs_of("broken") == runs_of("whole")
+
+
+def test_training_goes_on_from_its_checkpoint(resumable, break_off, tmp_path: Path) -> None:
+    file = resumable(tmp_path)
+    assert tacit("sweep", file, "--set", "protocol.name=fedavg", "--seeds", "2", "--out", "sweep").exit_code == 0
+    whole = runs_of("sweep")
+    (run,) = Path("sweep").glob("001-*")
+    for path in run.iterdir():
+        path.unlink()
+    run.rmdir()
+    break_off(file, run, 120, "protocol.name=fedavg", f"seed={whole[1]['seed']}", f'name="{file.stem}"')
+    resumed = tacit("sweep", "--resume", "sweep")
+    assert resumed.exit_code == 0, resumed.output
+    assert runs_of("sweep") == whole
+    assert json.loads((run / "result.json").read_text())["resumed"] != [0]
+
+
+def test_an_empty_folder_of_a_run_is_no_hindrance(quick: Path) -> None:
+    assert tacit("sweep", quick, "--seeds", "2", "--out", "sweep").exit_code == 0
+    whole = runs_of("sweep")
+    (run,) = Path("sweep").glob("001-*")
+    for path in run.iterdir():
+        path.unlink()
+    assert tacit("sweep", "--resume", "sweep").exit_code == 0
+    assert runs_of("sweep") == whole
+
+
+def test_a_run_that_an_error_ended_begins_anew(quick: Path) -> None:
+    assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
+    (run,) = Path("sweep").glob("000-*")
+    (run / "failure.txt").write_text("Traceback")
+    resumed = tacit("sweep", "--resume", "sweep")
+    assert resumed.exit_code == 0 and "0 of 1 runs have ended before" in resumed.stderr
+    assert not (run / "failure.txt").exists()
+
+
+def test_what_did_not_come_out_as_expected_counts_as_before(quick: Path) -> None:
+    arguments = (quick, "--set", 'expect.outcome="aborted"', "--out", "sweep")
+    assert tacit("sweep", *arguments).exit_code == 1
+    resumed = tacit("sweep", "--resume", "sweep")
+    assert resumed.exit_code == 1 and "1 of 1 runs have ended before" in resumed.stderr
+
+
+def test_mistakes(quick: Path) -> None:
+    assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
+    for option in (["--seeds", "2"], ["--set", "protocol.k=2"], ["--seed", "4"], ["--over", "protocol.k=2"], [quick]):
+        assert "only --jobs goes with it" in refused(*option, "--resume", "sweep")
+    assert "only --jobs goes with it" in refused("--out", "more", "--resume", "sweep")
+    (run,) = Path("sweep").glob("000-*")
+    assert "holds no sweep.toml; allowed: the folder of a sweep" in refused("--resume", run)
+    assert "nowhere: holds no sweep.toml" in refused("--resume", "nowhere")
+    asked = Path("sweep/sweep.toml").read_text()
+    for text, message in (
+        ("file = ", "sweep.toml: not what a sweep was asked"),
+        ("file = 3", "Expected `str`, got `int`"),
+        (asked + "seedz = 3\n", "unknown field `seedz`"),
+        (asked.replace(quick.name, "gone.toml"), "gone.toml"),
+    ):
+        Path("sweep/sweep.toml").write_text(text)
+        assert message in refused("--resume", "sweep")
+    Path("sweep/sweep.toml").write_text(asked)
+    result = (run / "result.json").read_text()
+    (run / "result.json").write_text(result[:50])
+    assert "result.json: not the result of a run" in refused("--resume", "sweep")
+    (run / "result.json").write_text(result.replace('"version": "', '"version": "9'))
+    assert re.search(r"of Tacit 9[\d.]+, and this is [\d.]+; begin a new sweep", refused("--resume", "sweep"))
+    (run / "result.json").write_text(result)
+    quick.write_text(quick.read_text().replace("k = 3", "k = 2"))
+    assert "scenario.toml: not what the sweep would run now" in refused("--resume", "sweep")
+    assert tacit("sweep").exit_code == 2 and "FILE-or-NAME is missing" in tacit("sweep").output
