@@ -83,6 +83,30 @@ def test_terms_that_never_change_have_no_weight() -> None:
     assert not none.any()
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("length", [1e-6, 1e-3, 1e4, 1e8, 1e18])
+def test_a_term_of_another_scale_does_not_hide_the_others(length: float, offset: float) -> None:
+    """As a column of two large numbers is, which RuleFit does not scale."""
+    columns, targets = drawn(600, 12, 6)
+    _, alone = l1_logistic(columns, targets, 1.0)
+    other = np.random.default_rng(1).random((600, 1)) < 0.5
+    wider = np.hstack([columns, (offset + other) * length]).astype(np.float32)
+    intercept, weights = l1_logistic(wider, targets, 1.0)
+    centred = np.hstack([columns, (other - other.mean()) * length])
+    middle = intercept + float(wider[:, -1].mean(dtype=np.float64) * weights[-1])
+    least = loss(columns, targets, *l1_logistic(columns, targets, 1.0), 1.0)
+    assert loss(centred, targets, middle, weights, 1.0) <= least * (1 + 1e-5)
+    assert np.abs(weights[:-1]).sum() > 0.9 * np.abs(alone).sum()
+
+
+def test_terms_that_are_small_are_weighed_as_well() -> None:
+    columns, targets = drawn(600, 12, 6)
+    intercept, weights = l1_logistic(columns, targets, 1.0)
+    smaller, larger = l1_logistic(columns * np.float32(2**-20), targets, 2**-20)
+    np.testing.assert_allclose(smaller, intercept, rtol=1e-3)
+    np.testing.assert_allclose(larger * 2**-20, weights, atol=1e-3)
+
+
 def test_it_ends_where_the_targets_can_be_told_for_sure() -> None:
     columns = np.linspace(-1, 1, 200, dtype=np.float32)[:, None]
     intercept, weights = l1_logistic(columns, columns[:, 0] > 0, 1e-3)
@@ -97,7 +121,10 @@ def test_it_ends_where_the_targets_can_be_told_for_sure() -> None:
         (np.zeros((3, 1)), np.zeros(3, bool), 1.0, "0 of 3 points are targets; it takes some, and not all"),
         (np.zeros((3, 1)), np.ones(3, bool), 1.0, "3 of 3 points are targets"),
         (np.zeros((0, 1)), np.ones(0, bool), 1.0, "0 of 0 points are targets"),
-        (np.zeros((2, 1)), np.array([True, False]), 0.0, r"the penalty\(=0.0\) must be > 0"),
+        (np.zeros((2, 1)), np.array([True, False]), 0.0, r"the penalty\(=0.0\) must be > 0 and finite"),
+        (np.zeros((2, 1)), np.array([True, False]), np.inf, r"the penalty\(=inf\) must be > 0 and finite"),
+        (np.array([[np.nan], [0]]), np.array([True, False]), 1.0, "a term is infinite or not a number"),
+        (np.array([[0], [np.inf]]), np.array([True, False]), 1.0, "a term is infinite or not a number"),
     ],
 )
 def test_what_has_no_single_minimum_is_refused(terms: Terms, targets: Targets, penalty: float, message: str) -> None:
