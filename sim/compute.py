@@ -26,7 +26,6 @@ from typing import Any, Protocol, TypeVar
 import simpy
 from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
-from threadpoolctl import threadpool_limits
 
 from sim.loop import Environment, SimLoop
 from sim.pace import Span
@@ -46,6 +45,7 @@ __all__ = [
     "Replayed",
     "StandIns",
     "Work",
+    "end_with",
     "make_engine",
 ]
 
@@ -185,8 +185,13 @@ class Inline:
         pass
 
 
-_KEEPS_WORKERS = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e15"}
-"""Loky takes it for a leak when a worker grows by 300 MB, and begins it anew: torch and a network are that much."""
+_OF_WORKERS = {
+    "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+}
+"""Loky takes it for a leak when a worker grows by 300 MB, and begins it anew: torch and a network are that much. A sum
+must not depend on how many threads share it, whenever the library is loaded that computes it.
+"""
 
 
 class Pool:
@@ -197,7 +202,7 @@ class Pool:
             raise ValueError(f"a pool needs at least one worker, not {workers}.")
         self.name = f"pool:{workers}"
         self._pool = ProcessPoolExecutor(
-            workers, timeout=None, initializer=_start_worker, initargs=(os.getpid(),), env=_KEEPS_WORKERS
+            workers, timeout=None, initializer=end_with, initargs=(os.getpid(),), env=_OF_WORKERS
         )
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with _interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
@@ -227,13 +232,12 @@ def _interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _start_worker(parent: int) -> None:
-    threadpool_limits(1)
+def end_with(parent: int) -> None:
+    """End this process, a child of the process `parent`, when that is gone; one that was killed does not say so."""
     threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
 
 
 def _end_after(parent: int) -> None:
-    """End this worker when the main process is gone; one that was killed does not say so."""
     never = threading.Event()
     while os.getppid() == parent:
         never.wait(1.0)

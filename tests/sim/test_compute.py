@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import importlib
 import multiprocessing
 import operator
 import pkgutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info
 
 from sim.compute import (
     Computing,
@@ -303,6 +305,17 @@ def test_an_error_in_a_pool_reaches_the_caller_at_its_due_time(pool: Pool) -> No
 def test_a_worker_that_needs_much_memory_is_kept(pool: Pool) -> None:
     limit = pool.submit(pkgutil.resolve_name, ("loky.process_executor:_MAX_MEMORY_LEAK_SIZE",)).result()
     assert limit > 1e12  # bytes
+
+
+def test_a_library_that_a_worker_loads_late_has_one_thread() -> None:
+    """A sum depends on how many share it, and with it what a run computes."""
+    pool = Pool(1)
+    try:
+        pool.submit(importlib.import_module, ("scipy.linalg",)).result()
+        libraries = pool.submit(threadpool_info, ()).result()
+    finally:
+        pool.close()
+    assert libraries and {library["num_threads"] for library in libraries} == {1}
 
 
 def test_a_pool_that_is_closed_drops_its_jobs_and_stops_its_workers() -> None:
