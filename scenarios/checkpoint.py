@@ -16,7 +16,7 @@ import numpy as np
 
 from parties.partition import Shard
 from scenarios.environment import version
-from scenarios.folder import FolderError, Recorder, RunFolder, ended_result
+from scenarios.folder import FolderError, Recorder, RunFolder, ending_of
 from scenarios.simulation import Simulation
 from sim.plain import NotPlain
 
@@ -96,9 +96,9 @@ def check_unfinished(folder: Path) -> None:
     """Raise FolderError unless the run in `folder` was broken off: killed, interrupted, or stopped by an error."""
     if not (folder / "scenario.toml").is_file():
         raise FolderError(f"{folder}: holds no scenario.toml; allowed: the folder of a run")
-    result = ended_result(folder)
-    if result is not None:
-        problem = f"this run has ended already ({result.outcome}), there is nothing to resume"
+    ending = ending_of(folder)
+    if ending is not None:
+        problem = f"this run has ended already ({ending.outcome}), there is nothing to resume"
         raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it again")
 
 

@@ -17,9 +17,10 @@ import itertools
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import tomli_w
@@ -43,11 +44,17 @@ __all__ = [
     "Result",
     "RunFolder",
     "byte_rows",
-    "ended_result",
+    "discard_unwritten",
+    "ending_of",
+    "locked",
     "message_bytes",
     "new_folder",
+    "read_result",
     "remarks_on",
 ]
+
+
+S = TypeVar("S", bound=Struct)
 
 
 class FolderError(ValueError):
@@ -113,9 +120,30 @@ class RunFolder:
 
     def _write(self, name: str, text: str) -> None:
         """Write a file whole or not at all."""
-        partial = self.path / f".{name}.partial"
+        partial = self.path / _partial(name)
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, self.path / name)
+
+
+def discard_unwritten(path: Path) -> None:
+    """Remove the folder of a run that was killed before its scenario was written; it is empty otherwise."""
+    (path / _partial("scenario.toml")).unlink(missing_ok=True)
+    path.rmdir()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The folder `path` is this process's alone for so long. Raises FolderError if it is another's."""
+    lock = _lock(path)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _partial(name: str) -> str:
+    return f".{name}.partial"
 
 
 def _lock(path: Path) -> int | None:
@@ -322,20 +350,38 @@ def remarks_on(folder: Path) -> list[str]:
     return found
 
 
-def ended_result(folder: Path) -> Result | None:
-    """What came of the run in `folder`, of its rounds only what those of all protocols have.
+class Ending(Struct, frozen=True):
+    """How a run ended, and by which version of Tacit it was made."""
 
-    None where it was broken off: killed, interrupted, or stopped by an error. Raises FolderError.
+    outcome: str
+    version: str
+
+
+def ending_of(folder: Path) -> Ending | None:
+    """How the run in `folder` ended; None where it was broken off: killed, interrupted, or stopped by an error.
+
+    Raises FolderError.
     """
-    path = folder / "result.json"
     try:
-        result = msgspec.json.decode(path.read_bytes(), type=Result)
+        ending = _decoded(folder, Ending)
     except FileNotFoundError:
         return None
+    return None if ending.outcome == "interrupted" or (folder / "failure.txt").is_file() else ending
+
+
+def read_result(folder: Path) -> Result:
+    """What came of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
+    result = _decoded(folder, Result)
+    result.folder = folder
+    return result
+
+
+def _decoded(folder: Path, kind: type[S]) -> S:
+    path = folder / "result.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FolderError(f"{path}: not the result of a run: {error}") from None
-    result.folder = folder
-    return None if result.outcome == "interrupted" or (folder / "failure.txt").is_file() else result
 
 
 def message_bytes(folder: Path) -> dict[str, int]:

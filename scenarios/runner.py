@@ -75,9 +75,9 @@ def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: 
 def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_anew: bool = False) -> Result:
     """Go on, as `carry_out` does, with the training run in the folder `path`, which was broken off.
 
-    From its checkpoint; where there is none yet, from the start; `or_anew`: what cannot be resumed, too. `engine` is in
-    place of the scenario's. Raises FolderError for a folder that has nothing to resume, or is another process's, and
-    ScenarioError.
+    From its checkpoint; where there is none yet, from the start. `or_anew`: from the start, too, where its protocol
+    keeps none or it is of no use. `engine` is in place of the scenario's. Raises FolderError for a folder that has
+    nothing to resume, or is another process's, and ScenarioError.
     """
     check_unfinished(path)
     with closing(RunFolder(path)) as folder:
@@ -85,13 +85,23 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None,
         scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
         if not (PROTOCOLS[scenario.protocol.name].learns or or_anew):
             raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
-        earlier = _Earlier(resumed=(0,))
-        if (its := read_checkpoint(path)) is not None:
-            check_data(path, its, deal(parts_of(scenario).held, scenario.data, scenario.seed))
-            recorder = Recorder(path / "run.sqlite", its.record, contents(scenario))
-            earlier = _Earlier(its.state, recorder, its.wall_seconds, (*its.resumed, its.round))
-        folder.clear(record=its is None)
+        try:
+            earlier = _earlier(path, scenario)
+        except FolderError:
+            if not or_anew:
+                raise
+            earlier = _Earlier(resumed=(0,))
+        folder.clear(record=earlier.recorder is None)
         return _carry_out(scenario, scenario.name, folder, watch, earlier)
+
+
+def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
+    its = read_checkpoint(path)
+    if its is None:
+        return _Earlier(resumed=(0,))
+    check_data(path, its, deal(parts_of(scenario).held, scenario.data, scenario.seed))
+    recorder = Recorder(path / "run.sqlite", its.record, contents(scenario))
+    return _Earlier(its.state, recorder, its.wall_seconds, (*its.resumed, its.round))
 
 
 @dataclass(frozen=True)

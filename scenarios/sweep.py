@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from scenarios.folder import Result
+from scenarios.folder import Result, discard_unwritten
 from scenarios.keys import toml
 from scenarios.reading import Loaded, parse_toml, read
 from scenarios.runner import carry_out, exit_code, resume
@@ -62,6 +62,8 @@ def axis(text: str) -> list[tuple[str, str, str]]:
             values = parse_toml(f"values = {written}")["values"]
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError(f"--over {text}", "", f"not a TOML list: {error}") from None
+        if not values:
+            raise ScenarioError(f"--over {text}", "", "no value; allowed: one or more")
         return [(key, value if isinstance(value, str) else toml(value), toml(value)) for value in values]
     return [(key, value.strip(), value.strip()) for value in written.split(",")]
 
@@ -156,7 +158,7 @@ def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
         result = resume(path, engine=scenario.engine, or_anew=True)
     else:
         with suppress(FileNotFoundError):
-            path.rmdir()  # made, and then killed
+            discard_unwritten(path)
         result = carry_out(scenario, one.loaded.name, out=path)
     result.error = None  # an exception need not survive the way out of a worker
     gc.collect()  # a world is a cycle that holds its data set: too few objects for the collector to come by itself
@@ -170,7 +172,11 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
     loaded = one.loaded
     inline = structs.replace(loaded, scenario=structs.replace(loaded.scenario, engine="inline"))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    done = _perform(place, structs.replace(one, loaded=inline), folder)
+    try:
+        done = _perform(place, structs.replace(one, loaded=inline), folder)
+    except KeyboardInterrupt:  # it came before the run could take it
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise CancelledError from None
     stopped = done[1].outcome == "interrupted"
     signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
     return done

@@ -1,15 +1,16 @@
 """What `tacit sweep` does, and what it prints."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from scenarios import report
-from scenarios.folder import Result, new_folder
+from scenarios.folder import locked, new_folder
 from scenarios.reading import read
 from scenarios.runner import ABORTED, INTERRUPTED, exit_code
 from scenarios.sweep import Plan, perform, plan, summary, write_table
 from scenarios.sweep_folder import Asked, ended, write_asked
-from scenarios.tables import fill, markdown, plan_table, show, write_runs
+from scenarios.tables import Planned, fill, markdown, plan_table, show, write_runs
 
 __all__ = ["sweep"]
 
@@ -26,14 +27,17 @@ def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None 
     else:
         table = plan_table(asked.file, first, asked.seeds, asked.changes)
         plans = table.plans
+    folder = new_folder(out, first.name + "-sweep") if resume is None else resume
+    with locked(folder):
+        if resume is None:
+            write_asked(folder, asked)
+        return _sweep(asked, plans, table, folder, jobs)
+
+
+def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: int) -> int:
     console, notes = report.make_console(), report.make_console(stderr=True)
-    results: dict[int, Result] = {}
-    if resume is None:
-        folder = new_folder(out, first.name + "-sweep")
-        write_asked(folder, asked)
-    else:
-        folder = resume
-        results = ended(plans, folder)
+    results = ended(plans, folder)
+    if results:
         report.print_lines(notes, [f"{len(results)} of {len(plans)} runs have ended before"])
     codes = [exit_code(result, plans[place].loaded.scenario.expect) for place, result in results.items()]
     runs = perform(plans, folder, jobs, frozenset(results))
@@ -58,6 +62,6 @@ def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None 
             (folder / "table.md").write_text(markdown(tabled, asked.command), encoding="utf-8")
             show(console, tabled)
         if INTERRUPTED in codes:
-            report.print_lines(console, [f"goes on   by tacit sweep --resume {folder}"])
+            report.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
         report.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)

@@ -9,7 +9,7 @@ import msgspec
 import tomli_w
 
 from scenarios.environment import version
-from scenarios.folder import FolderError, Result, ended_result
+from scenarios.folder import FolderError, Result, ending_of, read_result
 from scenarios.schema import as_table
 from scenarios.sweep import Plan
 
@@ -58,35 +58,35 @@ def read_asked(folder: Path) -> Asked:
 def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
     """What came of those of the `plans` whose runs in the sweep's `folder` have ended, by their places.
 
-    A run that was broken off is none of them. Raises FolderError where a run's folder holds another scenario than its
-    plan, or was made by another version.
+    A run that was broken off is none of them. Files that scenarios read are taken to be as they were. Raises
+    FolderError where a run's folder holds another scenario than its plan, or was made by another version.
     """
     found: dict[int, Result] = {}
     for place, one in enumerate(plans):
         path = folder / one.folder
         if not (path / "scenario.toml").is_file():
+            if any(not file.name.endswith(".partial") for file in path.glob("*")):
+                raise FolderError(f"{path}: holds no scenario.toml; move it away, and the run begins anew")
             continue
-        if _told(path) != _told_of(one):
-            problem = "not what the sweep would run now, as its file, or a name's scenario, was changed since"
-            raise FolderError(f"{path / 'scenario.toml'}: {problem}; begin a new sweep")
-        if (result := ended_result(path)) is not None:
-            if result.version != version():
-                raise FolderError(f"{path}: of Tacit {result.version}, and this is {version()}; begin a new sweep")
-            found[place] = result
+        ending = ending_of(path)
+        if ending is not None and ending.version != version():
+            raise FolderError(f"{path}: of Tacit {ending.version}, and this is {version()}; begin a new sweep")
+        _check_same(path / "scenario.toml", one)
+        if ending is not None:
+            found[place] = read_result(path)
     return found
 
 
-def _told(path: Path) -> dict[str, object]:
-    """A run's scenario, but for the engine, which changes nothing and is another with --jobs."""
+def _check_same(path: Path, one: Plan) -> None:
+    """Raise FolderError unless the file holds the plan's scenario; the engine, which changes nothing, aside."""
     try:
-        table = tomllib.loads((path / "scenario.toml").read_text(encoding="utf-8"))
+        kept = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise FolderError(f"{path / 'scenario.toml'}: {error}") from None
-    return {key: value for key, value in table.items() if key != "engine"}
-
-
-def _told_of(one: Plan) -> dict[str, object]:
+        raise FolderError(f"{path}: {error}") from None
     scenario = one.loaded.scenario
     named = msgspec.structs.replace(scenario, name=one.loaded.name or scenario.name)
-    written = tomllib.loads(tomli_w.dumps(as_table(named)))
-    return {key: value for key, value in written.items() if key != "engine"}
+    wanted = tomllib.loads(tomli_w.dumps(as_table(named)))
+    other = sorted(key for key in kept.keys() | wanted.keys() if key != "engine" and kept.get(key) != wanted.get(key))
+    if other:
+        problem = f"not what the sweep would run now: {', '.join(other)} would be another"
+        raise FolderError(f"{path}: {problem}; undo the change, or begin a new sweep")

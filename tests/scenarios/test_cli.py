@@ -259,6 +259,7 @@ def test_a_sweep_is_checked_before_its_first_run(quick: Path) -> None:
     result = tacit("sweep", quick, "--over", "protocol.k=2,4,6000", "--out", "many")
     assert "protocol.k: 6000 is too large" in one_line(result)
     assert not Path("many").exists()
+    assert "no value; allowed: one or more" in one_line(tacit("sweep", quick, "--over", "protocol.k=[]"))
     assert "not a TOML list" in one_line(tacit("sweep", quick, "--over", "protocol.k=[2,"))
     assert "--over" in one_line(tacit("sweep", quick, "--over", "protocol.k"))
 

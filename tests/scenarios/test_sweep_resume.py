@@ -2,14 +2,22 @@
 
 import csv
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
+import scenarios.runner
 from scenarios.cli import app
+from scenarios.folder import locked
+
+ROOT = Path(scenarios.runner.__file__).parents[1]
 
 TABLE = """
 [table]
@@ -106,8 +114,49 @@ def test_an_empty_folder_of_a_run_is_no_hindrance(quick: Path) -> None:
     (run,) = Path("sweep").glob("001-*")
     for path in run.iterdir():
         path.unlink()
+    (run / ".scenario.toml.partial").touch()  # killed as it was written
     assert tacit("sweep", "--resume", "sweep").exit_code == 0
     assert runs_of("sweep") == whole
+    (run / "scenario.toml").unlink()
+    assert "001-seed=4: holds no scenario.toml; move it away" in refused("--resume", "sweep")
+
+
+def test_a_checkpoint_that_is_of_no_use_is_left_aside(resumable, break_off, tmp_path: Path) -> None:
+    file = resumable(tmp_path)
+    asked = ("--set", "protocol.name=fedavg", "--seeds", "2")
+    assert tacit("sweep", file, *asked, "--out", "sweep").exit_code == 0
+    whole = runs_of("sweep")
+    (run,) = Path("sweep").glob("001-*")
+    for path in run.iterdir():
+        path.unlink()
+    run.rmdir()
+    break_off(file, run, 120, "protocol.name=fedavg", f"seed={whole[1]['seed']}", f'name="{file.stem}"')
+    (run / "checkpoint").write_bytes((run / "checkpoint").read_bytes()[:-5])
+    assert tacit("sweep", "--resume", "sweep").exit_code == 0
+    assert runs_of("sweep") == whole
+
+
+def test_a_sweep_is_one_process_s_alone(quick: Path) -> None:
+    assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
+    before = Path("sweep/sweep.csv").read_text()
+    with locked(Path("sweep")):
+        assert "sweep: another process is running it" in refused("--resume", "sweep")
+    assert Path("sweep/sweep.csv").read_text() == before
+
+
+def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
+    """Else they would go on, and the sweep could not."""
+    asked = (quick, "--seeds", "3", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scenarios.cli", "sweep", *map(str, asked), "--out", "broken"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    while not list(Path("broken").glob("*/scenario.toml")):
+        assert process.poll() is None
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    assert workers and psutil.wait_procs(workers, timeout=20)[1] == []
 
 
 def test_a_run_that_an_error_ended_begins_anew(quick: Path) -> None:
@@ -115,7 +164,7 @@ def test_a_run_that_an_error_ended_begins_anew(quick: Path) -> None:
     (run,) = Path("sweep").glob("000-*")
     (run / "failure.txt").write_text("Traceback")
     resumed = tacit("sweep", "--resume", "sweep")
-    assert resumed.exit_code == 0 and "0 of 1 runs have ended before" in resumed.stderr
+    assert resumed.exit_code == 0 and "ended before" not in resumed.stderr
     assert not (run / "failure.txt").exists()
 
 
@@ -151,5 +200,5 @@ def test_mistakes(quick: Path) -> None:
     assert re.search(r"of Tacit 9[\d.]+, and this is [\d.]+; begin a new sweep", refused("--resume", "sweep"))
     (run / "result.json").write_text(result)
     quick.write_text(quick.read_text().replace("k = 3", "k = 2"))
-    assert "scenario.toml: not what the sweep would run now" in refused("--resume", "sweep")
+    assert "scenario.toml: not what the sweep would run now: protocol would be another" in refused("--resume", "sweep")
     assert tacit("sweep").exit_code == 2 and "FILE-or-NAME is missing" in tacit("sweep").output
