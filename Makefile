@@ -1,21 +1,30 @@
-# `make demo` runs the main job, `make test` the tests on all cores, `make lint` the style and type checks. Each first makes
-# the environment that it needs in $(VENV), once, and again when setup.cfg or pyproject.toml has changed.
+# `make demo` runs the main job, `make test` the tests on all cores, `make test-long` those that take minutes, `make lint`
+# the style and type checks, `make chaos SEED=7` a broad hour of random faults. Each first makes the environment that it
+# needs in $(VENV), once, and again when setup.cfg or pyproject.toml has changed.
 
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+SEED ?= 0
+SCHEDULES ?= 5000
 
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WANTED := Tacit needs Python 3.11 or newer. Name one that is installed: make PYTHON=/usr/bin/python3.12
 
-.PHONY: demo test lint
+.PHONY: demo test test-long lint chaos
 
 demo: $(VENV)/.core
 	$(BIN)/tacit run xclp-digits
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-long: $(VENV)/.test
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder -m long $(PYTEST_ARGS)
+
+chaos: $(VENV)/.test
+	$(BIN)/tacit chaos --broad --seed $(SEED) --schedules $(SCHEDULES)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

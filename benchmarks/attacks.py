@@ -1,8 +1,9 @@
 """The attacks that the protocols are built against, each on a deliberately weakened copy and on ours.
 
 A weakened copy differs from the production code in one thing, and lives with its attack. The same attack on ours does
-no better than guessing, with one exception that is known and has a row of its own: from the exact scores that a
-client is meant to get, it guesses more of the others' labels than blindly.
+no better than guessing, with two exceptions that are known and have rows of their own: from the exact scores that a
+client is meant to get, it guesses more of the others' labels than blindly; and a client that does not follow the
+protocol, which is outside the semi-honest model, can let the server read another's bits.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks import attacks_labels, attacks_pairs, attacks_sums
+from benchmarks import attacks_keys, attacks_labels, attacks_openings, attacks_pairs, attacks_privacy, attacks_sums
 from benchmarks.attacks_finding import Finding
 from benchmarks.measure import environment
 from scenarios import report
@@ -25,14 +26,22 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "c": attacks_sums.rows_of_a_lost_client,
     "d": attacks_labels.labels_from_scores,
     "d, guessed": attacks_labels.labels_by_guessed_coefficients,
+    "d, two": attacks_privacy.scores_of_the_only_other,
     "e": attacks_sums.two_answers_an_attempt,
     "f": attacks_sums.both_shares_in_one_answer,
     "g": attacks_pairs.no_rerandomising,
+    "g, unproved key": attacks_keys.key_without_a_proof,
+    "g, common factor": attacks_keys.key_of_primes_with_a_common_factor,
+    "g, no distances": attacks_keys.distances_that_are_bits,
     "h": attacks_pairs.counts_in_empty_slots,
     "i": attacks_pairs.one_mask_for_two_vectors,
     "i, pads": attacks_pairs.one_pad_for_two_vectors,
     "j": attacks_pairs.one_key_for_both_directions,
     "k": attacks_pairs.wrapping_at_l,
+    "l": attacks_openings.two_attempts_over_one_vector,
+    "l, again": attacks_openings.one_attempt_begun_twice,
+    "m": attacks_openings.sum_of_one,
+    "n": attacks_privacy.noise_from_the_files_seed,
 }
 """Each takes whether to be quick: fewer trials, the same attack."""
 
@@ -61,6 +70,8 @@ def _verdict(finding: Finding) -> str:
     """What the attack comes to on ours."""
     if not finding.as_stated:
         return "NOT AS STATED"
+    if finding.outside:
+        return "outside the model"
     return "above chance" if finding.remains else "at chance"
 
 

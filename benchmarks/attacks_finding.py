@@ -15,7 +15,8 @@ class Finding:
     """Rates in 0..1 of `sought`, of which there were `trials`: on the weakened copy, on ours, and of blind guessing.
 
     `stated` is what the weakened copy loses at least. `remains`: ours is above chance too, and is known to be.
-    `remark` says what else there is to say.
+    `outside`: the attacker leaves the semi-honest model, and ours, unguarded, loses as much. `remark` says what else
+    there is to say.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Finding:
     trials: int
     stated: float = 1.0
     remains: bool = False
+    outside: bool = False
     remark: str = ""
 
     @property
@@ -40,7 +42,10 @@ class Finding:
 
     @property
     def as_stated(self) -> bool:
-        """Whether the weakened copy breaks and ours holds; where ours leaks too, whether it leaks less."""
+        """Whether the weakened copy breaks and ours holds; where ours leaks too, whether it leaks less; `outside` the
+        model, whether ours loses what is stated."""
+        if self.outside:
+            return self.ours >= self.stated
         return self.weakened >= self.stated and (self.ours < self.weakened if self.remains else self.at_chance)
 
 

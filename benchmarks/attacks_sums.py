@@ -16,7 +16,7 @@ from parties.client import Client, DismissedError
 from parties.partition import Shard
 from parties.party import NoAnswer, play
 from parties.server import Server
-from protocols import dealing, secure_sum
+from protocols import dealing, quorum, secure_sum
 from protocols.crypto import shamir
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from protocols.crypto.fixed_point import encode
@@ -27,17 +27,22 @@ from protocols.graph import Influence, neighbour_graph
 from protocols.lsh import distances, hash_bits, planes
 from protocols.masking import Ring, joined, masks, read
 from protocols.outcome import Abort
-from protocols.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing
+from protocols.refusal import Least
+from protocols.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_key
 from sim.compute import Free
 from sim.faults import Crash
 from sim.streams import derive
 from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
 
-__all__ = ["both_shares_in_one_answer", "old_masks_again", "rows_of_a_lost_client", "two_answers_an_attempt"]
+__all__ = [
+    "Contributor", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "play_out", "rows_of_a_lost_client",
+    "two_answers_an_attempt",
+]  # fmt: skip
 
 _DEADLINE = 10.0
 _FRACTION_BITS = 32
+_LEAST = Least(2)
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 
 Values = NDArray[np.float64]
@@ -70,13 +75,13 @@ class _Curious(Server):
 
 
 class _OldMasks(SharedSecret):
-    """One key for all attempts."""
+    """One key for all attempts, whoever takes part."""
 
     def key(self, purpose: str, attempt: int = 0) -> bytes:
-        return super().key(purpose, 1)
+        return super().key(purpose.partition(" ")[0], 1)
 
 
-def _secrets(names: Sequence[str], world: World, kind: type[SharedSecret]) -> dict[str, dict[str, SharedSecret]]:
+def pair_secrets(names: Sequence[str], world: World, kind: type[SharedSecret]) -> dict[str, dict[str, SharedSecret]]:
     """Of each client, with each other."""
     found: dict[str, dict[str, SharedSecret]] = {name: {} for name in names}
     for i, lower in enumerate(names):
@@ -99,7 +104,8 @@ def _record(world: World) -> list[Packet]:
     return packets
 
 
-def _play(server: Server, clients: Sequence[Client]) -> None:
+def play_out(server: Server, clients: Sequence[Client]) -> None:
+    """Run them to their end."""
     try:
         server.world.loop.run(play([server, *clients], server))
     finally:
@@ -122,16 +128,16 @@ def old_masks_again(quick: bool = False) -> Finding:
 
     def read_mask(kind: type[SharedSecret]) -> float:
         world = World(1, cost=Free(), faults=[Crash("client/2", before="rowsums.mask")])
-        packets, secrets, how = _record(world), _secrets(names, world, kind), Restart()
+        packets, secrets, how = _record(world), pair_secrets(names, world, kind), Restart()
         clients = [
-            _Summer(world, name, how, Scores(z, rows, secrets[name], _FRACTION_BITS))
+            _Summer(world, name, how, Scores(z, rows, secrets[name], _FRACTION_BITS, _LEAST))
             for name, z in zip(names, zbar, strict=True)
         ]
-        _play(_Curious(world, how, rows, classes), clients)
+        play_out(_Curious(world, how, rows, classes), clients)
         first, again = (_sent(packets, attempt)["client/0"] for attempt in (0, 1))
         size = each * classes
         difference = read(first, [size, size])[0] - read(again, [size])[0]
-        mask = words(secrets["client/0"]["client/2"].key("rowsum-own", 1), 1, size)
+        mask = words(own_key(secrets["client/0"]["client/2"], names, 1), 1, size)
         return share(difference, mask)
 
     return Finding(
@@ -187,12 +193,12 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
 
     def solve(how: Restart, kept: Mapping[str, NDArray[np.int64]]) -> float:
         world = World(1, cost=Free())
-        packets, secrets = _record(world), _secrets(names, world, SharedSecret)
+        packets, secrets = _record(world), pair_secrets(names, world, SharedSecret)
         clients = [
-            _Summer(world, name, how, Scores(z, kept, secrets[name], _FRACTION_BITS))
+            _Summer(world, name, how, Scores(z, kept, secrets[name], _FRACTION_BITS, _LEAST))
             for name, z in zip(living, zbar, strict=True)
         ]
-        _play(_Curious(world, how, kept, classes, living), clients)
+        play_out(_Curious(world, how, kept, classes, living), clients)
         # On the last block that is sent: of the lost client, or where there is none, of the last of the living.
         owner = list(kept)[-1]
         size = each * classes
@@ -236,7 +242,7 @@ class _Generous(Dealt):
         me.send(me.server, Revealed([self.shares[name] for name in self.names]))
 
 
-class _Contributor(Client):
+class Contributor(Client):
     """Contributes `vector` to a secure sum."""
 
     def __init__(
@@ -284,7 +290,7 @@ class _Asking(Server):
 
     def secret(self, name: str, kind: int) -> bytes | None:
         """The key (0) or seed (1) of client `name`, if enough shares of it came."""
-        held, t = self.shares.get((name, kind), {}), dealing.threshold_of(None, len(self.clients))
+        held, t = self.shares.get((name, kind), {}), quorum.threshold_of(None, len(self.clients))
         if len(held) < t:
             return None
         places = sorted(held)[:t]
@@ -320,15 +326,15 @@ class _Sum:
         """The share of the victim's numbers that are right, when clients hold what was dealt as `kind` does."""
         world, random = World(1, cost=Free()), randomness("shares")
         vectors = [random.random(self.size) for _ in self.names]
-        secrets = _secrets(self.names, world, SharedSecret)
+        secrets = pair_secrets(self.names, world, SharedSecret)
         its = secure_sum.Settings(self.size, deadline=_DEADLINE, chunk=self.size)
         clients = [
-            _Contributor(world, name, vector, secrets[name], its)
+            Contributor(world, name, vector, secrets[name], its)
             for name, vector in zip(self.names, vectors, strict=True)
         ]
         server = _Asking(world, self.names, requests)
         with patch.object(dealing, "Dealt", kind):
-            _play(server, clients)
+            play_out(server, clients)
         if server.secret(self.victim, 1) is None:
             raise Abort("the attack asks for shares of the seed, which all give")
         true = encode(vectors[self.names.index(self.victim)], _FRACTION_BITS, len(self.names))

@@ -3,8 +3,9 @@
 First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, a mesh (each message
 travels once). What the wire counted must equal the formulas (`protocols.crypto.sizes`, `ot_sizes`) for every message
 type: a difference is printed and the exit code is 1. Where a variant would take too long for a case, its row has the
-formula alone. `payload` are the byte strings inside the messages, `sealing` nonces and tags of what clients send each
-other, `envelope` all the rest of a message with its TLS records; `round` is the payload of the whole round.
+formula alone. `payload` are the byte strings and the names of parties inside the messages, `sealing` nonces and tags of
+what clients send each other, `envelope` all the rest of a message with its TLS records; `round` is the payload of the
+whole round.
 
 Second, the crossover of Paillier and oblivious-transfer extension: see `benchmarks.crossover`.
 """
@@ -68,9 +69,14 @@ class Case:
         return f"n = {points}; L = {self.bits}; {self.key_bits}-bit keys; {self.group}; {self.classes} classes"
 
     @property
-    def labeled(self) -> list[int]:
+    def named(self) -> dict[str, int]:
+        """n_j."""
+        return {f"client/{number}": count for number, count in enumerate(self.points)}
+
+    @property
+    def labeled(self) -> dict[str, int]:
         """l_j."""
-        return [-(-count // _LABELED) for count in self.points]
+        return {name: -(-count // _LABELED) for name, count in self.named.items()}
 
     def protocol(self, variant: str) -> Protocol:
         """The [protocol] of a scenario with this case's sizes."""
@@ -163,8 +169,8 @@ def measure(case: Case) -> list[Row]:
     rows = []
     for variant in VARIANTS:
         its = case.protocol(variant)
-        expected = round_payloads(its, case.points, case.labeled, case.classes)
-        hamming = hamming_payloads(its, case.points)
+        expected = round_payloads(its, case.named, case.labeled, case.classes)
+        hamming = hamming_payloads(its, case.named)
         sums = sum(hamming.values()), sum(expected.values())
         if variant not in case.run:
             rows.append(Row(case, variant, *sums))
@@ -199,8 +205,8 @@ def _run(case: Case, its: Protocol) -> list[LedgerRow]:
         variant=variant_of(its), clients=len(case.points), classes=case.classes, bits=case.bits, k=3, min_clients=2
     )
     clients = [
-        XclpClient(world, f"client/{number}", _shard(number, count, case.classes), parameters)
-        for number, count in enumerate(case.points)
+        XclpClient(world, name, _shard(number, count, case.classes), parameters)
+        for number, (name, count) in enumerate(case.named.items())
     ]
     server = XclpServer(world, tuple(client.name for client in clients), parameters)
     parties: list[Party] = [server, *clients]

@@ -17,7 +17,7 @@ from benchmarks.costs_ot import GROUPS, measure_extension, measure_group
 from benchmarks.measure import environment, seconds_each, timed
 from parties.learning import MissingExtra, average, jobs, table_work
 from protocols import graph, lsh
-from protocols.crypto import packed_hamming, paillier, prg, shamir
+from protocols.crypto import key_proof, packed_hamming, paillier, prg, shamir
 from protocols.crypto.agreement import KeyPair
 from protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, join, split_all
 from sim.streams import Entropy, generator
@@ -49,7 +49,7 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
 
 
 def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
-    """Seconds of the operations that `packed_hamming`'s *_work functions count, for one length of keys."""
+    """Seconds of the operations that `packed_hamming` and `key_proof` count, for one length of keys."""
     repeats, few = (3, 64) if quick else (5, 256)
     entropy = Entropy.seeded(1, "costs", bits)
     key = paillier.generate(bits, entropy, insecure=True)
@@ -62,6 +62,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     masked = ciphertexts[: 32 * public.ciphertext_bytes]
     parts = split_all(received[:8], n)
     table = FixedBase(public.residue(entropy), n, Comb(6, 100, 1))
+    proved = key_proof.prove(key, b"costs")
     plain = bytes(few * public.plaintext_bytes)
 
     def mask() -> None:
@@ -83,6 +84,8 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
         "keygen": _keygen(bits, 8 if quick else 30),
         "encrypt": encrypt,
         "encrypt-table": first - encrypt,
+        "proof-root": seconds_each(lambda: key_proof.prove(key, b"costs"), key_proof.ROOTS, repeats),
+        "proof-check": seconds_each(lambda: key_proof.verify(proved, bits, b"costs"), key_proof.ROOTS, repeats),
         "decrypt": seconds_each(lambda: packed_hamming.decrypt(key, masked), 32, repeats),
         "power": seconds_each(lambda: public.residue(entropy), 1, repeats),
         "square": seconds_each(squarings, few, repeats),

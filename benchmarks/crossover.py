@@ -158,7 +158,7 @@ class _PairClient(Client):
 
     async def main(self) -> None:
         await self.recv(setup.RoundStart, self.server, _DEADLINE)
-        group, keys = await setup.client(self, self.variant.generate_keys, _DEADLINE)
+        group, keys = await setup.client(self, self.variant.generate_keys, _DEADLINE, self.variant.modulus_bits)
         await hamming.client(self, group, self.variant, keys, self.bits, _DEADLINE)
 
 
@@ -170,7 +170,7 @@ class _PairServer(Server):
         self.variant, self.bits = variant, bits
 
     async def main(self) -> None:
-        group = await setup.server(self, self.clients, 1, _MINIMUM, _DEADLINE)
+        group = await setup.server(self, self.clients, 1, _MINIMUM, _DEADLINE, self.variant.modulus_bits)
         await hamming.server(self, group, self.variant, self.bits, _MINIMUM, _DEADLINE)
 
 

@@ -64,9 +64,9 @@ def train(scenario: Scenario) -> float:
         raise ScenarioError("", "protocol.name", "allowed: fedavg, fedavg+xclp")
     parts = parts_of(scenario)
     if parts.test is None:
-        raise ScenarioError("", "data.path", "has no test points; allowed: data.name")
-    its = settings_of(scenario, parts.held)
+        raise ScenarioError("", "data.path", "has no test points; allowed: data.name, or data.test")
     dealt = deal(parts.held, scenario.data, scenario.seed)
+    its = settings_of(scenario, parts.held, shards=dealt)
     shards = {f"client/{place}": shard for place, shard in enumerate(dealt)}
     model = jobs.initial(its.spec, scenario.seed)
     for number, members in enumerate(cohorts_of(its, shards, scenario.seed), 1):

@@ -215,7 +215,7 @@ def _images(size: Size) -> Iterator[None]:
 def _dealt(size: Size) -> Federation:
     scenario = _scenario(size)
     held, shards = dealt(scenario)
-    settings = settings_of(scenario, held)
+    settings = settings_of(scenario, held, shards=shards)
     by_name = {f"client/{i}": shard for i, shard in enumerate(shards)}
     cohorts = cohorts_of(settings, by_name, _SEED)
     return Federation(

@@ -26,6 +26,9 @@ here is an error. `tacit keys` prints the same list. On the command line, `--set
 KINDS_HEAD = """\
 Which keys go with which kind. `occurrence` and `probability` exclude each other; of a party's fault neither goes with
 `time`. A fault of messages strikes the first that matches, or, from a `time` on, all, for as long as it `lasts`.
+On the command line `fault.0.factor` is the `factor` of the first fault: `--set fault.0.factor=4` changes it, and
+`tacit sweep NAME --over fault.0.factor=2,4,8` sweeps it; so for every key of a fault. Where only one of several keys
+may be given (as of those that say when), a `--set` of one takes the others out.
 """
 
 COLUMNS = ("key", "allowed", "unit", "default", "used by", "what it says")

@@ -16,6 +16,7 @@ from parties.datasets import store
 from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
 from parties.datasets.content import Content, Part
 from parties.datasets.error import DataError, MissingDataError
+from sim.compute import interrupts_held_back
 from sim.streams import generator
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "MissingDataError",
+    "drawn",
     "known",
     "load",
     "load_drawn",
@@ -40,7 +42,8 @@ _TESTED = 5
 @functools.cache
 def _file_of_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """scikit-learn reads it from text, which would be a fifth of a short run's time."""
-    from sklearn.datasets import load_digits  # here, because importing scikit-learn takes a second
+    with interrupts_held_back():
+        from sklearn.datasets import load_digits  # here, because importing scikit-learn takes a second
 
     pixels, labels = load_digits(return_X_y=True)
     return pixels, labels
@@ -53,7 +56,8 @@ def _digits() -> Dataset:
 
 
 def _breast_cancer() -> Dataset:
-    from sklearn.datasets import load_breast_cancer
+    with interrupts_held_back():
+        from sklearn.datasets import load_breast_cancer
 
     raw = load_breast_cancer()
     features = (raw.data - raw.data.mean(axis=0)) / raw.data.std(axis=0)
@@ -114,7 +118,7 @@ def load_drawn(name: str, test: int, seed: int) -> tuple[Dataset, Dataset]:
     """
     if known(name) in _READ:
         whole = _READ[name]()
-        held, tested = (whole.take(rows) for rows in _drawn(name, len(whole.labels), test, seed))
+        held, tested = drawn(whole, test, seed)
         if whole.columns is not None:
             for part in (tested, held):  # the held one last, as both are measured by it
                 _standardise(part.points, held.points)
@@ -126,8 +130,17 @@ def load_drawn(name: str, test: int, seed: int) -> tuple[Dataset, Dataset]:
         np.concatenate([part.labels for part in parts]),
         None if content.train.clients is None else np.concatenate([part.clients for part in parts]),
     )
-    kept, drawn = (everything.take(rows) for rows in _drawn(name, len(everything.labels), test, seed))
-    return _dataset(name, content, kept), _dataset(name, content, drawn, fitted=kept)
+    kept, rest = (everything.take(rows) for rows in _drawn(name, len(everything.labels), test, seed))
+    return _dataset(name, content, kept), _dataset(name, content, rest, fitted=kept)
+
+
+def drawn(dataset: Dataset, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """The rows of `dataset` but `test` of them, and those, drawn and in the order as `load_drawn` has them.
+
+    Raises DataError for more test rows than leave one.
+    """
+    kept, tested = _drawn(dataset.name, len(dataset.labels), test, seed)
+    return dataset.take(kept), dataset.take(tested)
 
 
 def _drawn(name: str, rows: int, test: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sim.compute import Machine
+from sim.faults import Slow
 from sim.wire import Packet
 from sim.world import World
 
@@ -32,23 +33,23 @@ class Device:
         self.endpoint = world.network.attach(name, receive, up, down)
         self.disk: dict[str, Any] = {}
         self.machine = Machine(self._env, cores, speed)
-        self._factors: list[float] = []
+        self._slowed: list[Slow] = []
 
     def boot(self, receive: Callable[[Packet], None]) -> None:
         """Come back as the next incarnation, with a processor that has nothing to do."""
         self.endpoint.receive = receive
         self.endpoint.rejoin()
-        self.machine = Machine(self._env, self._cores, self._speed, math.prod(self._factors))
+        self.machine = Machine(self._env, self._cores, self._speed, self._factor)
 
     @property
-    def factors(self) -> tuple[float, ...]:
-        """What it is slowed down by."""
-        return tuple(self._factors)
+    def slowed(self) -> tuple[Slow, ...]:
+        """The faults that slow it down, each once for every strike that goes on."""
+        return tuple(self._slowed)
 
-    def take_up(self, factors: Iterable[float]) -> None:
-        """Go on with those `factors`; the endpoint keeps its own."""
-        self._factors = list(factors)
-        self.machine.stretch(math.prod(self._factors))
+    def take_up(self, slowed: Iterable[Slow]) -> None:
+        """Go on slowed down by those faults; the endpoint keeps its own factor."""
+        self._slowed = list(slowed)
+        self.machine.stretch(self._factor)
 
     def pause(self) -> None:
         """Stand still."""
@@ -58,20 +59,28 @@ class Device:
     def resume(self) -> None:
         """Go on: what has come meanwhile is received first."""
         self.endpoint.resume()
-        self.machine.stretch(math.prod(self._factors))
+        self.machine.stretch(self._factor)
 
-    def slow(self, factor: float) -> None:
-        """Compute, send and receive `factor` times as slowly as before."""
-        self._factors.append(factor)
+    def slow(self, fault: Slow) -> None:
+        """Compute, send and receive `fault.factor` times as slowly, unless it is slow by `fault` already.
+
+        A party that comes to the same step twenty times would otherwise be slow by the twentieth power.
+        """
+        self._slowed.append(fault)
         self._stretch()
 
-    def quicken(self, factor: float) -> None:
-        """Take back a `slow`."""
-        self._factors.remove(factor)
+    def quicken(self, fault: Slow) -> None:
+        """End one strike of `fault`; after the last, it slows no more."""
+        self._slowed.remove(fault)
         self._stretch()
+
+    @property
+    def _factor(self) -> float:
+        """The product of the factors of all faults that go on."""
+        return math.prod(fault.factor for fault in dict.fromkeys(self._slowed))
 
     def _stretch(self) -> None:
-        factor = math.prod(self._factors)
+        factor = self._factor
         self.endpoint.stretch(factor)
         if not self.endpoint.paused:
             self.machine.stretch(factor)

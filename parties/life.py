@@ -150,7 +150,7 @@ class Life:
     def state(self) -> dict[str, Any]:
         """All of a party that rests, has ended or is down, but for its access to the network (`sim.snapshot`)."""
         names = ("idle", "finished", "place", "since", "_step", "_pauses", "_after_pause")
-        return {name: getattr(self, name) for name in names} | {"disk": self.disk, "slow": self._device.factors}
+        return {name: getattr(self, name) for name in names} | {"disk": self.disk, "slow": self._device.slowed}
 
     def take_up(self, state: dict[str, Any]) -> None:
         """Go on from a `state`, in place of `start`; what rests is to `begin_again`."""
@@ -253,9 +253,9 @@ class Life:
         if self._lives(incarnation):
             self.resume()
 
-    def _quicken(self, factor: float) -> None:
+    def _quicken(self, fault: Slow) -> None:
         self._note_fault("slow ends")
-        self._device.quicken(factor)
+        self._device.quicken(fault)
 
     def _unblock(self, barrier: Barrier, note: str, peer: str) -> None:
         self._note_fault(note, peer)
@@ -278,8 +278,8 @@ def _pause(party: Life, fault: Pause) -> None:
 
 def _slow(party: Life, fault: Slow) -> None:
     party._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long")
-    party._device.slow(fault.factor)
-    party._later(fault.lasts, partial(party._quicken, fault.factor))
+    party._device.slow(fault)
+    party._later(fault.lasts, partial(party._quicken, fault))
 
 
 def _block(party: Life, fault: Partition | Hold) -> None:

@@ -1,7 +1,8 @@
 """What has come for a party and what it waits for.
 
 A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; those of a later
-(round, attempt) than the party's wait until it gets there, unless their type announces a new one.
+(round, attempt) than the party's wait until it gets there, unless their type announces a new one. Those of an earlier
+one are late, unless their type is lasting.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sim.loop import SimLoop, Timer, timer_of
-from sim.wire import Frame, Message
+from sim.wire import Frame, Message, is_lasting
 
 __all__ = ["Arrivals", "Collected", "Mailbox", "NoAnswer", "Owner", "names_of"]
 
@@ -85,16 +86,20 @@ class Mailbox:
 
     @property
     def timer(self) -> Timer | None:
-        """That of the only wait there is; None if there are more, or none."""
-        return self._waiting[0].timer if len(self._waiting) == 1 else None
+        """That of the only wait for messages there is; None if there are more, or none."""
+        waits = [waiter for waiter in self._waiting if isinstance(waiter, Arrivals)]
+        return waits[0].timer if len(waits) == 1 else None
 
     def is_late(self, frame: Frame) -> bool:
-        """Whether `frame` is of an earlier round or attempt."""
-        return (frame.round, frame.attempt) < self.stamp
+        """Whether `frame` is of an earlier round or attempt, for which alone it was meant."""
+        return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
 
     def put(self, frame: Frame) -> None:
-        """Add `frame` and wake those whom it concerns."""
-        self._frames.setdefault(frame.type, deque()).append(frame)
+        """Add `frame` and wake those whom it concerns. One that lasts replaces what its sender said before."""
+        frames = self._frames.setdefault(frame.type, deque())
+        if is_lasting(frame):
+            frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
+        frames.append(frame)
         for waiter in self._waiting:
             if waiter.concerns(frame):
                 waiter.wake()
@@ -127,10 +132,14 @@ class Mailbox:
                     return frame.sender, message
         return None
 
-    def holds(self, kinds: Iterable[type[Message]], sources: Container[str]) -> bool:
-        """Whether there is one to take."""
+    def holds(
+        self, kinds: Iterable[type[Message]], sources: Container[str], after: tuple[int, int] | None = None
+    ) -> bool:
+        """Whether there is one to take, of a later (round, attempt) than `after` if that is given."""
         return any(
-            self._may_take(frame, kind, sources) for kind in kinds for frame in self._frames.get(kind.__name__, ())
+            self._may_take(frame, kind, sources) and (after is None or (frame.round, frame.attempt) > after)
+            for kind in kinds
+            for frame in self._frames.get(kind.__name__, ())
         )
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
@@ -279,19 +288,19 @@ class Arrivals(Generic[M]):
 
 
 class Watch:
-    """A context that ends with `error` as soon as a message of `kinds` from one of `sources` is there.
+    """A context that ends with `error` as soon as a later message of `kinds` from one of `sources` is there.
 
-    It ends with what an interrupting message raises, too. The message stays in the mailbox. What goes on in the context
-    is cancelled; it must not take messages itself.
+    Later: of a later (round, attempt) than the owner's when this was made. It ends with what an interrupting message
+    raises, too. The message stays in the mailbox. What goes on in the context is cancelled; it must not take messages
+    of `kinds` itself.
     """
-
-    timer: Timer | None = None
 
     def __init__(
         self, mailbox: Mailbox, owner: Owner, kinds: tuple[type[Message], ...], sources: Iterable[str], error: Exception
     ) -> None:
         self._mailbox, self._kinds, self._sources, self._error = mailbox, kinds, frozenset(sources), error
         self._types, self._ends = _type_names(kinds), _type_names(owner.interrupts)
+        self._begun_at = mailbox.stamp
         self._found: Exception | None = None
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
@@ -333,7 +342,7 @@ class Watch:
 
     def _look(self) -> None:
         self._mailbox.check_interrupts()
-        if self._mailbox.holds(self._kinds, self._sources):
+        if self._mailbox.holds(self._kinds, self._sources, self._begun_at):
             raise self._error
 
 

@@ -1,8 +1,8 @@
 """The actor that every party is: it sends, waits with a deadline, computes, takes steps, crashes and comes back.
 
 A party's program is its `main`, one coroutine; what it does at the same time are tasks inside it. Messages of an
-earlier (round, attempt) than the party's are late: they are dropped and traced. Those of a later one wait in its
-mailbox until the party gets there.
+earlier (round, attempt) than the party's are late: they are dropped and traced, but for those whose type is lasting.
+Those of a later one wait in its mailbox until the party gets there.
 """
 
 import asyncio
@@ -39,12 +39,16 @@ R = TypeVar("R")
 
 
 class Channel(Protocol):
-    """Seals and opens what two parties send to each other. `open` raises ValueError for what is not authentic."""
+    """Seals and opens what two parties send to each other. `open` raises ValueError for what is not authentic.
+
+    `bind` adds to what both must agree on.
+    """
 
     overhead: int
 
     def seal(self, plaintext: bytes, associated_data: bytes) -> bytes: ...
     def open(self, sealed: bytes, associated_data: bytes) -> bytes: ...
+    def bind(self, context: bytes) -> None: ...
 
 
 class _Step:
@@ -248,8 +252,12 @@ class Party(Life):
         return self._mailbox.arrivals(kinds, sources, deadline, until)
 
     def unless(self, kinds: tuple[type[Message], ...], sources: Iterable[str], error: Exception) -> Watch:
-        """A context, for work without messages, that ends with `error` as soon as one of `kinds` is there."""
+        """A context that ends with `error` as soon as a later message of `kinds` is there than the party is at."""
         return Watch(self._mailbox, self, kinds, sources, error)
+
+    def is_called_on(self, kinds: tuple[type[Message], ...], sources: Iterable[str]) -> bool:
+        """Whether a message of `kinds` is there of a later round or attempt than the party's."""
+        return self._mailbox.holds(kinds, frozenset(sources), self._mailbox.stamp)
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
         """Run all at the same time and return their results. The first error ends the others and is raised as it is."""

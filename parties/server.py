@@ -17,6 +17,7 @@ class Dismissed(Message):
 
     protocol: ClassVar[str] = "control"
     announces: ClassVar[bool] = True
+    explains: ClassVar[bool] = True
     reason: str
     aborted: bool
 

@@ -3,9 +3,9 @@
 | who | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | client, `deal` | DealtKey | j -> server | 32 | the public half of a second, fresh X25519 pair |
-| server, `announce` | DealtKeys | server -> each in A | 32 |A| | A, and all second public keys |
+| server, `announce` | DealtKeys | server -> each in A | 32 |A|, names of A | A, and all second public keys |
 | client, `deal` | DealtShares | j -> each other in A, sealed | 72 | shares of the pair's private half and of a seed |
-| server, `uncover` | Survivors | server -> each in U3 | 0 | U3, whose masked values were accepted |
+| server, `uncover` | Survivors | server -> each in U3 | names of U3 | U3, whose masked values were accepted |
 | client, `reveal` | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or key (A \\ U3) |
 
 Paper: Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning, CCS 2017, Figure 4, rounds
@@ -14,10 +14,19 @@ makes a second pair and a 32-byte personal seed, and deals both among the |A| of
 by default t = floor(|A| / 2) + 1. The pair masks come from the second pair's secrets; over them lies a mask from the
 personal seed. Of who is lost, t clients reveal the second key, so that its pair masks can be taken out of the sum; of
 who is not, the seed, so that its personal mask can. Who reveals both would lay bare the client's values: a client
-answers one U3 an attempt, with one kind of share for each client, and refuses any other request; the trace says so.
+answers one U3 an attempt, with one kind of share for each client.
 
-The set-up's keys are never dealt. A share that did not come is empty in the answer (a client waits for those of U3
-half a deadline); fewer than t shares of one secret make the attempt fail, and the next has fresh keys and seeds.
+What protects a client it sees to itself, and refuses what does not (`refusal`). It deals once in a round and attempt,
+also if it is called again or comes back after a crash, among an A of clients that it knows from the set-up. It works
+out t, more than |A| / 2 whatever is chosen. A and U3 hold the fewest clients that all know of beforehand, and U3 at
+least t of A. The seals of the shares are bound to A and its second keys: who was shown others holds none of them.
+Where the server is to open a sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` from whom it holds
+shares, for each client may be shown an U3 of its own.
+
+The set-up's keys are never dealt. A share that was not received, or is invalid, is empty in the answer (a client waits
+for those of U3 half a deadline), and the trace names who sent it. With fewer than t shares of one secret the attempt
+fails. Where shares do not fit together the server waits for all answers, finds the wrong ones as far as possible
+(`share_errors`), and goes on with the others.
 
 Security: semi-honest, no collusion between server and clients; then less than t shares leave the client, and t - 1
 say nothing (`shamir`). With t > |A| / 2 not even a server that shows two halves of the clients different sets gets
@@ -28,18 +37,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from parties.client import Client
 from parties.server import Server
-from protocols.crypto import shamir
+from protocols import quorum, uncovering
+from protocols.crypto import shamir, share_errors
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
 from protocols.masking import SignedKey
 from protocols.outcome import Abort
-from protocols.values import BadValues, announced, values_of, with_usable_keys
+from protocols.refusal import Least, enter, refuse
+from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
+from sim.streams import derive
 from sim.wire import Message
 
-__all__ = ["Announced", "Dealt", "Uncovered", "announce", "deal", "drop", "gather", "threshold_of", "uncover"]
+__all__ = [
+    "Announced", "Dealt", "Uncovered", "announce", "deal", "drop", "gather", "may_deal", "signed_keys", "uncover",
+]  # fmt: skip
 
 SHARE = shamir.share_bytes(KEY_BYTES)
 
@@ -65,11 +77,6 @@ class Revealed(Message):
     shares: list[bytes]
 
 
-def threshold_of(chosen: int | None, members: int) -> int:
-    """t for `members` = |A|: as `chosen`, else a majority."""
-    return members // 2 + 1 if chosen is None else chosen
-
-
 def personal_key(seed: bytes, run_id: bytes, round_number: int, attempt: int, name: str) -> bytes:
     """The key of the personal mask of `name`."""
     return derive_key(seed, run_id, "personal", round_number, attempt, (name,))
@@ -80,27 +87,42 @@ def personal_key(seed: bytes, run_id: bytes, round_number: int, attempt: int, na
 
 @dataclass
 class Dealt:
-    """What a client holds in an attempt among `names` = A: its dealt pair secrets, its personal key, others' shares."""
+    """What a client holds in the attempt `stamp` among `names` = A.
 
+    Its dealt pair secrets, its personal key, others' shares; U3 holds `least`, and `fewest` who dealt among the same A.
+    """
+
+    stamp: tuple[int, int]
     names: tuple[str, ...]
     threshold: int
+    least: Least
     pairs: dict[str, SharedSecret] = field(repr=False)
     personal: bytes = field(repr=False)
     shares: dict[str, bytes] = field(repr=False)
     answered: tuple[str, ...] = ()
+    fewest: int = 0
+
+    def is_current(self, me: Client) -> bool:
+        """Whether `me` is still in this attempt."""
+        return (me.round, me.attempt) == self.stamp
 
     def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
         """Whether `me` may reveal shares to those U3 = `survivors`; if not, the trace says why."""
-        if self.answered:
+        if not self.is_current(me):
+            problem = "they are asked for in another attempt"
+        elif self.answered:
             problem = f"shares were revealed for {len(self.answered)} survivors already, once an attempt is all"
         elif me.name not in survivors or not set(survivors) <= set(self.names):
             problem = "those are no survivors of this attempt"
         elif len(set(survivors)) < self.threshold:
             problem = f"{len(set(survivors))} survivors are fewer than the threshold, {self.threshold}"
         else:
-            return True
-        me.world.note("metric", me.name, step=me.step_name, note=f"refused to reveal shares: {problem}")
-        return False
+            problem = self.least.problem(survivors)
+        if not problem and len(set(survivors)) < self.fewest:
+            problem = f"{len(set(survivors))} survivors of {len(self.names)} are fewer than {self.fewest}"
+        if problem:
+            refuse(me, f"reveal shares: {problem}")
+        return not problem
 
     async def hear(self, me: Client, deadline: float) -> None:
         """Learn U3 when the sum is there already and shares are of no more use. Raises NoAnswer, or ValueError."""
@@ -109,30 +131,48 @@ class Dealt:
             raise ValueError("those who survived are none of this attempt")
         self.answered = tuple(survivors.names)
 
+    async def take_in(self, me: Client, names: Sequence[str], deadline: float) -> list[str]:
+        """Wait for the shares that `names` deal; returns whose were not received, or are invalid."""
+        awaited = [name for name in names if name not in self.shares]
+        self.shares |= understood(me, (await me.collect(DealtShares, awaited, deadline=deadline)).answers, _usable)
+        return [name for name in awaited if name not in self.shares]
+
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
         """Answer an accepted U3: one share for each of A, of the seed or of the dealt key."""
         self.answered = tuple(survivors)
         # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
-        awaited = [name for name in survivors if name not in self.shares]
-        late = await me.collect(DealtShares, awaited, deadline=deadline / 2)
-        there = await me.collect(DealtShares, [n for n in self.names if n not in (*survivors, me.name)], deadline=0)
-        for name, dealt in (*late.answers.items(), *there.answers.items()):
-            self.shares[name] = dealt.shares
+        await self.take_in(me, survivors, deadline / 2)
+        count = sum(name in self.shares for name in survivors)
+        if count < self.fewest:
+            refuse(me, f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
+            return
+        await self.take_in(me, [name for name in self.names if name not in survivors], 0)
         kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.names}
         me.send(me.server, Revealed([self.shares.get(name, b"")[kinds[name]] for name in self.names]))
 
 
-async def deal(me: Client, secrets: Mapping[str, SharedSecret], chosen: int | None, deadline: float) -> Dealt:
-    """Make a second pair and a personal seed, learn A, and deal both among it.
+def may_deal(me: Client) -> bool:
+    """Enter that `me` deals in this attempt; False, and the trace says so, where it has."""
+    if enter(me, "deal"):
+        return True
+    refuse(me, "deal its keys twice in one attempt")
+    return False
 
-    `secrets`: of the set-up, whose keys seal the shares; `chosen`: t, or None for a majority.
+
+async def deal(
+    me: Client, secrets: Mapping[str, SharedSecret], chosen: int | None, least: Least, deadline: float
+) -> Dealt | None:
+    """Make a second pair and a personal seed, learn A, and deal both among it; None where `me` refuses A.
+
+    Once `may_deal`. `secrets`: of the set-up, whose keys seal the shares, with all whom `me` knows; `chosen`: t, where
+    more than a majority; `least`: of A and of U3.
     """
     private, seed = (me.entropy(purpose).bytes(KEY_BYTES) for purpose in ("dealt x25519", "personal seed"))
     pair = await me.compute({"x25519.keygen": 1}, KeyPair, private)
     me.send(me.server, DealtKey(pair.public))
     keys = await me.recv(DealtKeys, me.server, 2 * deadline)
     with values_of(me, me.server, "DealtKeys"):
-        return await _deal_among(me, keys, pair, [private, seed], secrets, chosen)
+        return await _deal_among(me, keys, pair, [private, seed], secrets, chosen, least)
 
 
 async def _deal_among(
@@ -142,12 +182,20 @@ async def _deal_among(
     own_secrets: list[bytes],
     secrets: Mapping[str, SharedSecret],
     chosen: int | None,
-) -> Dealt:
+    least: Least,
+) -> Dealt | None:
     """Deal `own_secrets`, the private half of `pair` and the seed, among those who announced `keys`."""
-    known = dict.fromkeys(name for name in keys.names if name == me.name or name in secrets)
-    names = announced(me, keys.names, known)
+    names = announced(me, keys.names, dict.fromkeys(name for name in keys.names if name == me.name or name in secrets))
+    if len(names) != len(keys.public_keys):
+        raise ValueError(f"{len(keys.public_keys)} keys are not those of {len(names)} clients")
     own = names.index(me.name)
-    threshold = threshold_of(chosen, len(names))
+    if keys.public_keys[own] != pair.public:
+        raise ValueError(f"the key that is ascribed to {me.name} is not the one that it sent")
+    threshold = quorum.threshold_of(chosen, len(names))
+    problem = least.problem(names) or ("" if threshold <= len(names) else f"{len(names)} are fewer than {threshold}")
+    if problem:
+        refuse(me, f"take part in a sum: {problem}")
+        return None
     work = {"x25519.agree": len(names) - 1} | shamir.split_work(KEY_BYTES, 2, threshold, len(names))
     theirs = [key for i, key in enumerate(keys.public_keys) if i != own]
     raw, shares = await me.compute(
@@ -158,12 +206,22 @@ async def _deal_among(
         name: SharedSecret(secret, me.world.run_id, me.round, secrets[name].names)
         for name, secret in zip(others, raw, strict=True)
     }
+    shown = derive(b"DealtKeys", *names, *(key.hex() for key in keys.public_keys))
     for name, share in zip(names, shares, strict=True):
         if name != me.name:
+            me.channels[name].bind(shown)  # who was shown another A, or other keys, cannot open the shares
             me.send(name, DealtShares(share))
     title = f"{me.name}#{me.incarnation}"
     personal = personal_key(own_secrets[1], me.world.run_id, me.round, me.attempt, title)
-    return Dealt(names, threshold, pairs, personal, {me.name: shares[own]})
+    return Dealt((me.round, me.attempt), names, threshold, least, pairs, personal, {me.name: shares[own]})
+
+
+def _usable(name: str, dealt: DealtShares) -> bytes:
+    """The shares that `name` has dealt. Raises ValueError for invalid ones."""
+    if len(dealt.shares) != 2 * SHARE:
+        raise ValueError(f"two shares take {2 * SHARE} bytes, not {len(dealt.shares)}")
+    shamir.check(dealt.shares)
+    return dealt.shares
 
 
 def _agree_and_split(
@@ -179,11 +237,16 @@ def _agree_and_split(
 
 @dataclass(frozen=True)
 class Announced:
-    """An attempt as the server announced it: A with its second public keys and its titles (names with incarnations)."""
+    """Attempt `number` as the server announced it: A with its second public keys and its titles (incarnations).
 
+    U3 holds `fewest`, where that is more than `threshold`.
+    """
+
+    number: int
     public_keys: dict[str, bytes]
     titles: dict[str, str]
     threshold: int
+    fewest: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -196,22 +259,29 @@ class Uncovered:
     """What an attempt's unmasking came to.
 
     `signed`: for each of U3 the keys of the masks to be taken out of its values; empty where too few shares came. Then
-    `lost` are those who must be left out of the next attempt, with the reason.
+    `problem` says how many were received and how many are needed, and `lost` who is to blame, with the reason.
     """
 
     signed: dict[str, list[SignedKey]] = field(repr=False)
-    lost: dict[str, str]
+    lost: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
 
 
-async def gather(me: Server, candidates: Sequence[str], chosen: int | None, deadline: float) -> Announced:
-    """Collect the second public keys of an attempt that was just begun; those that do not come are lost."""
+async def gather(
+    me: Server, candidates: Sequence[str], chosen: int | None, deadline: float, least: int = 0
+) -> Announced:
+    """Collect the second public keys of an attempt that was just begun; those that do not come are lost.
+
+    `least`: the fewest clients over whom clients let a sum be opened, where they see to that themselves.
+    """
     keys = await me.collect(DealtKey, candidates, deadline=deadline)
     public_keys = {name: answer.public_key for name, answer in (await with_usable_keys(me, keys.answers)).items()}
     missing = [name for name in candidates if name not in public_keys]
     me.lose(missing, "its key to be dealt never came: it takes no part in the sum")
     me.dismiss(missing, f"your key to be dealt did not come within {deadline:g} s")
     titles = {name: f"{name}#{me.incarnations[name]}" for name in public_keys}
-    return Announced(public_keys, titles, threshold_of(chosen, len(public_keys)))
+    t = quorum.threshold_of(chosen, len(public_keys))
+    return Announced(me.attempt, public_keys, titles, t, quorum.fewest_left(len(public_keys), t, least) if least else t)
 
 
 def announce(me: Server, attempt: Announced) -> None:
@@ -227,11 +297,16 @@ async def uncover(
     `purpose`: of the pair masks. Goes on as soon as t shares of each secret are there, or all have answered.
     """
     t, names = attempt.threshold, attempt.names
-    if len(survivors) < t:
-        return Uncovered({}, {})
+    if len(survivors) < (needed := max(t, attempt.fewest)):
+        return Uncovered({}, problem=f"masked values of {len(survivors)} clients were received; {needed} are needed")
     me.broadcast(survivors, Survivors(list(survivors)))
-    held: dict[str, dict[int, bytes]] = {name: {} for name in names}  # of each secret, the shares by their x
-    answered = set()
+    gone = [name for name in names if name not in survivors]
+    work = {"x25519.keygen": len(gone), "x25519.agree": len(gone) * len(survivors)}
+    work |= shamir.combine_work(KEY_BYTES, len(names), t)
+    held: uncovering.Held = {name: {} for name in names}
+    answered: set[str] = set()
+    secrets: uncovering.Secrets | None = None
+    doubtful = False  # shares do not fit together: the more there are, the more wrong ones can be found
     with me.incoming((Revealed,), survivors, deadline=deadline) as arrivals:
         async for source, message in arrivals:
             arrivals.leave_out(source)
@@ -240,33 +315,43 @@ async def uncover(
                     if share:
                         held[name][names.index(source) + 1] = share
                 answered.add(source)
-            if len(answered) == len(survivors) or all(len(shares) >= t for shares in held.values()):
+            everybody = len(answered) == len(survivors)
+            if not doubtful and (everybody or all(len(shares) >= t for shares in held.values())):
+                if any(len(shares) < t for shares in held.values()):
+                    break
+                secrets = await me.compute(work, uncovering.combine, attempt.public_keys, survivors, held, t)
+                doubtful = secrets is None
+            if everybody or secrets is not None:
                 break
-    silent = {name: "it revealed no shares: summing starts again" for name in survivors if name not in answered}
     short = [name for name, shares in held.items() if len(shares) < t]
     if short:
+        lost = {name: "it revealed no shares" for name in survivors if name not in answered}
+        problem = f"{len(answered)} of {len(survivors)} clients answered to Survivors; {t} are needed"
         if len(answered) >= t:  # then it is not the number of answers, but what they hold of these
-            why = "too few have its shares: summing starts again"
-            silent |= {name: why for name in short if name in survivors}
-        return Uncovered({}, silent)
-    gone = [name for name in names if name not in survivors]
-    work = {"x25519.keygen": len(gone), "x25519.agree": len(gone) * len(survivors)}
-    work |= shamir.combine_work(KEY_BYTES, len(names), t)
-    try:
-        with values_of(me, "those who answered", "Revealed"):
-            secrets = await me.compute(work, _combine, attempt, survivors, held)
-    except BadValues as problem:  # shares that fit one by one and not together: nobody can say whose are wrong
-        raise Abort(f"the sum cannot be unmasked: {problem}") from None
-    keys: dict[str, list[SignedKey]] = {}
+            lost |= {name: "too few have its shares" for name in short if name in survivors}
+            problem = f"fewer than {t} clients have shares of {', '.join(short)}"
+        return Uncovered({}, lost, problem)
+    if secrets is None:
+        secrets = await _without_wrong_shares(me, attempt, survivors, held, work)
+    return Uncovered(signed_keys(me, attempt, survivors, secrets, purpose))
+
+
+def signed_keys(
+    me: Server, attempt: Announced, survivors: tuple[str, ...], secrets: uncovering.Secrets, purpose: str
+) -> dict[str, list[SignedKey]]:
+    """Of the masks that are left in the values of each of U3, from what `uncovering.combine` gives."""
+    names, keys = attempt.names, {}
     for j in survivors:
-        personal = personal_key(secrets[j, j], me.world.run_id, me.round, me.attempt, attempt.titles[j])
+        personal = personal_key(secrets[j, j], me.world.run_id, me.round, attempt.number, attempt.titles[j])
         keys[j] = [(personal, True)]
-        for k in gone:
+        for k in names:
+            if k in survivors:
+                continue
             lower = names.index(j) < names.index(k)
             both = (attempt.titles[j], attempt.titles[k]) if lower else (attempt.titles[k], attempt.titles[j])
             shared = SharedSecret(secrets[k, j], me.world.run_id, me.round, both)
-            keys[j].append((shared.key(purpose, me.attempt), lower))
-    return Uncovered(keys, {})
+            keys[j].append((shared.key(purpose, attempt.number), lower))
+    return keys
 
 
 def _shares(message: Revealed, count: int) -> list[bytes]:
@@ -275,33 +360,22 @@ def _shares(message: Revealed, count: int) -> list[bytes]:
     return message.shares
 
 
+async def _without_wrong_shares(
+    me: Server, attempt: Announced, survivors: tuple[str, ...], held: uncovering.Held, work: dict[str, int]
+) -> uncovering.Secrets:
+    """The secrets from those shares that fit together; the trace says whose do not. Raises Abort."""
+    work = {name: count * len(attempt.names) for name, count in work.items()}  # each share is tried
+    found = await me.compute(work, uncovering.correct, attempt.public_keys, survivors, held, attempt.threshold)
+    for problem in share_errors.blamed(found.wrong):
+        me.world.note("drop", me.name, step=me.step_name, note=problem)
+    if found.hopeless:
+        raise Abort(f"the sum cannot be unmasked: {'; '.join(found.hopeless)}")
+    return found.secrets
+
+
 def drop(me: Server, survivors: tuple[str, ...], failed: Uncovered) -> tuple[str, ...]:
     """Leave those out who made unmasking fail; returns the candidates for the next attempt."""
     for name, why in failed.lost.items():
-        me.lose([name], why)
-        me.dismiss([name], f"the sum begins again without you: {why.partition(':')[0]}")
+        me.lose([name], f"{why}: summing starts again")
+        me.dismiss([name], f"the sum begins again without you: {why}")
     return tuple(name for name in survivors if name not in failed.lost)
-
-
-def _combine(
-    attempt: Announced, survivors: tuple[str, ...], held: dict[str, dict[int, bytes]]
-) -> dict[tuple[str, str], bytes]:
-    """The seed of each survivor at (name, name); the raw secret of each lost and each survivor at (lost, survivor)."""
-    t = attempt.threshold
-    same_places: dict[tuple[int, ...], list[str]] = {}
-    for name, shares in held.items():
-        same_places.setdefault(tuple(sorted(shares)[:t]), []).append(name)
-    secrets: dict[str, bytes] = {}
-    for places, names in same_places.items():
-        rows = b"".join(held[name][x] for x in places for name in names)
-        table = np.frombuffer(rows, np.uint8).reshape(t, len(names), SHARE)
-        secrets |= zip(names, shamir.combine(places, table, t, KEY_BYTES), strict=True)
-    found = {(name, name): secrets[name] for name in survivors}
-    for name in attempt.names:
-        if name in survivors:
-            continue
-        pair = KeyPair(secrets[name])
-        if pair.public != attempt.public_keys[name]:
-            raise ValueError(f"the shares of {name}'s dealt key give another key than the one it announced")
-        found |= {(name, other): pair.agree(attempt.public_keys[other]) for other in survivors}
-    return found

@@ -5,11 +5,11 @@
 | hamming.encode | OwnBlock | client -> server | n_j (n_j - 1) / 2 fields of w bits | distances among its vectors |
 | hamming.encode | the variant's | j -> k, sealed | | j's vectors, encoded |
 | hamming.evaluate | the variant's | k -> j, sealed | | masked distances, encoded |
-| hamming.* | Masks | k or j -> server | R | the masks |
-| hamming.* | MaskedDistances | j or k -> server | T | the masked distances, T = h + R |
+| hamming.* | Masks | k or j -> server | R, the other's name | the masks |
+| hamming.* | MaskedDistances | j or k -> server | T, the other's name | the masked distances, T = h + R |
 | hamming.collect | RollCall | server -> who lacks a block | 0 | only after the deadline: are you there? |
 | hamming.* | Present | client -> server | 0 | yes |
-| hamming.collect | Members | server -> each in Q | 0 | whose blocks are complete |
+| hamming.collect | Members | server -> each in Q | names of Q | whose blocks are complete |
 
 For each pair j < k (by number) one of the two masks, the other ends with the masked distances, and the server takes h
 from T and R. How is the variant's affair: `hamming_paillier`, `hamming_iknp`, `hamming_naor_pinkas`,
@@ -111,7 +111,8 @@ class Members(Message):
 
 @dataclass(frozen=True)
 class Keys:
-    """What a variant needs for one client and round: the public `modulus` (b"": none) and its private part."""
+    """What a variant needs for one client and round: what is public, a `modulus` and its proof (b"": none), and what is
+    private."""
 
     modulus: bytes = b""
     private: Any = field(default=None, repr=False)
@@ -122,6 +123,10 @@ class SecureHamming(Protocol):
 
     name: str
     answer: type[Message]
+
+    @property
+    def modulus_bits(self) -> int:
+        """The bits of each client's Paillier modulus, 0 where there is none."""
 
     async def generate_keys(self, me: Client) -> Keys:
         """Make this round's keys of `me`."""

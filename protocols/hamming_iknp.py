@@ -6,8 +6,8 @@
 | hamming.report | BaseRequest | j -> k, sealed | 128 e | j's choices, hidden |
 | hamming.evaluate | Extension | k -> j, sealed, each chunk | 16 a transfer, n_k L transfers in all | k's bits, hidden |
 | hamming.report | Corrections | j -> k, sealed, each chunk | n_j fields of w bits a transfer | K0 - K1 + 1 - 2 b |
-| hamming.evaluate | MaskedDistances | k -> server | n_j n_k fields of w bits | T = sum_l t |
-| hamming.report | Masks | j -> server | n_j n_k fields of w bits | R = sum_l r |
+| hamming.evaluate | MaskedDistances | k -> server | n_j n_k fields of w bits, name of j | T = sum_l t |
+| hamming.report | Masks | j -> server | n_j n_k fields of w bits, name of k | R = sum_l r |
 
 e bytes an element of the base transfers' group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and
 the sources stand in `crypto.ot_hamming`. Paper: XCLP, Section 3.2 (SHADE), with one transfer a column (GSHADE).
@@ -61,6 +61,7 @@ class IknpHamming:
 
     name = "iknp"
     answer: type[Message] = BaseSetup
+    modulus_bits = 0
 
     def __init__(self, bits: int, exponents: ExponentGroup) -> None:
         self.bits, self.exponents = bits, exponents

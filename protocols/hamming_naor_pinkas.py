@@ -5,8 +5,8 @@
 | hamming.encode | TransferSetup | j -> k, sealed | 2 e | C and g^r, for all transfers of the pair |
 | hamming.evaluate | TransferRequest | k -> j, sealed, each chunk | e a transfer, n_j n_k L in all | PK_0 |
 | hamming.report | TransferReply | j -> k, sealed, each chunk | 2 ceil(w / 8) a transfer | r + b and r + 1 - b, masked |
-| hamming.evaluate | MaskedDistances | k -> server | n_j n_k fields of w bits | T = sum_l t |
-| hamming.report | Masks | j -> server | n_j n_k fields of w bits | R = sum_l r |
+| hamming.evaluate | MaskedDistances | k -> server | n_j n_k fields of w bits, name of j | T = sum_l t |
+| hamming.report | Masks | j -> server | n_j n_k fields of w bits, name of k | R = sum_l r |
 
 e bytes an element of the group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and the sources stand
 in `crypto.ot_hamming` and `crypto.naor_pinkas`. Paper: XCLP, Section 3.2. For small n and L only: 10 x 10 vectors of
@@ -56,6 +56,7 @@ class NaorPinkasHamming:
 
     name = "naor-pinkas"
     answer: type[Message] = TransferRequest
+    modulus_bits = 0
 
     def __init__(self, bits: int, exponents: ExponentGroup) -> None:
         self.bits, self.exponents = bits, exponents

@@ -4,8 +4,8 @@
 | --- | --- | --- | --- | --- |
 | hamming.encode | PlainBits | j -> k, sealed | n_j fields of L bits | j's vectors, as they are |
 | hamming.evaluate | PlainDistances | k -> j, sealed | n_k n_j fields of w bits | the distances h |
-| hamming.evaluate | Masks | k -> server | n_k n_j fields of w bits | zeros |
-| hamming.report | MaskedDistances | j -> server | n_k n_j fields of w bits | h |
+| hamming.evaluate | Masks | k -> server | n_k n_j fields of w bits, name of j | zeros |
+| hamming.report | MaskedDistances | j -> server | n_k n_j fields of w bits, name of k | h |
 
 Revealed: k reads all of j's vectors, j reads its distances to k's. For comparison and as an oracle only.
 """
@@ -48,6 +48,7 @@ class PlaintextHamming:
 
     name = "plaintext"
     answer: type[Message] = PlainDistances
+    modulus_bits = 0
 
     def __init__(self, bits: int) -> None:
         self.bits = bits

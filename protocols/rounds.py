@@ -6,9 +6,11 @@
 | train.enroll | Enrolled | client -> server | 0 | how many points it has, and how many labels |
 
 A client waits for rounds for as long as all of them may take; one that comes back takes part as soon as it is called
-again, and one that never enrolled is asked again in each round. A straggler whose round is over stops working for it
-and goes on with the latest. A round that an Abort ends is lost, and the next begins. Federated training (`federated`)
-and co-training (`cotraining`) are made of such rounds.
+again. One that never enrolled is asked again in each round to which it is not called, and what it answers holds for all
+that follow, however late it is; a round for which nobody is known waits a deadline for that. A client whose round is
+over goes on with the latest call, and takes no call for a round that it has ended or was dismissed from. A round that
+an Abort ends is lost, and the next begins. Federated training (`federated`) and co-training (`cotraining`) are made of
+such rounds.
 """
 
 from collections.abc import Callable, Coroutine, Iterable
@@ -20,6 +22,7 @@ from parties.partition import Shard
 from parties.party import NoAnswer
 from parties.server import Server
 from protocols.outcome import Abort, Overtaken
+from protocols.refusal import refuse
 from protocols.steps import Step
 from protocols.values import BadValues, ending
 from sim.wire import Message
@@ -39,6 +42,7 @@ class Enroll(Message):
 
 
 class Enrolled(Message):
+    lasting: ClassVar[bool] = True
     points: int
     labeled: int
 
@@ -102,28 +106,37 @@ class RoundsClient(Client, Generic[S]):
                 if await self.go_on_at(place):
                     self.ending = "completed"
                 self.rest(True)
+                over = (self.round, self.attempt)
                 call = await self.recv((Enroll, self.call), self.server, end - clock())
                 self.rest(False)
                 if isinstance(call, Enroll):
                     with self.step("train.enroll"):
                         self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
-                else:
+                elif self.round > self.last_round:  # what is promised of all rounds counts those that were agreed on
+                    refuse(self, f"take part in round {self.round}: {self.last_round} were agreed on")
+                elif over < (self.round, self.attempt) and not self.is_called_on((self.call,), (self.server,)):
                     await self.take_part(call)
                     self.ending = "completed"
             except DismissedError as dismissed:
                 self.ending = f"dismissed: {dismissed.reason}"
             except Overtaken:
-                self.ending = "its last round was over before it was done"
+                # Where it rests it has done its part: it only waited for the server to say that the round is over.
+                self.ending = "completed" if self.place else "its last round was over before it was done"
             except (NoAnswer, BadValues) as problem:
                 self.ending = ending(problem)
 
+    @property
+    def last_round(self) -> int:
+        """The number of the last round that all parties have agreed on."""
+        return self.settings.rounds
+
     async def unless_over(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, a part of the round in which it waits for nobody; it ends when the round does.
+        """The result of `work`, a part of the round; it ends when the round does.
 
         Raises DismissedError when the server says so, and Overtaken when it calls to a later round: what a straggler
-        would still send is too late, and what it would keep is of an update that nobody took.
+        would still send is too late, what it would keep is of an update that nobody took, and what it waits for was
+        lost.
         """
-
         try:
             with self.unless((self.call,), (self.server,), Overtaken()):
                 return await work
@@ -186,8 +199,8 @@ class RoundsServer(Server, Generic[S, R]):
             record = await self.hold(number, began, members)
         except Abort as abort:
             self.dismiss(members, f"the round is lost: {abort}")
-            return self.lose_round(number, began, members, str(abort))
-        await self._enroll(0.0)
+            record = self.lose_round(number, began, members, str(abort))
+        await self._enroll(0.0 if members else self.settings.deadline)  # else all rounds would be over in no time
         return record
 
     def invite(self, number: int) -> tuple[str, ...]:

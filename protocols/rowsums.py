@@ -2,12 +2,12 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| rowsums.sum | Summing | server -> each in A | 0 | an attempt begins among A |
+| rowsums.sum | Summing | server -> each in A | names of A | an attempt begins among A |
 | rowsums.mask | MaskedRows | j -> server | 8 C sum over i in A, i != j, of |R_i| | Zbar_j + masks_j, others' blocks |
 | rowsums.sum | SummedRows | server -> j | 8 C |R_j| | the sum over i != j on block R_j |
 
 Paper: XCLP, Section 3.2 and Algorithm 1 line 14. In Z_{2^64}, values in fixed point. For a pair (j, k) both derive
-one key (purpose rowsum-own, this round and attempt); the mask of block i is PRG(key; i), added by the lower,
+one key (purpose rowsum-own, A, this round and attempt); the mask of block i is PRG(key; i), added by the lower,
 subtracted by the higher:
 
     masks_j[R_i] = sum_{k > j} PRG(key_jk; i) - sum_{k < j} PRG(key_jk; i)
@@ -19,7 +19,9 @@ overlooks this.)
 
 Lost clients: if a member of A has not sent its values by the deadline, a new attempt begins without it, with fresh
 masks: the old ones would hand the server the lost client's pair masks. Once a row has gone out there is no new
-attempt. A client without labels sends masked zeros; `min_clients` counts those with labels.
+attempt. A client without labels sends masked zeros; `min_clients` counts those with labels. Clients, who know from
+`Rows`, and so from the server, which points are labeled, refuse an A with fewer; and they mask once in a round and
+attempt, also after a crash.
 
 Security: semi-honest, no collusion between server and clients. The server sees on each block values masked by a key
 that it lacks, and the number of attempts. Client j learns its rows of Z.
@@ -39,8 +41,10 @@ from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import encode
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import require
+from protocols.refusal import Least, enter, is_of_round, refuse
 from protocols.steps import Step
 from protocols.values import announced, understood, values_of
+from sim.streams import derive
 from sim.wire import Message
 
 __all__ = [
@@ -53,6 +57,7 @@ __all__ = [
     "SummedRows",
     "Summing",
     "blocks_of",
+    "own_key",
 ]
 
 STEPS = (
@@ -77,12 +82,16 @@ class SummedRows(Message):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a client brings to the sum: its scores `zbar` (n, C), R_i of each possible member, its pair secrets."""
+    """What a client brings to the sum: its scores `zbar` (n, C), R_i of each possible member, its pair secrets.
+
+    It is summed with no fewer clients than `least`.
+    """
 
     zbar: NDArray[np.float64]
     rows: Mapping[str, NDArray[np.int64]]
     secrets: Mapping[str, SharedSecret] = field(repr=False)
     fraction_bits: int
+    least: Least
 
     def shared(self, names: Sequence[str]) -> Ring:
         """`zbar` in the ring, for a sum among `names`."""
@@ -138,24 +147,28 @@ class Restart:
 
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
         own, own_masks = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-        masked_at = (0, 0)
+        number = me.round
         while True:
             answer = await me.recv((Summing, SummedRows), me.server, 2 * deadline)
             if isinstance(answer, SummedRows):
                 break
-            if masked_at == (me.round, me.attempt):  # two sets under the same masks would give the masks away
-                note = "refused to mask for a second set in one attempt"
-                me.world.note("metric", me.name, step="rowsums.mask", note=note)
+            number = number or me.round
+            if not is_of_round(me, number):
                 continue
-            masked_at = (me.round, me.attempt)
+            if not enter(me, "rowsums.mask"):  # two sets under the same masks would give the masks away
+                refuse(me, "mask for a second set in one attempt")
+                continue
             with values_of(me, me.server, "Summing"):
-                names = announced(me, answer.names, scores.rows)
+                names = announced(me, answer.names, [n for n in scores.rows if n == me.name or n in scores.secrets])
+            if problem := scores.least.problem(names):
+                refuse(me, f"take part in a sum: {problem}")
+                continue
             with me.step("rowsums.mask"):
                 mine = names.index(me.name)
                 shared = scores.shared(names)
                 own, blocks = shared[scores.rows[me.name]], scores.blocks(names)
                 keys = [
-                    (scores.secrets[name].key("rowsum-own", me.attempt), mine < i)
+                    (own_key(scores.secrets[name], names, me.attempt), mine < i)
                     for i, name in enumerate(names)
                     if i != mine
                 ]
@@ -193,6 +206,15 @@ class Restart:
             for name, total in sums.items():
                 me.send(name, SummedRows(joined([total])))
         return names
+
+
+def own_key(secret: SharedSecret, names: Sequence[str], attempt: int) -> bytes:
+    """The set-up key of a pair's masks in a sum among `names`.
+
+    Bound to them: a block goes by its place there, so that clients who are shown other names would mask another's block
+    with the same bytes.
+    """
+    return secret.key(f"rowsum-own {derive(b'A', *names).hex()}", attempt)
 
 
 def blocks_of(names: Sequence[str], rows: Mapping[str, int], classes: int) -> list[Block]:

@@ -2,12 +2,12 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| rowsums.sum | Summing | server -> each candidate | 0 | an attempt begins |
+| rowsums.sum | Summing | server -> each candidate | names of the candidates | an attempt begins |
 | rowsums.deal | DealtKey | j -> server | 32 | a second, fresh public key |
-| rowsums.sum | DealtKeys | server -> each in A | 32 |A| | A and its second keys |
+| rowsums.sum | DealtKeys | server -> each in A | 32 |A|, names of A | A and its second keys |
 | rowsums.deal | DealtShares | j -> each other in A, sealed | 72 | shares of its second key and of its seed |
 | rowsums.mask | MaskedRows | j -> server | 8 C sum over i in A, i != j, of |R_i| | Zbar_j + masks_j, others' blocks |
-| rowsums.sum | Survivors | server -> each in U3 | 0 | U3, whose masked values were accepted |
+| rowsums.sum | Survivors | server -> each in U3 | names of U3 | U3, whose masked values were accepted |
 | rowsums.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
 | rowsums.sum | SummedRows | server -> j in U3 | 8 C |R_j| | the sum over U3 \\ {j} on block R_j |
 
@@ -16,7 +16,7 @@ values in fixed point. Client j sends on each block R_i, i in A \\ {j},
 
     y_j[R_i] = Zbar_j[R_i] + PRG(b_j; i) + sum_{k in A, k != j} +-PRG(key_jk; i),    + for the lower of j and k,
 
-where b_j is its personal key, and key_jk the pair's set-up key (purpose rowsum-own) on the blocks of j and k
+where b_j is its personal key, and key_jk the pair's set-up key (purpose rowsum-own, A) on the blocks of j and k
 themselves, the dealt key (purpose rowsum-dealt) on all others. On each R_i, i in U3, the server adds the y_j of
 U3 \\ {i} and takes out their personal masks and their dealt pair masks with A \\ U3. What is left beside the sum of
 Zbar are the pair masks of i with U3 under set-up keys, which no one but i can take out: it adds its own masks with U3.
@@ -25,11 +25,13 @@ set-up keys, too: nobody can ever unmask it, and the server discards it.
 
 Lost clients: before its second key came, not in A. In A, but its values did not come: not in U3, its labels do not
 count, its rows are not summed. In U3: its labels count. Unmasking always runs, and needs t clients of U3; with fewer a
-new attempt begins among those who answered, with fresh keys, seeds and masks. `min_clients` counts clients of U3 with
-labels; the others send masked zeros.
+new attempt begins among those who answered, with fresh keys, seeds and masks: on each block the owner's masks stay, so
+the sums of two attempts say no more than one. `min_clients` counts clients of U3 with labels; the others send masked
+zeros. Clients, who know from `Rows`, and so from the server, which points are labeled, refuse an A or a U3 with fewer.
 
-Security: semi-honest, no collusion between server and clients; `dealing` says what is revealed. The server sees on
-each block values under masks that it cannot all take out, sets and numbers of attempts. Client j learns its rows of Z.
+Security: semi-honest, no collusion between server and clients; `dealing` says what is revealed and what clients see to
+themselves. The server sees on each block values under masks that it cannot all take out, sets and numbers of attempts.
+Client j learns its rows of Z.
 """
 
 from dataclasses import dataclass
@@ -41,11 +43,12 @@ import numpy as np
 
 from parties.client import Client
 from parties.server import Server
-from protocols import dealing
+from protocols import dealing, quorum
 from protocols.crypto.prg import Streams, words
 from protocols.masking import Block, Ring, joined, masks, masks_work, parted, read
 from protocols.outcome import require
-from protocols.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing
+from protocols.refusal import is_of_round
+from protocols.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_key
 from protocols.steps import Step
 from protocols.values import understood, values_of
 
@@ -68,16 +71,17 @@ Pair = tuple[bytes, bytes, bool]
 
 @dataclass(frozen=True)
 class Shamir:
-    """Shares of second keys and seeds make up for lost clients. `threshold`: t, by default floor(|A| / 2) + 1."""
+    """Shares of second keys and seeds make up for lost clients. `threshold`: t, where above floor(|A| / 2) + 1."""
 
     threshold: int | None = None
     name: ClassVar[str] = "shamir"
     waits: ClassVar[int] = 3
 
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
-        secrets = scores.secrets
+        secrets = {name: secret for name, secret in scores.secrets.items() if name in scores.rows}
         own = np.zeros(0, np.uint64)
         dealt: dealing.Dealt | None = None
+        number = me.round
         while True:
             answer = await me.recv((Summing, dealing.Survivors, SummedRows), me.server, 2 * deadline)
             if isinstance(answer, SummedRows):
@@ -87,15 +91,20 @@ class Shamir:
                     with me.step("rowsums.reveal"):
                         await dealt.reveal(me, answer.names, deadline)
                 continue
+            number = number or me.round
+            if not is_of_round(me, number) or not dealing.may_deal(me):
+                continue
             with me.step("rowsums.deal"):
-                dealt = await dealing.deal(me, secrets, self.threshold, deadline)
+                dealt = await dealing.deal(me, secrets, self.threshold, scores.least, deadline)
+            if dealt is None:
+                continue
             with me.step("rowsums.mask"):
                 names, mine = dealt.names, dealt.names.index(me.name)
                 shared, blocks = scores.shared(names), scores.blocks(names)
                 own = shared[scores.rows[me.name]]
                 del blocks[mine]
                 pairs = [
-                    (pair.key(DEALT, me.attempt), secrets[name].key("rowsum-own", me.attempt), mine < names.index(name))
+                    (pair.key(DEALT, me.attempt), own_key(secrets[name], names, me.attempt), mine < names.index(name))
                     for name, pair in dealt.pairs.items()
                 ]
                 work = masks_work(len(pairs) + 2, blocks)
@@ -111,7 +120,7 @@ class Shamir:
             # Z[R_j] = sum + Zbar_j[R_j] + the pair masks of j with U3 on block j, under set-up keys
             mine = dealt.names.index(me.name)
             keys = [
-                (secrets[name].key("rowsum-own", me.attempt), mine < dealt.names.index(name))
+                (own_key(secrets[name], dealt.names, dealt.stamp[1]), mine < dealt.names.index(name))
                 for name in dealt.answered
                 if name != me.name
             ]
@@ -123,7 +132,7 @@ class Shamir:
     async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
         def require_enough(members: tuple[str, ...]) -> None:
             candidates.require(members)
-            t = dealing.threshold_of(self.threshold, len(members))
+            t = quorum.threshold_of(self.threshold, len(members))
             require(len(members), "clients", t, "protocol.threshold")
 
         left = tuple(candidates.labeled)

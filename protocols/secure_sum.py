@@ -4,11 +4,12 @@
 | --- | --- | --- | --- | --- |
 | sum.collect | SumStart | server -> each candidate | 0 | an attempt begins |
 | sum.deal | DealtKey | j -> server | 32 | a second, fresh public key |
-| sum.collect | DealtKeys | server -> each in A | 32 |A| | A and its second keys |
+| sum.collect | DealtKeys | server -> each in A | 32 |A|, names of A | A and its second keys |
 | sum.deal | DealtShares | j -> each other in A, sealed | 72 | shares of its second key and of its seed |
+| sum.deal | SharesMissing | j -> server | their names | whose shares it has not received |
 | sum.collect | ChunkWanted | server -> each left of A | 0 | which chunk of the vectors is next |
 | sum.mask | MaskedChunk | j -> server | 8 for each number | x_j + masks_j, one chunk |
-| sum.collect | Survivors | server -> each in U3 | 0 | U3, whose chunks all came |
+| sum.collect | Survivors | server -> each in U3 | names of U3 | U3, whose chunks all came |
 | sum.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
 | sum.collect | SumDone | server -> each in U3 | 0 | the sum is there |
 
@@ -20,14 +21,25 @@ where c numbers the chunks, b_j is its personal key and key_jk the dealt key of 
 adds the y_j of U3 and takes out their personal masks and their pair masks with A \\ U3. For an average weighted by w_j,
 clients contribute w_j x_j with w_j as one more number.
 
+Nobody masks before it is known that t clients hold the shares of each: whose shares too few have, or who does not say
+which it has, is left out of another attempt, with fresh keys, seeds and masks. Whoever is lost later is made up for.
+
 A vector goes in chunks, the next when all have sent the one before, and the server adds each as it is complete: what
 is in memory or on its way is one chunk a client and one sum, however long the vectors are. When one is lost amid its
 chunks, the sum so far holds its values; then the others send their chunks once more, with the same masks, so the very
-same bytes. U3 is who is left at the last chunk. With fewer than t answers a new attempt begins among those who
-answered, with fresh keys, seeds and masks.
+same bytes. U3 is who is left at the last chunk. With fewer than t answers there is no sum, and no other attempt over
+the same vectors: an answer that was only late lets the server open the first sum, too, and the difference of two is
+who answered late.
 
 Security: semi-honest, no collusion between server and clients. The server learns the sum over U3 and who is in it.
-The clients learn who takes part. One who knows all others' vectors knows the last: `min_clients` bounds U3 from below.
+The clients learn who takes part. One who knows all others' vectors knows the last: `min_clients` bounds A and what is
+opened from below. Clients see to that themselves, and to the rest of what `dealing` states; U3 holds more of them than
+that and t, so that a server which names another U3 to each client opens no sum over fewer (`quorum.fewest_left`).
+From its first MaskedChunk on a client refuses every other attempt of that round, or of an earlier one, and remembers it
+over a crash; before, it follows the server into a later attempt. One vector goes into the sum of one round.
+
+Not covered: a server that puts keys of its own, or of clients that do not exist, into the list of the set-up; and what
+sums of several rounds say together where a client's vectors in them are alike.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,19 +52,20 @@ from numpy.typing import NDArray
 
 from parties.client import Client
 from parties.server import Server
-from protocols import dealing
+from protocols import dealing, quorum
 from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import decode, encode
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
-from protocols.outcome import require
+from protocols.outcome import Abort, require
+from protocols.refusal import Least, enter, latest, refuse
 from protocols.steps import Step
-from protocols.values import BadValues, values_of
+from protocols.values import BadValues, understood, values_of
 from sim.wire import Message
 
 __all__ = ["STEPS", "Settings", "Total", "client", "server"]
 
 STEPS = (
-    Step("client", "sum.deal", "deal a second key and a seed in shares; once each attempt"),
+    Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
     Step("client", "sum.mask", "mask its vector and send it chunk by chunk; again when another is lost amid it"),
     Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
@@ -66,6 +79,10 @@ END = "the end of a sum"
 
 class SumStart(Message):
     announces: ClassVar[bool] = True
+
+
+class SharesMissing(Message):
+    names: list[str]
 
 
 class ChunkWanted(Message):
@@ -89,7 +106,8 @@ BEFORE_END = ("SumStart", "ChunkWanted", "Survivors")
 class Settings:
     """What all parties know beforehand. `dimension` numbers a vector, sent `chunk` at a time.
 
-    `threshold`: t, by default floor(|A| / 2) + 1; `deadline`: longest wait of the server, in virtual seconds.
+    `threshold`: t, where it is more than floor(|A| / 2) + 1; `min_clients`: the fewest in a sum; `deadline`: longest
+    wait of the server, in virtual seconds.
     """
 
     dimension: int
@@ -137,7 +155,7 @@ async def client(
     """
     if vector.shape != (settings.dimension,):
         raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
-    dealt: dealing.Dealt | None = None
+    number, dealt = 0, None
     while True:
         if dealt is not None and dealt.answered:
             me.rest_at(END)
@@ -146,12 +164,22 @@ async def client(
         if isinstance(answer, SumDone):
             return
         if isinstance(answer, SumStart):
-            with me.step("sum.deal"):
-                dealt = await dealing.deal(me, secrets, settings.threshold, settings.deadline)
-        elif dealt is not None and isinstance(answer, ChunkWanted):
+            number = number or me.round
+            if _may_begin(me, number) and dealing.may_deal(me):
+                with me.step("sum.deal"):
+                    least = Least(settings.min_clients)
+                    dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline)
+                    if dealt is not None:
+                        dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, settings.min_clients)
+                        missing = await dealt.take_in(me, dealt.names, settings.deadline / 2)
+                        me.send(me.server, SharesMissing(missing))
+        elif dealt is None or not dealt.is_current(me):
+            continue  # what follows a SumStart that was refused
+        elif isinstance(answer, ChunkWanted):
+            enter(me, "sum.mask")
             with me.step("sum.mask"):
                 await _send_chunks(me, vector, dealt, answer.number, settings)
-        elif dealt is not None and isinstance(answer, dealing.Survivors) and dealt.accepts(me, answer.names):
+        elif isinstance(answer, dealing.Survivors) and dealt.accepts(me, answer.names):
             with me.step("sum.reveal"):
                 await dealt.reveal(me, answer.names, settings.deadline)
 
@@ -163,6 +191,18 @@ async def client_at_end(me: Client, settings: Settings) -> None:
     me.rest_at("")
 
 
+def _may_begin(me: Client, number: int) -> bool:
+    """Whether the vector of round `number` may be summed in the attempt that has begun; if not, the trace says why."""
+    masked_in, attempt = latest(me, "sum.mask")
+    if me.round != number:
+        refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")
+    elif masked_in >= number:
+        refuse(me, f"begin a sum: it has sent masked values in attempt {attempt} of round {masked_in}")
+    else:
+        return True
+    return False
+
+
 async def _send_chunks(
     me: Client, vector: NDArray[np.floating], dealt: dealing.Dealt, number: int, settings: Settings
 ) -> None:
@@ -172,6 +212,9 @@ async def _send_chunks(
     keys.append((dealt.personal, True))
     blocks = settings.blocks
     while True:
+        with values_of(me, me.server, "ChunkWanted"):
+            if not 0 <= number < len(blocks):
+                raise ValueError(f"there is no chunk {number}; there are {len(blocks)}")
         block = blocks[number]
         shared = encode(
             vector[settings.part(number)].astype(np.float64, copy=False), settings.fraction_bits, len(names)
@@ -188,7 +231,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
 
     def require_enough(members: tuple[str, ...]) -> None:
         require(len(members), "clients", settings.min_clients)
-        t = dealing.threshold_of(settings.threshold, len(members))
+        t = quorum.threshold_of(settings.threshold, len(members))
         require(len(members), "clients", t, "protocol.threshold")
 
     candidates = tuple(clients)
@@ -197,14 +240,18 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             require_enough(candidates)
             me.advance(me.round, me.attempt + 1)
             me.broadcast(candidates, SumStart())
-            attempt = await dealing.gather(me, candidates, settings.threshold, settings.deadline)
+            attempt = await dealing.gather(me, candidates, settings.threshold, settings.deadline, settings.min_clients)
             require_enough(attempt.names)
             dealing.announce(me, attempt)
-            survivors, ring = await _gather_chunks(me, attempt.names, settings)
-            found = await dealing.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
-            if found.signed:
+            candidates = await _with_shares(me, attempt, settings)
+            if candidates == attempt.names:
                 break
-            candidates = dealing.drop(me, survivors, found)
+        survivors, ring = await _gather_chunks(me, attempt.names, settings)
+        found = await dealing.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
+        if not found.signed:
+            for name, why in found.lost.items():
+                me.lose([name], f"{why}: the round ends without a sum")
+            raise Abort(f"the sum stays masked: {found.problem}")
         for block in settings.blocks:
             part = ring[settings.part(block[0])]
             left = await me.together(*[
@@ -214,6 +261,29 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
                 part -= mask
         me.broadcast(survivors, SumDone())
     return Total(survivors, ring, settings.fraction_bits)
+
+
+async def _with_shares(me: Server, attempt: dealing.Announced, settings: Settings) -> tuple[str, ...]:
+    """Those of A who say whose shares they hold, and whose shares enough of them hold; the others are lost."""
+    names = attempt.names
+
+    def known(name: str, answer: SharesMissing) -> frozenset[str]:
+        if not set(answer.names) <= set(names):
+            raise ValueError("names that are not in the sum")
+        return frozenset(answer.names)
+
+    answers = (await me.collect(SharesMissing, names, deadline=settings.deadline)).answers
+    missing = understood(me, answers, known)
+    # What the silent hold nobody knows: without them, who is to blame for missing shares is seen among the others.
+    threshold = quorum.threshold_of(settings.threshold, len(missing))
+    kept = tuple(name for name in missing if sum(name not in other for other in missing.values()) >= threshold)
+    for name in names:
+        if name not in kept:
+            what = "its shares were" if name in missing else "what it has of the others' shares was"
+            me.lose([name], f"{what} not received: summing starts again")
+            reason = f"{what.replace('its', 'your').replace('it has', 'you have')} not received"
+            me.dismiss([name], f"the sum begins again without you: {reason} within {settings.deadline:g} s")
+    return kept
 
 
 async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings) -> tuple[tuple[str, ...], Ring]:

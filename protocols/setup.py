@@ -3,17 +3,19 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | setup.keys | RoundStart | server -> each client | 0 | a round begins |
-| setup.keys | Join | client -> server | 32 + ceil(N/8) | public key, Paillier modulus (if any), how many points |
-| setup.seed | Roster | server -> each in P | p (32 + ceil(N/8)) | P, all keys; who leads |
+| setup.keys | Join | client -> server | 32 + 9 N/8 | public key, proved Paillier modulus (if any), how many points |
+| setup.seed | Roster | server -> each in P | p (32 + 9 N/8), names of P and leader | P, all keys; who leads |
 | setup.seed | Seed | leader -> each other in P, sealed | 32 | the group seed |
 | setup.seed | SeedCheck | client -> server | 16 | HKDF(seed, "check", epoch); empty where the seed cannot be |
-| setup.seed | NewLeader | server -> each in P | 0 | the leader was lost, or values differ: once more |
-| setup.seed | SeedAgreed | server -> each in P | 0 | P as it stands; the seed holds |
+| setup.seed | NewLeader | server -> each in P | names of P and leader | the leader was lost, or values differ |
+| setup.seed | SeedAgreed | server -> each in P | names of P | P as it stands; the seed holds |
 
 Paper: XCLP, Algorithm 1 line 1. Every round has fresh keys. Pair secrets by X25519, one key a purpose by HKDF; each
 of a pair's two directions has its own AES-GCM key. The seed comes from one leader; a value that differs or is missing
 makes the server name another leader, so P shrinks by the lost and the round goes on. Keys that are none count as no
-answer.
+answer. Every Paillier modulus comes with the proof of `crypto.key_proof`; whoever gets one, the server and each peer,
+verifies it and demands the length that all agreed on. A client whose key does not pass is left out by the server, and a
+list with such a key is refused by a client.
 
 Security: semi-honest parties, and the server relays public keys unchanged (one that swaps them could read the
 channels). Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes
@@ -28,6 +30,7 @@ from parties.client import Client
 from parties.server import Server
 from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
 from protocols.crypto.sealing import PairChannel
+from protocols.moduli import examined
 from protocols.outcome import require
 from protocols.steps import Step
 from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
@@ -44,7 +47,7 @@ STEPS = (
 
 
 class HasModulus(Protocol):
-    """Keys with a public `modulus`, b"" where there is none."""
+    """Keys with a public `modulus` and its proof in one, b"" where there is none."""
 
     @property
     def modulus(self) -> bytes: ...
@@ -115,8 +118,13 @@ class Group:
         return Group(kept, self.points, self.moduli, self.seed, self.secrets)
 
 
-async def server(me: Server, clients: Sequence[str], round_number: int, min_clients: int, deadline: float) -> Group:
-    """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left."""
+async def server(
+    me: Server, clients: Sequence[str], round_number: int, min_clients: int, deadline: float, modulus_bits: int = 0
+) -> Group:
+    """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left.
+
+    `modulus_bits` is the length of each one's Paillier modulus, 0 where there is none.
+    """
     me.advance(round_number, 0)
     with me.step("setup.keys"):
         me.broadcast(clients, RoundStart())
@@ -125,6 +133,11 @@ async def server(me: Server, clients: Sequence[str], round_number: int, min_clie
         missing = [name for name in clients if name not in published]
         me.lose(missing, "never joined: the round begins without it")
         me.dismiss(missing, f"the round goes on without you: your keys did not come within {deadline:g} s")
+        proved, refused = await examined(me, {name: join.modulus for name, join in published.items()}, modulus_bits)
+        for name, problem in refused.items():
+            del published[name]
+            me.lose([name], f"left out of the round: its Paillier key is refused: {problem}")
+            me.dismiss([name], f"the round goes on without you: your Paillier key is refused: {problem}")
     names, attempt = tuple(published), me.attempt + 1
     with me.step("setup.seed"):
         require(len(names), "clients", min_clients)
@@ -154,24 +167,28 @@ async def server(me: Server, clients: Sequence[str], round_number: int, min_clie
     return Group(
         names,
         {name: published[name].points for name in names},
-        {name: published[name].modulus for name in names},
+        {name: proved[name] for name in names},
     )
 
 
-async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], deadline: float) -> tuple[Group, K]:
+async def client(
+    me: Client, generate_keys: Callable[[Client], Awaitable[K]], deadline: float, modulus_bits: int = 0
+) -> tuple[Group, K]:
     """Join the round that was just announced, with what `generate_keys` makes; its `modulus` is published.
 
-    Returns the group with seed and secrets, and those keys.
+    Returns the group with seed and secrets, and those keys. `modulus_bits`: see `server`.
     """
     with me.step("setup.keys"):
         pair = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("x25519"))
         keys = await generate_keys(me)
-        me.send(me.server, Join(pair.public, keys.modulus, len(me.shard.features)))
+        sent = Join(pair.public, keys.modulus, len(me.shard.features))
+        me.send(me.server, sent)
         # Public keys are handed out only when all have answered or the server's deadline has passed.
         roster = await me.recv(Roster, me.server, 2 * deadline)
     with me.step("setup.seed"):
         with values_of(me, me.server, "Roster"):
-            group = _group(me, roster)
+            group = _group(me, roster, sent)
+            moduli = await _moduli(me, group, modulus_bits)
             secrets = await _agree(me, pair, roster)
         leader, names = roster.leader, group.names
         while True:
@@ -197,20 +214,35 @@ async def client(me: Client, generate_keys: Callable[[Client], Awaitable[K]], de
             leader = answer.leader
         if not seed:
             raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
-    return Group(names, group.points, group.moduli, seed, secrets), keys
+    return Group(names, group.points, moduli, seed, secrets), keys
 
 
-def _group(me: Client, roster: Roster) -> Group:
-    """P. Raises ValueError."""
+def _group(me: Client, roster: Roster, sent: Join) -> Group:
+    """P, in which `me` is as it has `sent`. Raises ValueError."""
     names = announced(me, roster.names, dict.fromkeys(roster.names))
     if not len(names) == len(roster.incarnations) == len(roster.public_keys) == len(roster.points):
         raise ValueError("each client needs its incarnation, points and keys")
     if not all(1 <= points <= MOST_POINTS for points in roster.points):
         raise ValueError(f"a client has points that are not 1 to {MOST_POINTS}")
     points = dict(zip(names, roster.points, strict=True))
-    if points[me.name] != len(me.shard.features):
-        raise ValueError(f"{points[me.name]} points are ascribed to {me.name}, which has {len(me.shard.features)}")
-    return Group(names, points, dict(zip(names, roster.moduli, strict=True)))
+    moduli = dict(zip(names, roster.moduli, strict=True))
+    own = names.index(me.name)
+    if points[me.name] != sent.points:
+        raise ValueError(f"{points[me.name]} points are ascribed to {me.name}, which has {sent.points}")
+    if roster.public_keys[own] != sent.public_key or moduli[me.name] != sent.modulus:
+        raise ValueError(f"the keys that are ascribed to {me.name} are not those that it sent")
+    if roster.incarnations[own] != me.incarnation:
+        problem = f"incarnation {roster.incarnations[own]} is ascribed to {me.name}, which is in its {me.incarnation}."
+        raise ValueError(problem)
+    return Group(names, points, moduli)
+
+
+async def _moduli(me: Client, group: Group, bits: int) -> dict[str, bytes]:
+    """The moduli in the list, without their proofs. Raises ValueError naming whose key does not pass."""
+    moduli, refused = await examined(me, group.moduli, bits)
+    if refused:
+        raise ValueError("; ".join(f"the Paillier key of {name} is refused: {why}" for name, why in refused.items()))
+    return moduli
 
 
 def _checked(name: str, join: Join) -> Join:

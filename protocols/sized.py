@@ -19,7 +19,7 @@ Nothing is secret in such a run, and nothing is verified beyond lengths. Times a
 are not there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from gmpy2 import mpz
 from numpy.typing import ArrayLike, NDArray
 
 from protocols import hamming_paillier
-from protocols.crypto import iknp
+from protocols.crypto import iknp, key_proof
 from protocols.crypto import packed_hamming as packed
 from protocols.crypto.columns import Words
 from protocols.crypto.fields import Lanes, field_bytes, lane_type, pack_fields, pack_lanes, unpack_fields, unpack_lanes
@@ -103,6 +103,18 @@ def _generate(bits: int, entropy: Entropy, insecure: bool) -> _Key:
     return _Key(PublicKey(mpz(entropy.bits(bits)) | (mpz(1) << (bits - 1)) | 1))
 
 
+def _prove(key: _Key, context: bytes) -> bytes:
+    modulus = key.public.to_bytes()
+    return _padded(
+        modulus, key_proof.proved_bytes(key.public.bits), Entropy.seeded(context, "sized proof", modulus.hex())
+    )
+
+
+def _unproved(proved: Sequence[bytes], bits: int, contexts: Sequence[bytes]) -> list[str]:
+    size = key_proof.proved_bytes(bits)
+    return ["" if len(data) == size else f"{size} bytes were due, not {len(data)}" for data in proved]
+
+
 def _encode(key: _Key, bits: Bits, entropy: Entropy, *, slots: int | None = None) -> bytes:
     count, length = bits.shape
     layout = packed.packing(key.public.bits, count, length, slots)
@@ -110,7 +122,14 @@ def _encode(key: _Key, bits: Bits, entropy: Entropy, *, slots: int | None = None
 
 
 def _evaluate(
-    key: PublicKey, ciphertexts: bytes, count: int, bits: Bits, entropy: Entropy, *, slots: int | None = None
+    key: PublicKey,
+    ciphertexts: bytes,
+    count: int,
+    bits: Bits,
+    entropy: Entropy,
+    *,
+    slots: int | None = None,
+    fresh: bool = False,
 ) -> tuple[bytes, bytes]:
     layout = packed.packing(key.bits, count, bits.shape[1], slots)
     theirs = _of_size(ciphertexts, layout.groups * layout.length * key.ciphertext_bytes)
@@ -221,6 +240,8 @@ def _receive(self: NaorPinkasReceiver, chunk: range, reply: bytes) -> Lanes:
 
 STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     hamming_paillier.generate_key: _generate,
+    key_proof.prove: _prove,
+    key_proof.problems: _unproved,
     packed.encode: _encode,
     packed.evaluate: _evaluate,
     packed.decrypt: _decrypt,

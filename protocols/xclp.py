@@ -18,8 +18,10 @@ counts are summed over the very clients whose labels count, under the same masks
 
 Security: semi-honest parties, no collusion between server and clients, every client-server link encrypted. Revealed
 to the server: H and so the angles between points, approximately; n_j, l_j and which points are labeled. To client j:
-who takes part with how many points, which of them are labeled, its columns of S, its rows of Z, from which it can guess
-others' labels better than by chance (see `influence`), and with class counts how many labels of each class there are
+who takes part with how many points, which of them are labeled, its columns of S, its rows of Z. From these it learns
+which classes the others hold, exactly where the graph is connected; most edges of its labeled points; the other's
+scores, where one other client alone has labels (`min_clients` = 2 allows that); and it can guess others' labels better
+than by chance (see `influence`). With class counts it learns how many labels of each class there are
 altogether; the server does not learn these. Rounds add up: over the same points the server averages H and
 knows the angles better with each, and the difference of two rounds with other contributors is close to the scores of
 those who were missing; of class counts it is theirs. The parts' docstrings say more.
@@ -47,6 +49,7 @@ from protocols.lsh import hash_bits, planes
 from protocols.masking import Ring
 from protocols.outcome import Abort, Overtaken
 from protocols.recipe import PAPER, Recipe
+from protocols.refusal import Least
 from protocols.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
 from protocols.steps import Step
 from protocols.values import BadValues, ending, values_of
@@ -186,7 +189,7 @@ async def client(
 
     `hashed` is told their bits.
     """
-    group, keys = await setup.client(me, its.variant.generate_keys, its.deadline)
+    group, keys = await setup.client(me, its.variant.generate_keys, its.deadline, its.variant.modulus_bits)
     with me.step("lsh.hash"):
         work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * its.bits}
         bits = await me.compute(work, _hash, features, group.seed, its.bits)
@@ -197,7 +200,7 @@ async def client(
     own = me.shard.labels[me.shard.labeled]
     work = {"ring.add": view.columns.size}
     zbar = await me.compute(work, contribution, view.columns, own, its.classes)
-    scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits)
+    scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits, Least(its.min_clients, view.labeled))
     if its.recipe.class_balanced:
         scores = _with_counts(scores, class_counts(own, its.classes))
     summed = await its.recovery.client(me, scores, its.deadline)
@@ -295,7 +298,7 @@ async def server(
     me: Server, clients: Sequence[str], number: int, its: Parameters, note: Callable[..., None] = ignore
 ) -> None:
     """Open round `number` among `clients` and see it through. Raises Abort. `note` is told what is found, by name."""
-    group = await setup.server(me, clients, number, its.min_clients, its.deadline)
+    group = await setup.server(me, clients, number, its.min_clients, its.deadline, its.variant.modulus_bits)
     note(joined=group.names)
     members, h = await hamming.server(me, group, its.variant, its.bits, its.min_clients, its.deadline)
     note(members=members.names, h=h)

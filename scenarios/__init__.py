@@ -3,23 +3,44 @@
 >>> from scenarios import load, run
 >>> result = run(load("xclp-digits", ["data.limit=240"]))  # doctest: +SKIP
 >>> result.accuracy, result.folder  # doctest: +SKIP
+
+The modules behind these names are imported when a name is first used: they take a second, in which the command must
+already be able to end on Ctrl-C.
 """
 
-from scenarios.folder import Loss, Result
-from scenarios.reading import load
-from scenarios.runner import Watch, run
-from scenarios.schema import (
-    Data,
-    Device,
-    Expect,
-    Fault,
-    Model,
-    Network,
-    Protocol,
-    Scenario,
-    ScenarioError,
-    Training,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scenarios.folder import Loss, Result
+    from scenarios.reading import load
+    from scenarios.runner import Watch, run
+    from scenarios.schema import (
+        Data,
+        Device,
+        Expect,
+        Fault,
+        Model,
+        Network,
+        Protocol,
+        Scenario,
+        ScenarioError,
+        Training,
+    )
+else:
+    from importlib import import_module
+
+    _MODULES = {"Loss": "folder", "Result": "folder", "load": "reading", "Watch": "runner", "run": "runner"}
+
+    def __getattr__(name: str) -> object:
+        """The public name, from the module that defines it: `scenarios.schema` where `_MODULES` names no other."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"scenarios.{_MODULES.get(name, 'schema')}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Data",

@@ -12,21 +12,41 @@ of all faults. What breaks a promise is shrunk to the smallest schedule that sti
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
+from scenarios.chaos_memory import Remembering
 from scenarios.chaos_promises import PROMISES, Broken, check
 from scenarios.chaos_schedules import Course, Schedule, random_schedules, single_crashes
 from scenarios.chaos_shrinking import shrink
-from scenarios.chaos_trial import Limits, observed
+from scenarios.chaos_trial import Calm, Limits, observed
 from scenarios.schema import Fault, Scenario
 from scenarios.workers import in_workers
+from sim.compute import Engine
 from sim.units import duration
 
-__all__ = ["Failure", "Findings", "Plan", "Verdict", "campaign", "verdict"]
+__all__ = [
+    "Failure",
+    "Findings",
+    "Plan",
+    "Verdict",
+    "campaign",
+    "faulty_run",
+    "first_run",
+    "perform",
+    "replayed",
+    "shrunk",
+    "verdict",
+]
+
+R = TypeVar("R")
 
 _SHRUNK = 5
 """How many of the promises that were broken are shrunk to a smallest schedule each."""
+
+_MEMORY = Remembering()
+"""What jobs came to in this process since the latest run without faults."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -59,14 +79,28 @@ class Verdict(Struct, frozen=True):
     events: int
     course: Course
 
+    @property
+    def promises_broken(self) -> set[str]:
+        """Their names."""
+        return {one.promise for one in self.broken}
+
+    @property
+    def calm(self) -> Calm:
+        """Of the run without faults: what it took."""
+        return Calm(self.events, self.virtual_seconds)
+
 
 class Failure(Struct, frozen=True):
-    """A promise that was broken: in how many runs, and the smallest `faults` found that break it."""
+    """A promise that was broken: in how many runs, and the smallest `faults` found that break it.
+
+    `trace_hash` is of the run with them; a replay has the same.
+    """
 
     promise: str
     how: str
     runs: int
     faults: Schedule
+    trace_hash: str
 
 
 class Findings(Struct):
@@ -82,10 +116,10 @@ class Findings(Struct):
         return sum(bool(one.broken) for one in self.verdicts)
 
 
-def verdict(scenario: Scenario, limits: Limits | None = None) -> Verdict:
+def verdict(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Verdict:
     """Run `scenario` with its faults as they are, and check what was promised."""
     began = time.perf_counter()
-    trial = observed(scenario, limits)
+    trial = observed(scenario, limits, engine)
     lost = () if trial.simulated is None else tuple(dict.fromkeys(loss.party for loss in trial.simulated.lost))
     broken = check(trial)
     return Verdict(
@@ -113,35 +147,60 @@ def campaign(
     """Do it all. `findings` is filled as runs end, so that a caller has what there is when this is interrupted."""
     found = Findings([], []) if findings is None else findings
     calm = structs.replace(scenario, fault=())
-    first = verdict(calm, _limits(calm, 0))
-    if first.outcome != "completed":  # then crashes would tell nothing, and the promises are for runs that can complete
-        first = structs.replace(first, broken=())
+    first = first_run(calm)
     found.verdicts.append(first)
     watch(1, 1, first)
-    found.failures += [Failure(one.promise, one.how, 1, ()) for one in first.broken]
     if first.broken or first.outcome != "completed":
+        found.failures += _failures(calm, found.verdicts, first.calm)
         return found
     parties = _few(calm.data.clients) if plan.quick else None
     singles = list(single_crashes(first.course, parties)) if plan.singles or plan.pairs else []
     mixed = random_schedules(first.course, plan.schedules, plan.seed, duration(calm.protocol.deadline))
-    _try([*singles, *mixed], calm, first.events, plan.jobs, found, watch)
-    if plan.pairs:
-        _try(_pairs(found.verdicts, set(singles)), calm, first.events, plan.jobs, found, watch)
-    found.failures += _failures(calm, found.verdicts, first.events)
+    try:
+        _try([*singles, *mixed], calm, first.calm, plan.jobs, found, watch)
+        if plan.pairs:
+            _try(_pairs(found.verdicts, set(singles)), calm, first.calm, plan.jobs, found, watch)
+    except KeyboardInterrupt:  # what is known is worth having; shrinking it would take a while
+        found.failures += _failures(calm, found.verdicts, None)
+        raise
+    found.failures += _failures(calm, found.verdicts, first.calm)
     return found
 
 
-def _limits(scenario: Scenario, events: int) -> Limits:
+def first_run(calm: Scenario) -> Verdict:
+    """What comes of a scenario without faults: only where that is completed do the promises hold with some."""
+    _MEMORY.forget()
+    first = verdict(calm, _limits(calm, None), _MEMORY)
+    return first if first.outcome == "completed" else structs.replace(first, broken=())
+
+
+def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
+    """What comes of it with those `faults`; `calm`: what it took without any."""
+    faulty = structs.replace(scenario, fault=faults)
+    return verdict(faulty, _limits(faulty, calm), _MEMORY)
+
+
+def replayed(scenario: Scenario) -> Verdict:
+    """What comes of `scenario` with its own faults, to the last bit as in a campaign that tries them.
+
+    The limits follow from the run without faults, so that comes first.
+    """
+    first = first_run(structs.replace(scenario, fault=()))
+    return faulty_run(scenario, scenario.fault, first.calm) if scenario.fault else first
+
+
+def _limits(scenario: Scenario, calm: Calm | None) -> Limits:
     # The most waits of a client in a round: see XclpClient.
-    return Limits.of(scenario, 4 * scenario.data.clients + 4, events)
+    return Limits.of(scenario, 4 * scenario.data.clients + 4, calm)
 
 
 def _try(
-    schedules: Sequence[Schedule], scenario: Scenario, events: int, jobs: int, found: Findings, watch: Watch
+    schedules: Sequence[Schedule], scenario: Scenario, calm: Calm, jobs: int, found: Findings, watch: Watch
 ) -> None:
     before, done = len(found.verdicts), dict[int, Verdict]()
     try:
-        with closing(_perform(scenario, schedules, events, jobs)) as runs:
+        calls = [(scenario, faults, calm) for faults in schedules]
+        with closing(perform(jobs, faulty_run, calls)) as runs:
             for place, one in runs:
                 done[place] = one
                 watch(before + len(done), before + len(schedules), one)
@@ -166,42 +225,47 @@ def _pairs(verdicts: Iterable[Verdict], singles: Collection[Schedule]) -> list[S
     return list(pairs.values())
 
 
-def _failures(scenario: Scenario, verdicts: Sequence[Verdict], events: int) -> list[Failure]:
-    """For each promise that was broken the smallest schedule that breaks it."""
+def _failures(scenario: Scenario, verdicts: Sequence[Verdict], calm: Calm | None) -> list[Failure]:
+    """For each promise that was broken the smallest schedule that breaks it; of those that ran if `calm` is None."""
     failures: list[Failure] = []
     for promise in PROMISES:
-        runs = [one for one in verdicts if promise in {broken.promise for broken in one.broken}]
-        if not runs:
-            continue
-        smallest = min(runs, key=lambda one: len(one.faults))
-        faults = smallest.faults
-        if len(failures) < _SHRUNK:
-            faults = shrink(faults, lambda some: _breaks(scenario, some, promise, events), scenario.data.clients)  # noqa: B023
-        failures.append(Failure(promise, _how(scenario, faults, promise, events), len(runs), faults))
+        runs = [one for one in verdicts if promise in one.promises_broken]
+        if runs:
+            smallest = min(runs, key=lambda one: len(one.faults))
+            if calm is not None and len(failures) < _SHRUNK:
+                smallest = shrunk(scenario, smallest, promise, calm)
+            failures.append(failure_of(smallest, promise, len(runs)))
     return failures
 
 
-def _breaks(scenario: Scenario, faults: Schedule, promise: str, events: int) -> bool:
-    return any(broken.promise == promise for broken in _run(scenario, faults, events).broken)
+def shrunk(scenario: Scenario, broken: Verdict, promise: str, calm: Calm) -> Verdict:
+    """What comes of the smallest schedule found that breaks the `promise` which one broke."""
+    smallest = broken
+
+    def breaks(faults: Schedule) -> bool:
+        nonlocal smallest
+        one = faulty_run(scenario, faults, calm) if faults else first_run(scenario)
+        if promise in one.promises_broken:
+            smallest = one
+        return smallest is one
+
+    shrink(broken.faults, breaks, scenario.data.clients)
+    return smallest
 
 
-def _how(scenario: Scenario, faults: Schedule, promise: str, events: int) -> str:
-    return next(one.how for one in _run(scenario, faults, events).broken if one.promise == promise)
+def failure_of(smallest: Verdict, promise: str, runs: int) -> Failure:
+    """The failure that the run with the `smallest` schedule shows; `runs`: how many broke the promise."""
+    how = next(one.how for one in smallest.broken if one.promise == promise)
+    return Failure(promise, how, runs, smallest.faults, smallest.trace_hash)
 
 
-def _run(scenario: Scenario, faults: Schedule, events: int) -> Verdict:
-    faulty = structs.replace(scenario, fault=faults)
-    return verdict(faulty, _limits(faulty, events))
-
-
-def _perform(
-    scenario: Scenario, schedules: Sequence[Schedule], events: int, jobs: int
-) -> Generator[tuple[int, Verdict], None, None]:
-    """Run all `schedules`, `jobs` at a time; give each one's place and verdict as it ends. Closing stops the rest."""
-    if jobs <= 1 or len(schedules) < 2:
-        for place, faults in enumerate(schedules):
-            yield place, _run(scenario, faults, events)
+def perform(
+    jobs: int, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
+) -> Generator[tuple[int, R], None, None]:
+    """`in_workers`, but in this process if there is only one job at a time. Closing stops the rest."""
+    if jobs <= 1 or len(calls) < 2:
+        for place, arguments in enumerate(calls):
+            yield place, function(*arguments)
         return
-    calls = [(scenario, faults, events) for faults in schedules]
-    with closing(in_workers(jobs, _run, calls)) as runs:
+    with closing(in_workers(jobs, function, calls)) as runs:
         yield from runs

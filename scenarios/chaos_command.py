@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from scenarios.chaos import Findings, Plan, Verdict, campaign, verdict
+from scenarios.chaos import Findings, Plan, Verdict, campaign, replayed
 from scenarios.chaos_promises import is_cotraining, is_training, promises_of
 from scenarios.chaos_report import failure_lines, findings_table, toml_of, verdict_line, write_findings
 from scenarios.folder import new_folder
@@ -16,7 +16,7 @@ from scenarios.reading import Loaded, read
 from scenarios.report import print_lines
 from scenarios.schema import ScenarioError
 
-__all__ = ["chaos", "cores", "replay"]
+__all__ = ["Progressing", "chaos", "cores", "replay"]
 
 _QUICK_POINTS = 120
 _TOLD = 10
@@ -43,7 +43,11 @@ def chaos(
     print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
     print_lines(console, [f"faults    its own ({aside}) are put aside: chaos brings others"] if aside else [])
     try:
-        with _Watch(notes) as watch:
+        with Progressing(notes) as progress:
+
+            def watch(done: int, of: int, one: Verdict) -> None:
+                progress(done, of, bool(one.broken), verdict_line(one))
+
             campaign(loaded.scenario, plan, watch, findings)
     except KeyboardInterrupt:
         findings.interrupted = True
@@ -59,7 +63,7 @@ def chaos(
 
 
 def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[str, bool]) -> int:
-    """Run the scenario in `file` once, with its own faults, and check the promises. Returns the exit code.
+    """Run the scenario in `file` with its own faults, as in a campaign, and check the promises. Returns the exit code.
 
     `others`: of each option that says how much chaos, whether it was given. Raises ScenarioError if one was.
     """
@@ -70,7 +74,7 @@ def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[
     print_lines(console, [f"replay    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})", ""])
     if loaded.scenario.fault:
         print_lines(console, toml_of(loaded.scenario.fault).splitlines())
-    one = verdict(loaded.scenario)
+    one = replayed(loaded.scenario)
     print_lines(console, ["", f"outcome   {one.outcome}{f': {one.reason}' if one.reason else ''}"])
     print_lines(console, (f"BROKEN    {broken.promise}: {broken.how}" for broken in one.broken))
     print_lines(console, [] if one.broken else [f"promises  all {len(promises_of(loaded.scenario))} held"])
@@ -85,7 +89,7 @@ def _calm(file: str, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
     """
     ours = ["fault=[]", "expect={}"]
     keys = {change.partition("=")[0].strip() for change in changes}
-    if "fault" in keys:
+    if any(key.partition(".")[0] == "fault" for key in keys):
         raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
     own = _known(read(file, changes))
     if "protocol.key_bits" not in keys:
@@ -130,7 +134,7 @@ def _summary(findings: Findings, promises: int) -> str:
     return f"promises  all {promises} held in {runs} runs"
 
 
-class _Watch:
+class Progressing:
     """Shows how far a campaign is: a bar on a terminal, elsewhere a line now and then; a broken promise at once."""
 
     def __init__(self, notes: Console) -> None:
@@ -140,7 +144,7 @@ class _Watch:
         self._task = None if self._bar is None else self._bar.add_task("", total=None)
         self._broken = 0
 
-    def __enter__(self) -> "_Watch":
+    def __enter__(self) -> "Progressing":
         if self._bar is not None:
             self._bar.start()
         return self
@@ -149,10 +153,11 @@ class _Watch:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, done: int, of: int, one: Verdict) -> None:
-        self._broken += bool(one.broken)
-        if one.broken and self._broken <= _TOLD:
-            print_lines(self._notes, [verdict_line(one)])
+    def __call__(self, done: int, of: int, broken: bool, line: str) -> None:
+        """`done` runs `of` all have ended; a `line` describes the latest, `broken` says if it broke a promise."""
+        self._broken += broken
+        if broken and self._broken <= _TOLD:
+            print_lines(self._notes, [line])
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done, total=of, description=f"{self._broken} broken")
         elif done * _TOLD // of != (done - 1) * _TOLD // of:

@@ -15,8 +15,7 @@ def agrees_on_what_came(trial: Trial, struck: Struck) -> Iterator[str]:
         for event in trial.events
         if event.kind == "deliver" and event.peer == "server" and event.type == "LocalPredictions"
     }
-    sent = {(one.round, one.body) for one in trial.announcements if one.type == "CotrainingRound"}
-    bodies = dict(sorted(sent))
+    bodies = {one.round: one.body for one in trial.announcements if (one.type, one.attempt) == ("CotrainingRound", 1)}
     for record in trial.records:
         for name in record.answered:
             if (name, record.number) not in arrived or name not in record.cohort:

@@ -17,6 +17,7 @@ from scenarios.chaos_cotraining import (
     all_cotraining_rounds_come,
     all_who_are_well_are_counted,
 )
+from scenarios.chaos_rounds import who_is_heard_is_called
 from scenarios.chaos_struck import Struck
 from scenarios.chaos_training import (
     all_training_rounds_come,
@@ -346,6 +347,7 @@ PROMISES = {
     "training ends for a loss": Promise(training_ends_early_only_for_loss, True, _learns),
     "only who is struck is lost": Promise(only_struck_are_lost, True),
     "who is well is in": Promise(all_who_are_well_are_in, True, is_xclp),
+    "who is heard is called": Promise(who_is_heard_is_called, given=_learns),
     "who is well is averaged": Promise(all_who_are_well_are_averaged, True, is_training),
     "all rounds": Promise(all_rounds_come, True, is_xclp),
     "all rounds of training": Promise(all_training_rounds_come, True, is_training),

@@ -19,7 +19,17 @@ from scenarios.keys import toml
 from scenarios.report import table
 from scenarios.schema import Fault, Scenario, as_table
 
-__all__ = ["failure_lines", "findings_table", "replay_command", "toml_of", "verdict_line", "write_findings"]
+__all__ = [
+    "as_record",
+    "counts",
+    "failure_lines",
+    "failure_record",
+    "findings_table",
+    "replay_command",
+    "toml_of",
+    "verdict_line",
+    "write_findings",
+]
 
 _MIXED = "mixed"
 _COUNTS = ("runs", "completed", "aborted", "failed", "broken")
@@ -30,19 +40,20 @@ def findings_table(verdicts: Sequence[Verdict]) -> Table:
     groups: dict[tuple[str, str], Counter[str]] = {}
     for one in verdicts:
         for row in _rows(one.faults):
-            groups.setdefault(row, Counter()).update(_counts(one))
+            groups.setdefault(row, Counter()).update(counts(one))
     mixtures_last = sorted(groups, key=lambda row: row if row[0] == _MIXED else ("", ""))
     lines = [(*row, *(str(groups[row][column]) for column in _COUNTS)) for row in mixtures_last]
     result = table(("who", "struck", *_COUNTS), lines, _COUNTS)
     result.add_section()
     total: Counter[str] = Counter()
     for one in verdicts:
-        total.update(_counts(one))
+        total.update(counts(one))
     result.add_row("total", "", *(str(total[column]) for column in _COUNTS))
     return result
 
 
-def _counts(one: Verdict) -> dict[str, int]:
+def counts(one: Verdict) -> dict[str, int]:
+    """What a run adds to its row of the table."""
     return {"runs": 1, one.outcome: 1, "broken": int(bool(one.broken))}
 
 
@@ -88,7 +99,7 @@ def failure_lines(failure: Failure, path: Path) -> list[str]:
     runs = f"in {failure.runs} run{'s' * (failure.runs > 1)}"
     lines = [f"BROKEN    {failure.promise}, {runs}: {PROMISES[failure.promise].words}", f"          {failure.how}"]
     faults = toml_of(failure.faults).splitlines() if failure.faults else ["          (without any fault)"]
-    return [*lines, "", *faults, "", f"replay    {replay_command(path)}", ""]
+    return [*lines, "", *faults, "", f"replay    {replay_command(path)}", f"trace     {failure.trace_hash}", ""]
 
 
 def write_findings(folder: Path, scenario: Scenario, name: str, plan: Plan, findings: Findings) -> dict[Path, Failure]:
@@ -110,29 +121,34 @@ def _record(
         "plan": msgspec.to_builtins(plan),
         "interrupted": findings.interrupted,
         "promises": {name: promise.words for name, promise in promises_of(scenario).items()},
-        "runs": [
-            {
-                "faults": _faults(one.faults),
-                "outcome": one.outcome,
-                "reason": one.reason,
-                "lost": list(one.lost),
-                "faults_fired": one.faults_fired,
-                "virtual_seconds": one.virtual_seconds,
-                "trace_hash": one.trace_hash,
-                "broken": [{"promise": broken.promise, "how": broken.how} for broken in one.broken],
-            }
-            for one in findings.verdicts
-        ],
-        "failures": [
-            {
-                "promise": failure.promise,
-                "how": failure.how,
-                "runs": failure.runs,
-                "faults": _faults(failure.faults),
-                "replay": replay_command(path),
-            }
-            for path, failure in files.items()
-        ],
+        "runs": [as_record(one) for one in findings.verdicts],
+        "failures": [failure_record(failure, path) for path, failure in files.items()],
+    }
+
+
+def as_record(one: Verdict) -> dict[str, Any]:
+    """A run as JSON has it."""
+    return {
+        "faults": _faults(one.faults),
+        "outcome": one.outcome,
+        "reason": one.reason,
+        "lost": list(one.lost),
+        "faults_fired": one.faults_fired,
+        "virtual_seconds": one.virtual_seconds,
+        "trace_hash": one.trace_hash,
+        "broken": [{"promise": broken.promise, "how": broken.how} for broken in one.broken],
+    }
+
+
+def failure_record(failure: Failure, path: Path) -> dict[str, Any]:
+    """A failure as JSON has it; its scenario is in the file at `path`."""
+    return {
+        "promise": failure.promise,
+        "how": failure.how,
+        "runs": failure.runs,
+        "faults": _faults(failure.faults),
+        "replay": replay_command(path),
+        "trace_hash": failure.trace_hash,
     }
 
 

@@ -24,7 +24,13 @@ from sim.units import duration
 
 __all__ = ["Struck"]
 
-_LOST_ON_LINK = "lost on the link"
+_LOST = ("lost on the link", "lost by a fault", "cut off by a partition")
+"""How the trace says that a copy was lost where a reliable transport sends it again."""
+
+_SENT_AGAIN = "sent again: "
+
+_LONGEST_WAIT = 60.0
+"""Seconds between two copies; written down here once more, as promises share no code with what they check."""
 
 
 class Struck:
@@ -44,9 +50,8 @@ class Struck:
         for fired in trial.fired:
             ends, until = _SUFFERING[type(fired.fault)](self, fired)
             self._add(ends, until)
-        for event in trial.events:
-            if event.kind == "lose" and event.note == _LOST_ON_LINK:
-                self._add(self._link(event.party, event.peer), self._settled(event.time, 0.0))
+        for parties, until in self._resent(trial):
+            self._add(parties, until)
         for pair, time in _without_block(trial):
             if any(client in self for client in pair):
                 self._add(pair, time)
@@ -66,6 +71,19 @@ class Struck:
     def _add(self, parties: Iterable[str], until: float) -> None:
         for party in parties:
             self.until[party] = max(until, self.until.get(party, -math.inf))
+
+    def _resent(self, trial: Trial) -> Iterator[tuple[list[str], float]]:
+        """Who waits for a copy that was lost on its way, and until when it has been sent again, as RFC 6298 spaces it.
+
+        A receiver gets nothing that was sent after it before. How often it was sent already, the trace says.
+        """
+        tries: dict[bytes, int] = {}
+        for event in trial.events:
+            if event.note.startswith(_SENT_AGAIN):
+                tries[event.digest] = int(event.note.removeprefix(_SENT_AGAIN))
+            elif event.kind == "lose" and event.note in _LOST:
+                wait = min(self._timeout * 2 ** tries.get(event.digest, 0), _LONGEST_WAIT)
+                yield self._link(event.party, event.peer), self._settled(event.time + wait, 0.0)
 
     def _settled(self, time: float, lasts: float) -> float:
         """When a link that was cut until `time`, for `lasts` seconds, has nothing more to send again."""

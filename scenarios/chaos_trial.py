@@ -5,6 +5,7 @@ every event. It changes nothing: the trace is that of `tacit run`.
 """
 
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,16 +13,19 @@ from typing import Any
 from parties.learning import jobs
 from parties.party import Party
 from protocols import dealing, hamming, influence, rowsums, setup
+from protocols.cotraining.round import CotrainingRound
 from protocols.federated.round import TrainingServer
 from protocols.registry import PROTOCOLS
+from scenarios.interruption import Interruption
 from scenarios.schema import Scenario
 from scenarios.simulation import Simulated, Simulation
+from sim.compute import Engine
 from sim.faults import Fired
 from sim.trace import Event
 from sim.units import duration
 from sim.wire import LedgerRow, Message, Packet, decode_body, decode_frame
 
-__all__ = ["Announcement", "Limits", "Masking", "Overdue", "Trial", "Update", "observed"]
+__all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Trial", "Update", "observed"]
 
 _NAMING: tuple[type[Message], ...] = (
     setup.Roster,
@@ -34,14 +38,26 @@ _NAMING: tuple[type[Message], ...] = (
     dealing.Survivors,
     rowsums.SummedRows,
     setup.RoundStart,
+    CotrainingRound,
 )
 """Messages of the server that say who is in, by naming them or by being sent to them."""
 
 _BLOCKS: tuple[type[Message], ...] = (hamming.Masks, hamming.MaskedDistances)
 
+_MOST_EVENTS = 10_000
+"""That a run without faults may take, in hundreds: more than a hundred clients have."""
+
 
 class Overdue(KeyboardInterrupt):
     """A run goes on for longer than any of its waits may. (Of that class, asyncio lets it through everywhere.)"""
+
+
+@dataclass(frozen=True)
+class Calm:
+    """What the run of a scenario without faults took: events, and virtual seconds."""
+
+    events: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -52,17 +68,22 @@ class Limits:
     events: int
 
     @classmethod
-    def of(cls, scenario: Scenario, waits: int, events: int) -> "Limits":
+    def of(cls, scenario: Scenario, waits: int, calm: Calm | None) -> "Limits":
         """For a run of `scenario`, from how many waits a client of one round has patience for.
 
-        `events`: how many a run without faults takes.
+        `calm`: of the run without faults; None for that run itself.
         """
+        if calm is None:
+            calm = Calm(_MOST_EVENTS, 0.0)
         learns = PROTOCOLS[scenario.protocol.name].learns
         deadline = duration(scenario.protocol.deadline)
         rounds = scenario.training.rounds if learns else scenario.protocol.rounds
         keys = ("time", "back_after", "lasts", "by")
         outages = sum(duration(getattr(fault, key) or 0.0) for fault in scenario.fault for key in keys)
-        return cls(4 * (rounds + 1) * (waits * deadline + outages) + 3600, 100 * events + 10_000)
+        # Nobody waits for a straggler, but the run goes on until it has received what ends its own part.
+        slowest = math.prod(fault.factor for fault in scenario.fault if fault.factor is not None)
+        seconds = 4 * (rounds + 1) * (waits * deadline + outages) + 3600 + 4 * slowest * calm.seconds
+        return cls(seconds, 100 * calm.events + 10_000)
 
 
 @dataclass(frozen=True)
@@ -148,10 +169,23 @@ class Trial:
         return self.simulation.ledger.rows()
 
 
-def observed(scenario: Scenario, limits: Limits | None = None) -> Trial:
-    """Run `scenario`, computing in this process."""
+def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Trial:
+    """Run `scenario`, computing in this process, by an `engine` of one's own or as always.
+
+    Raises KeyboardInterrupt also where Python drops it: a run that lost one would seem to break a promise.
+    """
+    with Interruption() as interruption:
+        trial = _observed(scenario, limits, engine, interruption)
+    if interruption.asked:
+        raise KeyboardInterrupt
+    return trial
+
+
+def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, interruption: Interruption) -> Trial:
     events: list[Event] = []
-    simulation = Simulation(scenario, sinks=[events.append], engine="inline")
+    simulation = Simulation(scenario, sinks=[events.append, interruption], engine="inline")
+    if engine is not None:
+        simulation.server.world.computing.engine = engine
     trial = Trial(scenario, simulation, events)
     _watch(trial, limits)
     logger = logging.getLogger("asyncio")  # would report at length what is told here in a line

@@ -16,7 +16,8 @@ import numpy as np
 
 from parties.partition import Shard
 from scenarios.environment import version
-from scenarios.folder import FolderError, Recorder, RunFolder, ending_of
+from scenarios.folder import FolderError, RunFolder, ending_of
+from scenarios.recorder import Recorder
 from scenarios.simulation import Simulation
 from sim.plain import NotPlain
 

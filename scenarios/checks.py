@@ -15,7 +15,14 @@ from parties.data import DataError, Dataset
 from parties.learning.extras import MissingExtra
 from parties.partition import Shard, parse_partition
 from protocols.registry import PROTOCOLS
-from scenarios.checks_faults import check_fault_keys, check_fault_places, check_party, read_text, steps_of
+from scenarios.checks_faults import (
+    check_fault_keys,
+    check_fault_places,
+    check_party,
+    fault_cautions,
+    read_text,
+    steps_of,
+)
 from scenarios.cotraining_checks import check_cotraining, pooled
 from scenarios.deals import Parts, deal, parts_of, together
 from scenarios.keys import similar, toml
@@ -79,6 +86,7 @@ def cautions(scenario: Scenario) -> list[str]:
 
     found = [_SIZED] if scenario.fidelity == "sized" else []
     found += privacy_cautions(scenario)
+    found += fault_cautions(scenario)
     if "xclp" not in PROTOCOLS[scenario.protocol.name].parts:
         return found
     found += deadline_cautions(scenario)
@@ -88,11 +96,14 @@ def cautions(scenario: Scenario) -> list[str]:
         found.append(f"protocol.key_bits = {scenario.protocol.key_bits}: insecure keys, for tests only")
     if scenario.protocol.rows == "paper":
         found.append('protocol.rows = "paper": a curious client can work out the others\' labels from its rows')
+    if scenario.protocol.min_clients <= 2:
+        problem = "with two clients that have labels, each works out the other's scores exactly; 3 or more hides them"
+        found.append(f"protocol.min_clients = {scenario.protocol.min_clients}: {problem}")
     threshold, clients = scenario.protocol.threshold, scenario.data.clients
     if scenario.protocol.recovery == "shamir" and threshold is not None and 2 * threshold <= clients:
         found.append(
-            f"protocol.threshold = {threshold}: not more than half of {clients} clients; "
-            "a server that lies to them about who is left could unmask one"
+            f"protocol.threshold = {threshold}: not more than half of {clients} clients, with which a server that lies "
+            "about who is left could unmask one; more than half of those who sum are taken"
         )
     return found
 
@@ -240,8 +251,16 @@ _WITH_POINTS: dict[str, Callable[[Scenario, Dataset, Sequence[Shard]], None]] = 
 
 def _check_expect(scenario: Scenario) -> None:
     known = steps_of(scenario)
-    for party, step in scenario.expect.losses:
-        check_party("expect.lost", party, scenario.data.clients, patterns=False)
+    expect, included = scenario.expect, {party for key, party, _ in scenario.expect.losses if key == "lost_includes"}
+    for name in ("lost_at_most", "lost_includes"):
+        if expect.lost is not None and getattr(expect, name) is not None:
+            problem = "does not go with expect.lost, which says exactly who is lost; allowed: one of the two"
+            raise ScenarioError("", f"expect.{name}", problem)
+    if expect.lost_at_most is not None and expect.lost_at_most < len(included):
+        problem = f"{expect.lost_at_most} is too small, for expect.lost_includes names {len(included)} parties"
+        raise ScenarioError("", "expect.lost_at_most", f"{problem}; allowed: {len(included)} or more")
+    for key, party, step in expect.losses:
+        check_party(f"expect.{key}", party, scenario.data.clients, patterns=False)
         if step and step not in known:
             problem = f"{toml(step)} is not a step of {scenario.protocol.name}{similar(step, known)}"
-            raise ScenarioError("", "expect.lost", f"{problem}; allowed: {', '.join(known)}")
+            raise ScenarioError("", f"expect.{key}", f"{problem}; allowed: {', '.join(known)}")

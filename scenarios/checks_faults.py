@@ -12,16 +12,20 @@ from protocols import (
     hamming_paillier,
     hamming_plaintext,
     influence,
+    rounds,
     rowsums,
     rowsums_shamir,
     secure_sum,
     setup,
 )
+from protocols.cotraining import round as cotraining_round
+from protocols.cotraining.round import STUDENT
 from protocols.federated import averaging
 from protocols.federated import round as training_round
 from protocols.registry import PROTOCOLS
+from protocols.rounds import ENROLL
 from protocols.steps import Step
-from scenarios.faults import DURATIONS, KINDS, faults_of, given, matching, parties
+from scenarios.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
 from scenarios.keys import keys, similar, toml
 from scenarios.schema import Fault, Scenario, ScenarioError
 from sim.units import duration
@@ -32,6 +36,7 @@ __all__ = [
     "check_fault_places",
     "check_party",
     "choices_of",
+    "fault_cautions",
     "messages_of",
     "read_text",
     "steps_of",
@@ -39,7 +44,8 @@ __all__ = [
 
 _MODULES: dict[str, tuple[ModuleType, ...]] = {
     "xclp": (setup, hamming, influence, rowsums),
-    "training": (training_round,),
+    "training": (rounds, training_round),
+    "cotraining": (rounds, cotraining_round),
 }
 """The modules of a protocol's parts that send messages."""
 
@@ -116,6 +122,37 @@ def check_fault_places(scenario: Scenario) -> None:
             test(f"fault[{number}]", fault, scenario)
 
 
+def fault_cautions(scenario: Scenario) -> list[str]:
+    """One line for each `back_after` that can change nothing, for no round is left that the party could take part in.
+
+    That is known of faults at a step of a round; a party that falls before the first round may be back for it.
+    """
+    rounds, found = _rounds(scenario), []
+    for number, fault in enumerate(scenario.fault):
+        step = fault.at or fault.before or fault.after
+        if fault.back_after is None or step is None or step in {step.name for step in ENROLL}:
+            continue
+        if rounds == 1:
+            why = "there is one round only"
+        elif (fault.occurrence or 1) >= rounds and fault.probability is None:
+            why = f"it falls in the last of {rounds} rounds, or never"
+        else:
+            continue
+        problem = "changes nothing: a party that is back takes part from the next round on, and"
+        found.append(f"fault[{number}].back_after = {toml(fault.back_after)} {problem} {why}")
+    return found
+
+
+def _rounds(scenario: Scenario) -> int:
+    """How many rounds there are."""
+    protocol = PROTOCOLS[scenario.protocol.name]
+    if "cotraining" in protocol.parts:
+        return 1 if STUDENT in protocol.steps else scenario.cotraining.rounds
+    if "training" in protocol.parts:
+        return scenario.training.rounds + ("prediction" in protocol.parts)
+    return scenario.protocol.rounds
+
+
 def check_party(key: str, party: str, clients: int, patterns: bool = True) -> None:
     """Raise ScenarioError at `key` where `party` is no name, nor a pattern that matches one where those may be."""
     known = parties(clients)
@@ -132,9 +169,7 @@ def _check_kind(key: str, fault: Fault) -> None:
     kind, keys = KINDS[fault.kind], given(fault)
     for name in keys:
         if name not in kind.keys:
-            others = ", ".join(other for other, its in KINDS.items() if name in its.keys)
-            problem = f"does not go with kind = {toml(fault.kind)}, but with {others}; allowed: {', '.join(kind.keys)}"
-            raise ScenarioError("", f"{key}.{name}", problem)
+            raise ScenarioError("", f"{key}.{name}", unfit(fault.kind, name))
     for name in kind.needs:
         if name not in keys:
             raise ScenarioError("", f"{key}.{name}", f"is needed with kind = {toml(fault.kind)} and not given")

@@ -1,18 +1,20 @@
 """The `tacit` command.
 
 Exit codes: 0 as expected; 1 the run failed or did not meet its [expect]; 2 the user's input is wrong; 3 a
-clear abort that nobody expected; 130 after Ctrl-C. Mistakes are told in one line on standard error.
+clear abort that nobody expected; 130 after Ctrl-C, 143 after SIGTERM. Mistakes are reported in
+one line on standard error.
 """
 
+import errno
 import functools
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, ParamSpec
 
 import typer
 
-from scenarios import data_command
+from scenarios import data_command, stopping
+from scenarios.entry import main
 
 __all__ = ["app", "main"]
 
@@ -38,13 +40,8 @@ Set = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
-def main() -> None:
-    """The entry point of the `tacit` command."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be stopped is to be interrupted
-    try:
-        app(prog_name="tacit")
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+_INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _guarded(command: Callable[P, int]) -> Callable[P, None]:
@@ -54,14 +51,16 @@ def _guarded(command: Callable[P, int]) -> Callable[P, None]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             code = command(*args, **kwargs)
+            if code == _INTERRUPTED:
+                code = stopping.exit_code()
         except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
-            code = 130
+            typer.echo(stopping.message(), err=True)
+            code = stopping.exit_code()
         except (ValueError, OSError) as error:
             if kwargs.get("debug") or not _is_users(error):
                 raise
             typer.echo(f"error: {_line(error)}", err=True)
-            code = 2
+            code = 1 if isinstance(error, OSError) and error.errno in _NO_ROOM else 2
         raise typer.Exit(code)
 
     return guarded
@@ -119,6 +118,7 @@ def run(
     from scenarios import report, runner
     from scenarios.checkpoint import CHECKPOINT, check_unfinished
     from scenarios.checks import cautions
+    from scenarios.disk import disk_problem
     from scenarios.folder import FolderError, byte_rows
     from scenarios.progress import Progress
     from scenarios.reading import read
@@ -131,7 +131,8 @@ def run(
                 "--resume DIR goes on with the run as it is; of the other options only --engine goes with it"
             )
         check_unfinished(resume)
-    loaded = read(str(resume) if resume else file, [*(changes or ()), *_engine(engine)], seed=seed)
+    asked = [*(changes or ()), *_engine(engine)]
+    loaded = read(str(resume) if resume else file, asked, seed=seed, options={"engine": "--engine"} if engine else {})
     scenario, console = loaded.scenario, report.make_console()
     report.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
     report.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
@@ -145,12 +146,14 @@ def run(
             )
         if loaded.layout is not None:
             report.print_lines(console, [f"table    this is the file as it stands; its table: tacit sweep {file}"])
+        stopping.interrupt_work()
         result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console))
     else:
+        stopping.interrupt_work()
         result = runner.resume(resume, engine=engine, watch=Progress(console))
     said = set(cautions(scenario))
     report.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
-    rows = byte_rows(result.folder) if result.messages else []
+    rows = byte_rows(result.folder) if result.messages and disk_problem(result.error) is None else []
     report.print_result(console, result, rows, scenario.network.topology)
     if debug and result.error is not None and result.outcome == "failed":
         raise result.error
@@ -232,25 +235,24 @@ def keys(
 @app.command("bytes")
 @_guarded
 def show_bytes(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs and of sweeps.")],
+    csv_file: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="A line for each run, step and type; -: print it."),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="The same with each run's sums; -: print it.")
+    ] = None,
     debug: Debug = False,
 ) -> int:
-    """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost."""
-    from scenarios import report
-    from scenarios.folder import byte_rows, message_bytes, remarks_on
-    from scenarios.prediction import predicted
+    """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost.
 
-    console = report.make_console()
-    for folder in folders:
-        rows = byte_rows(folder)
-        remarks = remarks_on(folder)
-        report.print_lines(console, [f"{folder} ({', '.join(remarks)})" if remarks else str(folder)])
-        formula = predicted(folder, {row.type for row in rows})
-        sizes = message_bytes(folder)
-        model = sizes.get("fedavg", 0)
-        console.print(report.byte_table(rows, exact=True, formula=formula, model=model))
-        report.print_lines(console, report.message_lines(sizes))
-    return 0
+    Of a sweep the means for each combination of values.
+    """
+    from scenarios import report
+    from scenarios.bytes_command import show_bytes
+
+    return show_bytes(report.make_console(), folders, csv_file, json_file)
 
 
 @app.command("sweep")
@@ -292,38 +294,91 @@ def sweep_(
         asked = read_asked(resume)
     elif not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
+    stopping.interrupt_work()
     return sweep(asked, jobs, out, resume)
 
 
 @app.command()
 @_guarded
 def chaos(
-    file: File,
-    schedules: Annotated[int, typer.Option(min=0, help="Random mixtures of faults.")] = 20,
+    file: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help=_FILE)] = "",
+    schedules: Annotated[
+        int | None, typer.Option(min=0, help="Random mixtures of faults; default: 20, of --broad 5000.")
+    ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="Also every pair of crashes.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points, and crashes of three clients only.")] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Only run FILE once, with its own faults.")] = False,
+    broad: Annotated[bool, typer.Option("--broad", help="Random mixtures over forty small configurations.")] = False,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Of --broad: begin no run after so long.")] = None,
     chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random mixtures.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; default: one for each core.")] = None,
     changes: Set = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all runs here, too.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-chaos-NUMBER.")] = None,
+    server: Annotated[
+        bool, typer.Option("--server", help="In place of faults: a server that lies in the scenario's secure sums.")
+    ] = False,
+    program: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --server: only this, as a line of its output has it.")
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Run a scenario under every crash and random faults; check what is promised; shrink what breaks a promise.
 
     Its own faults are put aside, and keys have 512 bits unless --set protocol.key_bits says otherwise.
     """
-    from scenarios import chaos_command, report
+    from scenarios import chaos_broad_command, chaos_command, report
     from scenarios.chaos import Plan
+    from scenarios.chaos_broad import Broad
+    from scenarios.schema import ScenarioError
 
     console, notes = report.make_console(), report.make_console(stderr=True)
+    stopping.interrupt_work()
+    if broad:
+        other = {
+            "FILE-or-NAME": file,
+            "--pairs": pairs,
+            "--quick": quick,
+            "--replay": replay,
+            "--server": server,
+            "--set": changes,
+        }
+        if given := [name for name, value in other.items() if value]:
+            raise ScenarioError("--broad", "", f"it brings its own scenarios; {', '.join(given)} cannot go with it")
+        wanted = Broad(
+            schedules=5000 if schedules is None else schedules,
+            seed=chaos_seed,
+            jobs=jobs or chaos_command.cores(),
+            minutes=minutes,
+        )
+        return chaos_broad_command.broad(console, notes, wanted, json_file, out)
+    if minutes is not None:
+        raise typer.BadParameter("goes with --broad alone", param_hint="--minutes")
+    if not file:
+        raise typer.BadParameter("FILE-or-NAME is missing; or --broad", param_hint="FILE-or-NAME")
+    if server or program is not None:
+        from scenarios import chaos_server_command
+
+        refused = {
+            "--pairs": pairs, "--replay": replay, "--out": out is not None, "--program without --server": not server,
+        }  # fmt: skip
+        chaos_server_command.check_options(refused)
+        if program is not None:
+            return chaos_server_command.lying_server_once(console, file, program, quick, changes or ())
+        sweep = chaos_server_command.Sweep(
+            schedules=20 if schedules is None else schedules,
+            quick=quick,
+            seed=chaos_seed,
+            jobs=jobs or chaos_command.cores(),
+        )
+        return chaos_server_command.lying_server(console, notes, file, sweep, changes or (), json_file)
     if replay:
         others = {
-            "--schedules": schedules != 20, "--pairs": pairs, "--quick": quick, "--seed": chaos_seed != 0,
+            "--schedules": schedules is not None, "--pairs": pairs, "--quick": quick, "--seed": chaos_seed != 0,
             "--jobs": jobs is not None, "--json": json_file is not None, "--out": out is not None,
         }  # fmt: skip
         return chaos_command.replay(console, file, changes or (), others)
+    schedules = 20 if schedules is None else schedules
     plan = Plan(schedules=schedules, pairs=pairs, quick=quick, seed=chaos_seed, jobs=jobs or chaos_command.cores())
     return chaos_command.chaos(console, notes, file, plan, changes or (), json_file, out)
 

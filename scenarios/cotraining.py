@@ -12,7 +12,7 @@ from protocols.cotraining.round import CotrainingClient, CotrainingServer, Setti
 from protocols.cotraining.study import Method, Public
 from scenarios import schema
 from scenarios.cotraining_observation import CotrainingObserver
-from scenarios.cotraining_privacy import spent_by
+from scenarios.cotraining_privacy import spending_by
 from scenarios.deals import Parts
 from scenarios.experiment import Setting
 from scenarios.privacy import Spent
@@ -29,7 +29,8 @@ class Cotraining:
     def __init__(self, setting: Setting) -> None:
         world, scenario = setting.world, setting.scenario
         settings = threatened(settings_of(scenario, setting.parts), setting)
-        spent = spent_by(scenario, settings, setting.shards)
+        spending = spending_by(scenario, settings, setting.shards)
+        spent = None if spending is None else spending(settings.rounds)
         self.settings = replace(settings, method=method_of(scenario, spent))
         self.clients = [
             CotrainingClient(world, f"client/{i}", shard, self.settings, **setting.client_access)
@@ -46,7 +47,7 @@ class Cotraining:
             scenario.training.evaluate_every,
             model_bytes(scenario, setting.parts.held),
         )
-        self.observer.privacy = spent
+        self.observer.spending = spending
         self.rounds = self.settings.rounds
 
     def plan(self) -> None:
@@ -121,6 +122,6 @@ def settings_of(scenario: schema.Scenario, parts: Parts) -> Settings:
         len(held.classes),
         rounds=rounds,
         period=period,
-        min_clients=scenario.training.min_clients,
+        min_clients=scenario.training.fewest(),
         deadline=duration(scenario.protocol.deadline),
     )

@@ -58,8 +58,8 @@ def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -
         raise ScenarioError("", "learner", str(missing)) from None
     except ValueError as error:
         raise ScenarioError("", _key_of(str(error)), str(error)) from None
-    if scenario.training.min_clients > len(dealt):
-        problem = f"{scenario.training.min_clients} is too large; allowed: 1 to {len(dealt)} (the clients)"
+    if scenario.training.fewest() > len(dealt):
+        problem = f"{scenario.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
         raise ScenarioError("", "training.min_clients", problem)
     if settings.method.sharing.needs == "probabilities":
         _check_soft(scenario, settings.learners)

@@ -13,25 +13,25 @@ from parties.partition import Shard
 from protocols.cotraining.round import Settings
 from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
 from scenarios import schema
-from scenarios.privacy import Spent, spent_on_labels, spent_on_votes
+from scenarios.privacy import Spending, spending_on_labels, spending_on_votes
 from sim.streams import derive, generator
 
-__all__ = ["estimate", "spent_by"]
+__all__ = ["estimate", "spending_by"]
 
 _KEPT: OrderedDict[bytes, Estimate] = OrderedDict()  # runs of a table ask for the same again and again
 _MOST = 16
 
 
-def spent_by(scenario: schema.Scenario, settings: Settings, shards: Sequence[Shard]) -> Spent | None:
-    """What a run with these `settings` and clients' `shards` reveals; None of protocols that promise nothing.
+def spending_by(scenario: schema.Scenario, settings: Settings, shards: Sequence[Shard]) -> Spending | None:
+    """What a run with these `settings` and clients' `shards` reveals; None for protocols that promise nothing.
 
-    The answers to a curious server's questions are labels as those of rounds are.
+    The answers to a curious server's questions are labels as those of rounds are, and are all charged.
     """
     points = max(len(settings.public), 0 if settings.asked is None else len(settings.asked))
     if scenario.protocol.name == "dp-fedct":
         tries = partial(estimate, scenario.seed, settings, shards)
-        return spent_on_labels(scenario, points, settings.rounds + settings.questions, tries)
-    return spent_on_votes(scenario, points) if scenario.protocol.name == "dp-pate" else None
+        return spending_on_labels(scenario, points, settings.rounds, settings.questions, tries)
+    return spending_on_votes(scenario, points) if scenario.protocol.name == "dp-pate" else None
 
 
 def estimate(seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int) -> Estimate:

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from scenarios import stopping
+
 __all__ = ["app"]
 
 app = typer.Typer(
@@ -29,14 +31,14 @@ _NOTES = (
 
 @contextlib.contextmanager
 def _mistakes(debug: bool) -> Iterator[None]:
-    """What is wrong with the data or the disk, in one line, and exit code 2; 130 after Ctrl-C."""
+    """What is wrong with the data or the disk, in one line, and exit code 2; 130 or 143 after Ctrl-C or SIGTERM."""
     from parties.datasets.error import DataError
 
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        raise typer.Exit(130) from None
+        typer.echo(stopping.message(), err=True)
+        raise typer.Exit(stopping.exit_code()) from None
     except (DataError, OSError) as error:
         if debug:
             raise
@@ -115,6 +117,7 @@ def fetch(
     from scenarios import report
     from scenarios.bars import shown
 
+    stopping.interrupt_work()
     with _mistakes(debug):
         wanted = [name for name, entry in CATALOGUE.items() if entry.ways] if every else [*map(known, names or ())]
         if not wanted:

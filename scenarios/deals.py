@@ -1,12 +1,12 @@
 """The points of a run: what clients hold, and what is kept apart to measure models by."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parties.data import DataError, Dataset, load, load_drawn, load_file, load_split
+from parties.data import DataError, Dataset, drawn, load, load_drawn, load_file, load_split
 from parties.dataset import as_features
 from parties.features import features_of
 from parties.partition import Shard, shards
@@ -38,9 +38,10 @@ class Parts:
 def parts_of(scenario: Scenario) -> Parts:
     """The data as the scenario's protocol uses it. Raises DataError, and ScenarioError where an attacker has too few.
 
-    Training learns from the training part alone, and is tested on the test part of data sets with a name; `data.limit`
-    bounds both. Of the training part the public points are taken first, then, for training, `training.validation` is
-    drawn from the stream (seed, "validation"). With an [attack], half of what is left is the attacker's.
+    Training learns from the training part alone, and is tested on the test part of data sets with a name, or on the
+    `data.test` rows; `data.limit` bounds both. Of the training part the public points are taken first, then, for
+    training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of what is
+    left is the attacker's.
     """
     parts = _parts_of(scenario)
     return attacked(parts, scenario) if scenario.attack.kind else parts
@@ -52,10 +53,10 @@ def _parts_of(scenario: Scenario) -> Parts:
     if not protocol.learns or "prediction" in protocol.parts:
         return Parts(_whole(data, scenario.seed))
     test: Dataset | None = None
-    if data.path:
+    if data.path and data.test is None:
         held = _whole(data, scenario.seed)
     else:
-        whole, rest = load_split(data.name) if data.test is None else load_drawn(data.name, data.test, scenario.seed)
+        whole, rest = load_split(data.name) if data.test is None else _apart(data, data.test, scenario.seed)
         texts = "cotraining" in protocol.parts  # a learner may read them; those that do not say so themselves
         held, test = (_featured(part.first(data.limit), data.features, texts) for part in (whole, rest))
     held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
@@ -93,6 +94,17 @@ def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
     )
 
 
+def named(shards: Sequence[Shard]) -> dict[str, Shard]:
+    """Each client's share by its name, in the order of the clients."""
+    return {f"client/{i}": shard for i, shard in enumerate(shards)}
+
+
+def counted(shards: Mapping[str, Shard]) -> tuple[dict[str, int], dict[str, int]]:
+    """How many points each client has, and how many of them with labels."""
+    points = {name: len(shard.rows) for name, shard in shards.items()}
+    return points, {name: int(shard.labeled.sum()) for name, shard in shards.items()}
+
+
 def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
     """The largest shards of as many clients as take part in a round at a time."""
     parts = PROTOCOLS[scenario.protocol.name].parts
@@ -102,15 +114,20 @@ def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
 
 def _whole(data: Data, seed: int) -> Dataset:
     """What there is to be dealt where nothing is kept apart for testing, unless `data.test` says so."""
-    if data.path:
-        if data.test is not None:
-            raise DataError(f"test(={data.test}) is of data sets with a name; of a file all points are the clients'")
+    if data.test is not None:
+        whole = _apart(data, data.test, seed)[0].first(data.limit)
+    elif data.path:
         whole = load_file(data.path, data.label_column, data.client_column, data.limit)
-    elif data.test is not None:
-        whole = load_drawn(data.name, data.test, seed)[0].first(data.limit)
     else:
         whole = load(data.name, data.limit)
     return _featured(whole, data.features)
+
+
+def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """All rows but `test` of them, and those, drawn with the seed. The numbers of a file are taken as they are."""
+    if data.path:
+        return drawn(load_file(data.path, data.label_column, data.client_column), test, seed)
+    return load_drawn(data.name, test, seed)
 
 
 def _named(name: str, data: Data) -> Dataset:

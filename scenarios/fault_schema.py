@@ -72,7 +72,9 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     factor: Annotated[
         Annotated[float, Meta(ge=1)] | None,
         Meta(
-            description="Of `slow`: how many times as long its computing and its access to the network take.",
+            description="Of `slow`: how many times as long its computing and its access to the network take. If it "
+            "strikes again while it goes on, the party gets no slower, but `lasts` begins again; the factors of "
+            "different faults multiply.",
             extra={"unit": "factor"},
         ),
     ] = None
@@ -110,7 +112,20 @@ class Expect(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
 
+    lost_at_most: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description="How many parties may be lost at most, in all rounds together. In place of `lost`.",
+            extra={"unit": "parties"},
+        ),
+    ] = None
+    lost_includes: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="Parties that must be lost, written as in `lost`; others may be, too. In place of `lost`."),
+    ] = None
+
     @property
-    def losses(self) -> tuple[tuple[str, str], ...]:
-        """Party and step of each entry in `lost`; the step is "" where none is given."""
-        return tuple((party, step) for party, _, step in (entry.partition(" at ") for entry in self.lost or ()))
+    def losses(self) -> tuple[tuple[str, str, str], ...]:
+        """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" where none is given."""
+        entries = [(key, entry) for key in ("lost", "lost_includes") for entry in getattr(self, key) or ()]
+        return tuple((key, *entry.partition(" at ")[::2]) for key, entry in entries)

@@ -23,7 +23,7 @@ from sim.faults import (
 )
 from sim.units import duration
 
-__all__ = ["DURATIONS", "KINDS", "Kind", "faults_of", "given", "matching", "parties"]
+__all__ = ["DURATIONS", "KINDS", "Kind", "faults_of", "given", "matching", "parties", "unfit"]
 
 DURATIONS = ("time", "back_after", "lasts", "by")
 
@@ -68,6 +68,12 @@ def given(fault: schema.Fault) -> dict[str, Any]:
     """The keys that say more than their default, beside `kind`."""
     values = {key: getattr(fault, key) for key in fault.__struct_fields__ if key != "kind"}
     return {key: value for key, value in values.items() if value != getattr(_DEFAULTS, key)}
+
+
+def unfit(kind: str, name: str) -> str:
+    """What is wrong where a fault of a `kind` has the key `name`, which does not go with it."""
+    others = ", ".join(other for other, its in KINDS.items() if name in its.keys)
+    return f'does not go with kind = "{kind}", but with {others}; allowed: {", ".join(KINDS[kind].keys)}'
 
 
 def faults_of(fault: schema.Fault, clients: int) -> tuple[Fault, ...]:

@@ -9,7 +9,7 @@
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.checkpoint`) |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
-| ``failure.txt`` | only where something broke: the traceback |
+| ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
 """
 
 import csv
@@ -17,7 +17,7 @@ import itertools
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,11 +27,10 @@ import tomli_w
 from msgspec import Struct
 
 from parties.server import Loss
+from scenarios.disk import Reserve, disk_problem
 from scenarios.result import Result
 from scenarios.schema import Scenario, as_table
 from scenarios.simulated import Prediction
-from sim.trace import Event
-from sim.wire import Packet
 
 if sys.platform != "win32":
     import fcntl
@@ -40,7 +39,6 @@ __all__ = [
     "ByteRow",
     "FolderError",
     "Loss",
-    "Recorder",
     "Result",
     "RunFolder",
     "byte_rows",
@@ -92,9 +90,11 @@ class RunFolder:
         if scenario is not None:
             named = msgspec.structs.replace(scenario, name=name or scenario.name)
             self._write("scenario.toml", tomli_w.dumps(as_table(named)))
+        self._reserve = Reserve(path / _partial("reserve"))
 
     def close(self) -> None:
         """Let others have it. May be called twice."""
+        self._reserve.release()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -105,13 +105,28 @@ class RunFolder:
         for name in names + ["run.sqlite", "run.sqlite-journal"] * record:
             (self.path / name).unlink(missing_ok=True)
 
-    def write_result(self, result: Result, predictions: Iterable[Prediction]) -> None:
-        """Write ``labels.csv``, then ``result.json``."""
-        with (self.path / "labels.csv").open("w", newline="") as file:
+    def write_labels(self, predictions: Iterable[Prediction]) -> None:
+        """Write ``labels.csv``."""
+        with (self.path / "labels.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("party", "client", "row", "label", "confidence"))
             writer.writerows(predictions)
-        encoded = msgspec.json.format(msgspec.json.encode(result.record()), indent=2)
+
+    def make_room(self) -> None:
+        """Release the room that was kept on the disk for the last files of the run."""
+        self._reserve.release()
+
+    def write_result(self, result: Result) -> None:
+        """Write ``result.json``; on a full disk without what is as long as the run. Raises OSError."""
+        try:
+            self._write_record(result.record())
+        except OSError as error:
+            if disk_problem(error) is None:
+                raise
+            self._write_record(result.record() | {"rounds": [], "lost": [], "faults": [], "endings": {}})
+
+    def _write_record(self, record: dict[str, Any]) -> None:
+        encoded = msgspec.json.format(msgspec.json.encode(record), indent=2)
         self._write("result.json", encoded.decode() + "\n")
 
     def write_failure(self, traceback: str) -> None:
@@ -121,8 +136,12 @@ class RunFolder:
     def _write(self, name: str, text: str) -> None:
         """Write a file whole or not at all."""
         partial = self.path / _partial(name)
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, self.path / name)
+        try:
+            partial.write_text(text, encoding="utf-8")
+            os.replace(partial, self.path / name)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(self.path / name)) from None
 
 
 def discard_unwritten(path: Path) -> None:
@@ -157,169 +176,6 @@ def _lock(path: Path) -> int | None:
         os.close(descriptor)
         raise FolderError(f"{path}: another process is running it; wait for it, or stop it first") from None
     return descriptor
-
-
-_SCHEMA = """
-BEGIN;
-CREATE TABLE messages (time REAL, kind TEXT, sender TEXT, receiver TEXT, protocol TEXT, step TEXT, type TEXT,
-    round INTEGER, attempt INTEGER, payload INTEGER, sealing INTEGER, envelope INTEGER, note TEXT,
-    digest BLOB);
-CREATE TABLE steps (party TEXT, step TEXT, entered REAL, "left" REAL);
-CREATE TABLE faults (time REAL, party TEXT, peer TEXT, step TEXT, note TEXT);
-CREATE TABLE metrics (time REAL, party TEXT, name TEXT, value REAL);
-CREATE TABLE outcomes (time REAL, party TEXT, step TEXT, note TEXT);
-CREATE TABLE computations (time REAL, party TEXT, step TEXT, n INTEGER, seconds REAL);
-CREATE TABLE contents (time REAL, sender TEXT, receiver TEXT, type TEXT, round INTEGER, attempt INTEGER, frame BLOB);
-COMMIT;
-"""
-_BATCH = 2000
-_FEW_BYTES = 2**24
-"""More contents than that do not wait for their batch."""
-
-
-class Recorder:
-    """A sink that writes every event into ``run.sqlite``, in batches.
-
-    In `messages`, kind is send or relay (a hop begins; its bytes travel), deliver, lose or drop. In `steps`, left is
-    NULL for a step that was never left. In `faults`, peer is the other side of a link, of a message its receiver. In
-    `computations`, n counts a party's jobs in a step from 1, and seconds are virtual. In `contents`, frame is what came
-    (`sim.wire`): only of the message types that `contents` names, from the round on that it gives for each. With a
-    `state` it goes on from there, and takes out what came later; that raises FolderError where the file has less.
-    """
-
-    def __init__(
-        self, path: Path, state: dict[str, Any] | None = None, contents: Mapping[str, int] | None = None
-    ) -> None:
-        if state is not None and not path.is_file():
-            raise FolderError(f"{path}: missing; without it the run cannot be taken up")
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PLACES}
-        self._waiting = self._bytes = 0
-        self._contents = dict(contents or {})
-        self._entered: dict[tuple[str, str], float] = {}
-        self._closed = False
-        if state is None:
-            self._connection.executescript(_SCHEMA)
-            return
-        try:
-            self._go_back(state)
-        except (sqlite3.Error, FolderError) as error:
-            self._connection.close()
-            raise FolderError(f"{path}: {error}; without its record the run cannot be taken up") from None
-
-    def state(self) -> dict[str, Any]:
-        """How many rows there are, all of them written now, and which steps have no end yet."""
-        self._flush()
-        return {"rows": self._counts(), "entered": [(*key, time) for key, time in self._entered.items()]}
-
-    def _counts(self) -> dict[str, int]:
-        (row,) = self._connection.execute(
-            "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {table})" for table in _PLACES)
-        )
-        return dict(zip(_PLACES, row, strict=True))
-
-    def _go_back(self, state: dict[str, Any]) -> None:
-        found = self._counts()
-        rows = {table: int(state["rows"][table]) for table in _PLACES}
-        for table, count in rows.items():
-            if found[table] < count:
-                raise FolderError(f"{found[table]} rows of {table}, where the checkpoint has {count}")
-        self._connection.execute("BEGIN")
-        for table, count in rows.items():
-            self._connection.execute(f"DELETE FROM {table} WHERE rowid > ?", (count,))
-        self._connection.execute("COMMIT")
-        self._entered = {(party, step): time for party, step, time in state["entered"]}
-
-    def __call__(self, event: Event) -> None:
-        if self._closed:  # a run that was broken off is still being taken apart
-            return
-        self._KINDS[event.kind](self, event)
-        if self._waiting >= _BATCH:
-            self._flush()
-
-    def tap(self, time: float, packet: Packet) -> None:
-        """Write what a receiver gets, if it is to be kept."""
-        its = packet
-        if self._closed or its.round < self._contents.get(its.type, its.round + 1):
-            return
-        self._add("contents", (time, its.sender, its.receiver, its.type, its.round, its.attempt, its.data))
-        self._bytes += len(its.data)
-        if self._bytes >= _FEW_BYTES:
-            self._flush()
-
-    def close(self) -> None:
-        """Write what is left, and the steps that were never left. May be called twice."""
-        if self._closed:
-            return
-        self._closed = True
-        for (party, step), entered in self._entered.items():
-            self._add("steps", (party, step, entered, None))
-        try:
-            self._flush()
-        finally:
-            self._connection.close()
-
-    def _add(self, table: str, row: tuple[Any, ...]) -> None:
-        self._rows[table].append(row)
-        self._waiting += 1
-
-    def _flush(self) -> None:
-        if self._connection.in_transaction:  # Ctrl-C came while it was writing
-            self._connection.execute("ROLLBACK")
-        self._connection.execute("BEGIN")
-        for table, rows in self._rows.items():
-            if rows:
-                self._connection.executemany(f"INSERT INTO {table} VALUES ({_PLACES[table]})", rows)
-        self._connection.execute("COMMIT")
-        for rows in self._rows.values():
-            rows.clear()
-        self._waiting = self._bytes = 0
-
-    def _message(self, event: Event) -> None:
-        # A message dropped on arrival is told by its receiver alone.
-        sender, receiver = (event.party, event.peer) if event.peer else ("", event.party)
-        self._add(
-            "messages",
-            (event.time, event.kind, sender, receiver, event.protocol, event.step, event.type, event.round,
-             event.attempt, event.payload, event.sealing, event.envelope, event.note, event.digest),
-        )  # fmt: skip
-
-    def _enter(self, event: Event) -> None:
-        key = event.party, event.step
-        if key in self._entered:  # a party that crashed in the step and came back enters it again
-            self._add("steps", (*key, self._entered[key], None))
-        self._entered[key] = event.time
-
-    def _leave(self, event: Event) -> None:
-        key = event.party, event.step
-        self._add("steps", (*key, self._entered.pop(key, None), event.time))
-
-    def _compute(self, event: Event) -> None:
-        self._add("computations", (event.time, event.party, event.step, int(event.note), event.value))
-
-    def _fault(self, event: Event) -> None:
-        self._add("faults", (event.time, event.party, event.peer, event.step, event.note))
-
-    def _metric(self, event: Event) -> None:
-        self._add("metrics", (event.time, event.party, event.note, event.value))
-
-    def _outcome(self, event: Event) -> None:
-        self._add("outcomes", (event.time, event.party, event.step, event.note))
-
-    _KINDS: dict[str, Callable[["Recorder", Event], None]] = {  # noqa: RUF012 (never changed)
-        **dict.fromkeys(("send", "relay", "deliver", "lose", "drop"), _message),
-        "enter": _enter, "leave": _leave, "compute": _compute, "fault": _fault, "metric": _metric,
-        "outcome": _outcome,
-    }  # fmt: skip
-
-
-_PLACES = {
-    name: ", ".join("?" * count)
-    for name, count in (
-        ("messages", 14), ("steps", 4), ("faults", 5), ("metrics", 4), ("outcomes", 4), ("computations", 5),
-        ("contents", 7),
-    )
-}  # fmt: skip
 
 
 class ByteRow(Struct, frozen=True):

@@ -13,16 +13,17 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """A context in which SIGINT, and SIGTERM where it raises anyway, raise KeyboardInterrupt once.
+    """A context in which SIGINT, and SIGTERM where it raises anyway, raise once what their handlers raise.
 
-    Python drops an exception that a signal raises while some object's ``__del__`` runs. As a sink of events this
-    raises it anew with the next event. After `over` further signals are ignored until the context ends.
+    `asked` is that KeyboardInterrupt, or what is derived from it; None before. Python drops an exception that a signal
+    raises while some object's ``__del__`` runs. As a sink of events this raises it again with the next event. After
+    `over` further signals are ignored until the context ends.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked: KeyboardInterrupt | None = None
         self._over = False
-        self._before: dict[signal.Signals, Any] = {}
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
@@ -37,14 +38,20 @@ class Interruption:
             signal.signal(number, handler)
 
     def __call__(self, event: Event) -> None:
-        if self.asked and not self._over:
-            raise KeyboardInterrupt
+        if self.asked is not None and not self._over:
+            raise self.asked
 
     def over(self) -> None:
         """What was to be interrupted has ended."""
         self._over = True
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        first, self.asked = not self.asked, True
-        if first and not self._over:
-            raise KeyboardInterrupt
+        if self.asked is not None:
+            return
+        self.asked = KeyboardInterrupt()
+        try:
+            self._before[number](number, frame)
+        except KeyboardInterrupt as raised:
+            self.asked = raised
+        if not self._over:
+            raise self.asked

@@ -20,7 +20,7 @@ from protocols.recipe import RECIPES
 from protocols.registry import PROTOCOLS
 from protocols.setup import Group
 from scenarios.cotraining_prediction import cotraining_payloads
-from scenarios.deals import dealt, together
+from scenarios.deals import counted, dealt, named, together
 from scenarios.keys import toml
 from scenarios.reading import read
 from scenarios.schema import Protocol, Scenario
@@ -39,24 +39,27 @@ def _element_bytes(its: Protocol) -> int:
     return find_group(its.group).element_bytes
 
 
-_HAMMING: dict[str, Callable[[Protocol, Sequence[int]], dict[str, int]]] = {
+_HAMMING: dict[str, Callable[[Protocol, Mapping[str, int]], dict[str, int]]] = {
     "paillier": lambda its, points: sizes.paillier_hamming(points, its.bits, its.key_bits, its.packing == "slots"),
     "iknp": lambda its, points: ot_sizes.iknp_hamming(points, its.bits, _element_bytes(its)),
     "naor-pinkas": lambda its, points: ot_sizes.naor_pinkas_hamming(points, its.bits, _element_bytes(its)),
     "plaintext": lambda its, points: sizes.plaintext_hamming(points, its.bits),
 }
-_RECOVERY: dict[str, Callable[[int], dict[str, int]]] = {"restart": lambda clients: {}, "shamir": sizes.dealing}
+_RECOVERY: dict[str, Callable[[Collection[str]], dict[str, int]]] = {
+    "restart": lambda clients: {},
+    "shamir": sizes.dealing,
+}
 
 
-def hamming_payloads(its: Protocol, points: Sequence[int]) -> dict[str, int]:
+def hamming_payloads(its: Protocol, points: Mapping[str, int]) -> dict[str, int]:
     """Payload of each message type of SecureHamming among clients with n_j `points`, each message counted once."""
     return _HAMMING[its.hamming](its, points)
 
 
 def round_payloads(
-    its: Protocol, points: Sequence[int], labeled: Sequence[int], classes: int, topology: str = "mesh"
+    its: Protocol, points: Mapping[str, int], labeled: Mapping[str, int], classes: int, topology: str = "mesh"
 ) -> dict[str, int]:
-    """Payload of each message type in one round of XCLP with nobody lost; `labeled`: l_j.
+    """Payload of each message type in one round of XCLP with nobody lost; `points`: n_j, `labeled`: l_j.
 
     In a star what one client sends another counts twice, once for each hop.
     """
@@ -64,7 +67,7 @@ def round_payloads(
     modulus = {"paillier": its.key_bits // 8}.get(its.hamming, 0)
     balanced = RECIPES[its.recipe].class_balanced
     once = sizes.xclp(points, labeled, its.bits, classes, hamming, modulus, its.rows == "paper", balanced)
-    once |= _RECOVERY[its.recovery](len(points))
+    once |= _RECOVERY[its.recovery](points)
     relayed = {"Seed", "DealtShares", *hamming} - set(_TO_SERVER) if topology == "star" else set()
     return {kind: size * (2 if kind in relayed else 1) for kind, size in once.items()}
 
@@ -89,10 +92,8 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
 
 
 def _xclp_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int]:
-    points = [len(shard.rows) for shard in shards]
-    labeled = [int(shard.labeled.sum()) for shard in shards]
     its = scenario.protocol
-    once = round_payloads(its, points, labeled, len(held.classes), scenario.network.topology)
+    once = round_payloads(its, *counted(named(shards)), len(held.classes), scenario.network.topology)
     return {kind: its.rounds * size for kind, size in once.items()}
 
 
@@ -154,8 +155,8 @@ def hamming_time(scenario: Scenario) -> HammingTime | None:
         shards = together(scenario, dealt(scenario)[1])
     except (OSError, ValueError):
         return None
-    names = [f"client/{number}" for number in range(len(shards))]
-    group = Group(tuple(names), {name: len(shard.rows) for name, shard in zip(names, shards, strict=True)}, {})
+    points, _ = counted(named(shards))
+    group = Group(tuple(points), points, {})
     busiest = max(_transfers(scenario, group), key=lambda transfer: transfer[0])
     return HammingTime(_computing(scenario, group), *busiest)
 
@@ -174,14 +175,14 @@ def _computing(scenario: Scenario, group: Group) -> float:
 
 
 def _transfers(scenario: Scenario, group: Group) -> list[tuple[float, int]]:
-    """Seconds and bytes of each party's access in its longer direction, the server's last."""
+    """Seconds and bytes of each party's access in its longer direction, the server's last; all names take a byte."""
     its, network = scenario.protocol, scenario.network
     up, down = (dict.fromkeys(group.names, 0) for _ in range(2))
     relayed = to_server = 0
 
     @cache
     def pair(n_j: int, n_k: int) -> Mapping[str, int]:
-        return hamming_payloads(its, (n_j, n_k))
+        return hamming_payloads(its, {"j": n_j, "k": n_k})
 
     for place, j in enumerate(group.names):
         for k in group.names[place + 1 :]:

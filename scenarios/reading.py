@@ -5,20 +5,20 @@ to the current folder.
 """
 
 import itertools
-import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec import inspect as types
 
 from scenarios.checks import check
-from scenarios.keys import allowed, bounds, keys, similar, structure, toml
+from scenarios.converting import Table, converted
+from scenarios.fault_fields import change_fault, check_field, check_fields, in_file, is_field
+from scenarios.keys import keys, similar, structure, toml
 from scenarios.schema import Scenario, ScenarioError, as_table
 from scenarios.table_layout import Layout, flat, layout_of
 from scenarios.table_schema import OWN, ScenarioFile
@@ -26,14 +26,19 @@ from scenarios.unused import needless, unused
 
 __all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped"]
 
-Table = dict[str, Any]
+_DATA = ("data.name", "data.path")
+"""Where points come from: one of the two is given."""
 
-_EITHER = {"data.name": "path", "data.path": "name"}
-"""Of two keys of which only one may be given, a --set of the one takes the other out."""
+_EITHER = {
+    "data.name": ("path",),
+    "data.path": ("name",),
+    "expect.lost": ("lost_at_most", "lost_includes"),
+    "expect.lost_at_most": ("lost",),
+    "expect.lost_includes": ("lost",),
+}
+"""Of keys that exclude each other a --set of the one takes the others out, unless they are set as well."""
 
 _DEEPEST = 32
-
-_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 
 
 class Loaded(Struct, frozen=True):
@@ -67,18 +72,41 @@ def read(
     seed: int | None = None,
     cell: Mapping[str, Any] | None = None,
     without_data: bool = False,
+    options: Mapping[str, str] = {},
 ) -> Loaded:
     """`load`, with what the command line wants to know besides.
 
     `cell`: dotted keys and values that come over all others, those of a cell of the file's table. `without_data`: the
-    scenario as it is written, of which only the types are checked; its data need not be on this machine.
+    scenario as it is written, of which only the types are checked; its data need not be on this machine. `options`: of
+    keys among the `changes` that another option than --set has given, that option, to be named in errors.
     """
     path = find(file)
-    where = str(path)
+    changes = list(changes)
+    changed = [_change(text, options) for text in changes]
+    _check_either(changed)
     raw = _anchored(_parse(path), path.parent)
-    changed = list(map(_change, changes))
+    given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
+    try:
+        return _read(path, raw, changed, seed, cell, without_data, Path(file).is_dir())
+    except ScenarioError as error:
+        if error.where not in (str(path), ""):
+            raise
+        raise ScenarioError(_origin(error, str(path), given_by, changes), error.key, error.problem) from None
+
+
+def _read(
+    path: Path,
+    raw: Table,
+    changed: Sequence[tuple[str, Any]],
+    seed: int | None,
+    cell: Mapping[str, Any] | None,
+    without_data: bool,
+    of_a_run: bool,
+) -> Loaded:
+    """`read`, with what is in the file. `of_a_run`: it is in a run's folder."""
+    where = str(path)
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
-    own = _convert({key: raw.pop(key) for key in OWN if key in raw}, where)
+    own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
         layout = layout_of(own, _settable()) if own.table != ScenarioFile().table else None
         if own.scale == "paper":
@@ -91,19 +119,31 @@ def read(
     _apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
-    scenario = _scenario(_convert(raw, where))
+    scenario = _scenario(converted(raw, where))
     if not without_data:
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
     cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
     protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
-    given = _without_defaults(raw) if Path(file).is_dir() else raw
+    given = _without_defaults(raw) if of_a_run else raw
     lacking = needless(given, scenario) if layout is None else {}
     return Loaded(scenario, scenario.name or path.stem, where, unused(given, *protocols), lacking, layout)
 
 
+def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:
+    """Where the value came from that an error of the file `where` is about: the file, or an option of `given_by`.
+
+    An error at a key of the file may be due to the `changes`, which are named then, too.
+    """
+    for key in sorted(given_by, key=len, reverse=True):
+        if f"{error.key}.".startswith((f"{key}.", f"{key}[", f"{in_file(key)}.")):
+            return given_by[key]
+    options = [f"{given_by.get(text.partition('=')[0].strip(), '--set')} {text}" for text in changes]
+    return f"{where} with {' '.join(options)}" if options else where
+
+
 def checked(scenario: Scenario) -> Scenario:
     """A scenario made in Python, checked as a file is. Raises ScenarioError."""
-    file = _convert(_anchored(as_table(scenario), Path.cwd()), "scenario")
+    file = converted(_anchored(as_table(scenario), Path.cwd()), "scenario")
     return check(_scenario(file), "scenario")
 
 
@@ -212,19 +252,35 @@ def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
 
 def _apply(raw: Table, changes: Iterable[tuple[str, Any]], folder: Path) -> None:
     """Put dotted keys and their values in; what is a path is relative to `folder`."""
+    made: set[str] = set()
     for key, value in changes:
+        made.add(key)
+        if is_field(key):
+            raw |= _anchored({"fault": change_fault(raw.get("fault", []), key, value, made)}, folder)
+            continue
         table, dot, last = key.partition(".")
-        change = _anchored({table: {last: value} if dot else value}, folder)
-        body = raw.get(table)
+        change, body = _anchored({table: {last: value} if dot else value}, folder), raw.get(table)
         raw[table] = {**body, **change[table]} if dot and isinstance(body, dict) else change[table]
-        if key in _EITHER:
-            raw[table].pop(_EITHER[key], None)
+        for other in _EITHER.get(key, ()) if value or key not in _DATA else ():
+            if f"{table}.{other}" not in made:
+                raw[table].pop(other, None)
+    check_fields(raw.get("fault"), made)
+
+
+def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
+    """Raise ScenarioError where --set gives two keys of which only one may be given."""
+    given: dict[str, Any] = {}
+    for key, value in changed:
+        table = value if isinstance(value, dict) else {}
+        given |= {f"{key}.{name}": item for name, item in table.items()} if table else {key: value}
+    if all(given.get(key) for key in _DATA):
+        raise ScenarioError("--set", "data", "name and path are both given; allowed: exactly one of them")
 
 
 def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
     """Where data of the user's own choice takes the place of the file's, of which its title speaks."""
-    for key in _EITHER:
-        if key in changed and "title" not in changed:
+    for key in _DATA:
+        if changed.get(key) and "title" not in changed:
             raw["title"] = f"{name} with {key} = {toml(changed[key])}"
 
 
@@ -251,17 +307,19 @@ def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
     return list(flat(file.scales.paper, _settable(), "scales.paper"))
 
 
-def _change(text: str) -> tuple[str, Any]:
-    """A key that exists and its new value, from ``key=value``."""
+def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
+    """A key that exists and its new value, from ``key=value``; `options` as in `read`."""
     key, equals, written = text.partition("=")
     key = key.strip()
     if not equals or not key:
         raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
     known = _known()
-    if key not in known:
+    if is_field(key):
+        check_field(key, options.get(key, "--set"))
+    elif key not in known:
         hint = "; the whole list is replaced: --set 'fault=[{...}]'" if key.startswith("fault") else ""
         hint = hint or similar(key, known) or "; `tacit keys` lists them"
-        raise ScenarioError("--set", key, "there is no such key" + hint)
+        raise ScenarioError(options.get(key, "--set"), key, "there is no such key" + hint)
     try:
         parsed = parse_toml(f"value = {written}")
     except tomllib.TOMLDecodeError:
@@ -275,110 +333,3 @@ def _change(text: str) -> tuple[str, Any]:
 def _scenario(file: ScenarioFile) -> Scenario:
     """What a run needs to know of it."""
     return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})
-
-
-def _convert(raw: Table, where: str) -> ScenarioFile:
-    node = structure()
-    try:
-        _check_known(raw, node, "")
-        for key, value in _leaves(raw, ""):
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ScenarioError("", key, f"{value} is not a finite number")
-    except ScenarioError as error:
-        raise ScenarioError(where, error.key, error.problem) from None
-    data = raw.get("data", {})
-    if isinstance(data, dict) and not data.get("name") and not data.get("path"):
-        raw = {**raw, "data": {**data, "name": "digits"}}
-    try:
-        return msgspec.convert(raw, ScenarioFile)
-    except msgspec.ValidationError as error:
-        raise ScenarioError(where, *_explain(str(error), raw, node)) from None
-
-
-def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(item, f"{path}.{key}".lstrip("."))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{number}]")
-    else:
-        yield path, value
-
-
-def _check_known(raw: object, node: types.Type, path: str) -> None:
-    """Every key in `raw` is one of the struct's. Wrong types are left for the conversion."""
-    if isinstance(node, types.StructType) and isinstance(raw, dict):
-        fields = {field.encode_name: field.type for field in node.fields}
-        for key, value in raw.items():
-            place = f"{path}.{key}".lstrip(".")
-            if key not in fields:
-                hint = similar(key, fields) or _elsewhere(key)
-                raise ScenarioError("", place, f"unknown key{hint}; allowed: {', '.join(fields)}")
-            _check_known(value, fields[key], place)
-    elif isinstance(node, types.VarTupleType) and isinstance(raw, list):
-        for number, item in enumerate(raw):
-            _check_known(item, node.item_type, f"{path}[{number}]")
-
-
-def _elsewhere(key: str) -> str:
-    """A hint for a key that was written into the wrong table."""
-    homes = [row.name for row in keys() if row.name.rpartition(".")[2] == key]
-    return f"; did you mean {homes[0]}?" if homes else ""
-
-
-def _explain(message: str, raw: Table, node: types.Type) -> tuple[str, str]:
-    """The key and the problem, in our words, for msgspec's message that ends in ``at `$.protocol.k` ``."""
-    path = message.rpartition("`$")[2].rstrip("`")
-    missing = re.search(r"missing required field `(\w+)`", message)
-    value: Any = raw
-    unit = ""
-    for name, number in _STEP.findall(path):
-        if isinstance(node, types.StructType):
-            node = next(field.type for field in node.fields if field.encode_name == name)
-            unit = (node.extra or {}).get("unit", "") if isinstance(node, types.Metadata) else ""
-        else:
-            node = _item(node)
-        value = value[name] if name else value[int(number)]
-    key = path.lstrip(".")
-    if missing:
-        return f"{key}.{missing[1]}".lstrip("."), "is needed and not given"
-    return key, _problem(value, node, unit)
-
-
-def _plain(node: types.Type) -> types.Type:
-    """`node` without its notes; of a choice between a type and nothing, the type."""
-    while isinstance(node, types.Metadata):
-        node = node.type
-    if isinstance(node, types.UnionType):
-        some = [item for item in node.types if not isinstance(item, types.NoneType)]
-        return _plain(some[0]) if len(some) == 1 else node
-    return node
-
-
-def _item(node: types.Type) -> types.Type:
-    node = _plain(node)
-    assert isinstance(node, types.VarTupleType)
-    return node.item_type
-
-
-_QUANTITIES = {
-    "rate": 'text such as "20Mbit/s", above 0, or "unlimited"',
-    "duration": 'text such as "40ms", or a number of seconds',
-    "distribution": 'text such as "40ms" or "lognormal:40ms,0.3"',
-}
-
-
-def _problem(value: object, node: types.Type, unit: str) -> str:
-    node = _plain(node)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(node, types.IntType | types.FloatType) and number:
-        if isinstance(node, types.IntType) and isinstance(value, float):
-            return f"{toml(value)} is not a whole number; allowed: {bounds(node) or allowed(node)}"
-        low = node.ge if node.ge is not None else node.gt
-        side = "small" if low is not None and (value < low or value == node.gt) else "large"  # type: ignore[operator]
-        return f"{toml(value)} is too {side}; allowed: {bounds(node)}"
-    if isinstance(node, types.LiteralType):
-        hint = similar(value, map(str, node.values)) if isinstance(value, str) else ""
-        return f"{toml(value)} is not one of the allowed: {allowed(node)}{hint}"
-    return f"{toml(value)} is of the wrong kind; allowed: {_QUANTITIES.get(unit) or allowed(node)}"

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.disk import disk_problem
 from scenarios.folder import ByteRow, Result
 from scenarios.privacy import privacy_lines
 from sim.link import SENDER_GONE
@@ -29,6 +30,7 @@ __all__ = [
     "print_lines",
     "print_result",
     "round_table",
+    "sweep_lines",
     "sweep_table",
     "table",
 ]
@@ -36,6 +38,11 @@ __all__ = [
 _PLAIN_WIDTH = 120
 """Columns where the output is no terminal: a table must not depend on the window that happens to be open."""
 
+
+_SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
+
+_WORD = 20
+"""Longer words than that may be broken where a table is too wide."""
 
 _LOSSES = 12
 """How many losses are told one by one."""
@@ -49,7 +56,9 @@ def make_console(stderr: bool = False) -> Console:
     file = sys.stderr if stderr else sys.stdout
     if file.isatty():
         return Console(file=file, highlight=False)
-    return Console(file=file, highlight=False, width=_PLAIN_WIDTH, force_terminal=False, no_color=True)
+    return Console(
+        file=file, highlight=False, width=_PLAIN_WIDTH, force_terminal=False, force_jupyter=False, no_color=True
+    )
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
@@ -61,10 +70,13 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
     """A plain table; the columns named in `numbers` are right-aligned."""
     result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    for column in columns:
+    lines = [columns, *rows]
+    for place, column in enumerate(columns):
         right = column in numbers
-        result.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    for row in rows:
+        words = (len(word) for line in lines for word in line[place].split())
+        least = max((length for length in words if length <= _WORD), default=0)
+        result.add_column(column, justify="right" if right else "left", min_width=least, no_wrap=right, overflow="fold")
+    for row in lines[1:]:
         result.add_row(*(Text(cell) for cell in row))
     return result
 
@@ -106,7 +118,7 @@ def outcome_lines(result: Result) -> list[str]:
     """Outcome, accuracy beside the baselines, times, and who was lost."""
     lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
     if result.fidelity == "sized":
-        lines.append("fidelity  sized: real sizes, modelled times, results of the plaintext protocol")
+        lines.append(_SIZED)
     if result.accuracy is not None:
         beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
         lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
@@ -175,9 +187,7 @@ def _struck_lines(result: Result) -> list[str]:
 def round_table(rounds: Sequence[Round]) -> Table:
     """What its experiment says of each round, and who was lost; of many rounds the first and the last."""
     columns = ("round", "began", *rounds[0].columns)
-    rows = [
-        (str(one.round), format_duration(one.began), *one.cells(), ", ".join(one.lost) or "nobody") for one in rounds
-    ]
+    rows = [(str(one.round), format_duration(one.began), *one.cells(), one.losses()) for one in rounds]
     if len(rows) > _ROUNDS:
         left_out = (f"... {len(rows) - _ROUNDS} more", *[""] * len(columns))
         rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
@@ -187,7 +197,7 @@ def round_table(rounds: Sequence[Round]) -> Table:
 def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
     """All that a run has to say, the folder last."""
     print_lines(console, outcome_lines(result))
-    if (result.folder / "failure.txt").exists():
+    if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
         print_lines(console, ["          the traceback is in the folder's failure.txt"])
     if len(result.rounds) > 1:
         for _, alike in itertools.groupby(result.rounds, key=type):
@@ -205,27 +215,36 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
 
 
 def sweep_table(cells: Sequence[Cell]) -> Table:
-    """Mean and deviation over the seeds, one row for each combination of the swept values."""
+    """Mean and deviation over the completed runs, one row for each combination of the swept values."""
     swept = [key for key, _ in cells[0].values] if cells else []
     figures = ("runs", "accuracy", "range", "virtual time", "bytes")
+    losses = any(cell.lost for cell in cells)
 
     def row(cell: Cell) -> tuple[str, ...]:
-        accuracy = _spread(cell.accuracy, lambda value: f"{value:.4f}") if cell.accuracy else "-"
-        seconds = _spread(cell.virtual_seconds, format_duration)
         values = (value for _, value in cell.values)
         return (
             *values,
             str(cell.runs),
-            accuracy,
+            _spread(cell.accuracy, lambda value: f"{value:.4f}"),
             "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-",
-            seconds,
+            _spread(cell.virtual_seconds, format_duration),
             _spread(cell.bytes_total, format_bytes),
-            cell.outcomes,
+            *([cell.lost or "nobody"] if losses else []),
+            cell.endings or "0",
         )
 
-    return table((*swept, *figures, "outcomes"), map(row, cells), figures)
+    return table((*swept, *figures, *(["lost"] if losses else []), "not\ncompleted"), map(row, cells), figures)
 
 
-def _spread(figure: tuple[float, float | None], show: Callable[[float], str]) -> str:
+def sweep_lines(cells: Sequence[Cell]) -> list[str]:
+    """What to know about the figures of `sweep_table`."""
+    left, runs = (sum(getattr(cell, name) for cell in cells) for name in ("not_completed", "runs"))
+    lines = [_SIZED] if any(cell.sized for cell in cells) else []
+    return [*lines, *([f"figures   of the completed runs: {left} of {runs} did not complete"] if left else [])]
+
+
+def _spread(figure: tuple[float, float | None] | None, show: Callable[[float], str]) -> str:
+    if figure is None:
+        return "-"
     mean, deviation = figure
     return show(mean) if deviation is None else f"{show(mean)} ± {show(deviation)}"

@@ -12,7 +12,7 @@ from parties.data import Dataset
 from parties.server import Loss
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.deals import Parts
-from scenarios.privacy import Spent
+from scenarios.privacy import Spending, Spent
 from scenarios.scores import counting
 from scenarios.simulated import Round, SoFar, Strike
 from scenarios.struck import Struck
@@ -26,7 +26,10 @@ Points = tuple[NDArray[np.generic], NDArray[np.int64]]
 
 
 class HeldRound(Round, frozen=True, kw_only=True):
-    """What came of one round of learning. `cohort`: who was called, `problem`: why the round was lost."""
+    """What came of one round of learning. `cohort`: who was called, `problem`: why the round was lost.
+
+    Some of those who were `lost` may have answered: they fell after that, or were back before it.
+    """
 
     cohort: tuple[str, ...]
     problem: str
@@ -35,6 +38,10 @@ class HeldRound(Round, frozen=True, kw_only=True):
     def came(self) -> tuple[str, ...]:
         """Whose answer the round is made of."""
         raise NotImplementedError(f"{type(self).__name__} does not say whose answers came")
+
+    def losses(self) -> str:
+        """Who was lost; of whose answer the round is made nevertheless, it is said."""
+        return ", ".join(f"{name} (answered)" if name in self.came else name for name in self.lost) or "nobody"
 
 
 H = TypeVar("H", bound=HeldRound)
@@ -45,8 +52,8 @@ class RoundsObserver(Generic[H, R]):
     """Keeps what each round came to. `every`: after how many rounds, and at the end, models are tested.
 
     `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
-    ended. `answer` is what a client is to send in a round, and `last_step` where it does. `privacy` is what all rounds
-    reveal, if that is known.
+    ended. `answer` is what a client is to send in a round, and `last_step` where it does. `spending` gives what rounds
+    reveal, where that is known.
     """
 
     answer: ClassVar[str]
@@ -68,7 +75,7 @@ class RoundsObserver(Generic[H, R]):
         self.rounds: list[H] = []
         self.ended: list[float] = []
         self.after_round: Callable[[int], None] = lambda number: None
-        self.privacy: Spent | None = None
+        self.spending: Spending | None = None
         server.observe = self._end_round
 
     def strikes(self) -> list[Strike]:
@@ -109,6 +116,19 @@ class RoundsObserver(Generic[H, R]):
         began = self.ended[-1] if self.ended else 0.0
         return {"number": self.last, "began": began, "cohort": (), "lost": "the server was lost"}
 
+    @property
+    def privacy(self) -> Spent | None:
+        """What the run has revealed by now: every round is charged to which clients were called, lost or not.
+
+        What they send may be read as soon as they are called, whatever becomes of the round; so is the one that the
+        server has begun and not ended.
+        """
+        if self.spending is None:
+            return None
+        server = self._coordinator
+        called = sum(bool(one.cohort) for one in self.rounds[: server.ended])
+        return self.spending(called + (server.round > server.ended))
+
     def endings(self) -> dict[str, str]:
         """How each client's part ended; noted in the trace."""
         found = self._endings()
@@ -125,7 +145,7 @@ class RoundsObserver(Generic[H, R]):
         """What there is to tell of a run that was broken off."""
         lost = self.losses()
         rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
-        return SoFar(list(rounds), self._endings(), lost)
+        return SoFar(list(rounds), self._endings(), lost, self.privacy)
 
     def silent(self) -> dict[int, str]:
         """What did not come, of each [[fault]] that has not struck once."""
@@ -158,7 +178,8 @@ class RoundsObserver(Generic[H, R]):
                 continue
             action = self.answer if name in one.came else "nobody missed it"
             if fall.time < one.began:
-                action = "before the first round: it takes part in those for which it is back"
+                back = f"it was back, and {self.answer}" if name in one.came else "it takes part in those after it"
+                action = f"before the first round: {back}"
             found.append(Loss(name, fall.step or self.last_step, action, one.round, fall.time))
         return found
 

@@ -1,6 +1,7 @@
 """Runs a scenario: folder, simulation, result. Whatever happens, the folder is complete at the end."""
 
 import re
+import sqlite3
 import time
 import traceback
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
@@ -15,13 +16,16 @@ from protocols.registry import PROTOCOLS
 from scenarios.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.checks import cautions
 from scenarios.deals import deal, parts_of
+from scenarios.disk import disk_problem
 from scenarios.environment import environment, version
 from scenarios.experiment import Recounter
-from scenarios.folder import FolderError, Recorder, Result, RunFolder, new_folder
+from scenarios.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.interruption import Interruption
 from scenarios.keys import toml
 from scenarios.membership import attack, contents
+from scenarios.privacy import after_resuming
 from scenarios.reading import checked, load
+from scenarios.recorder import Recorder
 from scenarios.schema import Expect, Scenario
 from scenarios.simulation import Simulated, Simulation
 from scenarios.vulnerability import Vulnerability
@@ -53,9 +57,10 @@ def run(
     """Check `scenario`, run it and return what came out, with its folder.
 
     `out` is the folder to make, by default ``runs/NAME-SEED-NUMBER``, NAME being its own or made of the title. Raises
-    ScenarioError for a scenario that cannot run, FileExistsError if `out` exists, and KeyboardInterrupt after
-    Ctrl-C (the folder is complete then). An error inside the run is not raised: the outcome is "failed", and
-    `error` holds it.
+    ScenarioError for a scenario that cannot run, FileExistsError if `out` exists, OSError if `result.json` cannot be
+    written, and KeyboardInterrupt after Ctrl-C (the folder is complete then). An error inside the run is not raised:
+    the outcome is "failed", and `error` holds it. It may be called where an event loop runs, as in a notebook; that
+    loop stands still for as long.
     """
     if engine is not None:
         scenario = msgspec.structs.replace(scenario, engine=engine)
@@ -143,27 +148,50 @@ def _carry_out(
                 recorder.close()
                 vulnerability = attack(scenario, record, [interruption])
         except (Exception, KeyboardInterrupt) as raised:
-            error = KeyboardInterrupt() if interruption.asked else raised
-            if not isinstance(error, KeyboardInterrupt):
-                folder.write_failure("".join(traceback.format_exception(raised)))
+            error = interruption.asked or raised
         finally:
             interruption.over()
-        if recorder is not None:
-            recorder.close()
+        error = _complete(folder, recorder, simulated) or error
         wall_seconds = earlier.wall_seconds + time.perf_counter() - began
         result = _result(scenario, name, simulation, simulated, error, wall_seconds)
         result.folder = folder.path
         result.resumed = list(earlier.resumed)
+        if earlier.resumed and result.privacy is not None:
+            result.privacy = after_resuming(result.privacy, scenario)
         result.vulnerability = vulnerability
-        if simulated is not None:
-            simulated.keep(folder.path)
-        folder.write_result(result, () if simulated is None else simulated.predictions)
+        folder.make_room()
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            folder.write_failure(_failure(error))
+        folder.write_result(result)
         if error is None:
             (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to go on with
     if simulation is not None:
         with suppress(KeyboardInterrupt):  # of a task that unwinds, or of one more Ctrl-C: the work is done
             simulation.close()
     return result
+
+
+def _complete(folder: RunFolder, recorder: Recorder | None, simulated: Simulated | None) -> Exception | None:
+    """Write all files but the last; returns the error of a disk that takes no more."""
+    try:
+        if recorder is not None:
+            recorder.close()
+        if simulated is not None:
+            simulated.keep(folder.path)
+        folder.write_labels(() if simulated is None else simulated.predictions)
+    except (OSError, sqlite3.Error) as error:
+        if disk_problem(error) is None:
+            raise
+        for name in ("labels.csv", "model.npz"):
+            (folder.path / name).unlink(missing_ok=True)  # of which a part may be there
+        return error
+    return None
+
+
+def _failure(error: BaseException) -> str:
+    """What ``failure.txt`` says of `error`: the traceback, or no more than a line of a full disk."""
+    problem = disk_problem(error)
+    return "".join(traceback.format_exception(error)) if problem is None else f"{problem}\n"
 
 
 def _result(
@@ -272,12 +300,14 @@ def _broken_off(simulation: Simulation | None) -> _Nothing:
     if simulation is None or not isinstance(simulation.observer, Recounter):
         return _Nothing()
     so_far = simulation.observer.so_far()
-    return _Nothing(lost=so_far.lost, rounds=so_far.rounds, endings=so_far.endings)
+    return _Nothing(lost=so_far.lost, rounds=so_far.rounds, endings=so_far.endings, privacy=so_far.privacy)
 
 
 def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", "interrupted by Ctrl-C"
+        return "interrupted", str(error) or "interrupted by Ctrl-C"
+    if (problem := disk_problem(error)) is not None:
+        return "failed", f"the run's folder could not be written: {problem}"
     if error is not None:
         return "failed", f"{type(error).__name__}: {error}"
     assert simulated is not None
@@ -289,7 +319,7 @@ def unmet(expect: Expect, result: Result) -> list[str]:
     if result.outcome == "interrupted":
         return []
     lost = sorted({loss.party for loss in result.lost})
-    wanted_lost = None if expect.lost is None else sorted({party for party, _ in expect.losses})
+    wanted_lost = None if expect.lost is None else sorted({party for _, party, _ in expect.losses})
     found: tuple[tuple[str, object, object], ...] = (
         ("outcome", expect.outcome, result.outcome),
         ("equals_plaintext", expect.equals_plaintext, result.equals_plaintext),
@@ -302,10 +332,14 @@ def unmet(expect: Expect, result: Result) -> list[str]:
     ]
     if expect.reason is not None and expect.reason not in result.reason:
         lines.append(f"expect.reason: {toml(expect.reason)} was expected in it, {toml(result.reason)} came")
-    for party, step in expect.losses:
+    if expect.lost_at_most is not None and len(lost) > expect.lost_at_most:
+        lines.append(f"expect.lost_at_most: {expect.lost_at_most} was expected, {len(lost)} came: {', '.join(lost)}")
+    for key, party, step in expect.losses:
         steps = [loss.step for loss in result.lost if loss.party == party]
+        if key == "lost_includes" and not steps:
+            lines.append(f"expect.lost_includes: {party} was expected, {_words(lost)} came")
         if step and steps and step not in steps:
-            lines.append(f"expect.lost: {party} was expected to be lost at {step}, it was lost at {', '.join(steps)}")
+            lines.append(f"expect.{key}: {party} was expected to be lost at {step}, it was lost at {', '.join(steps)}")
     return lines
 
 

@@ -129,7 +129,8 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description="So many points for testing, drawn with the seed from all rows of a data set, upstream's test "
-            "part among them; clients get the others. Without it upstream's own split, or the last fifth.",
+            "part among them, or of a file; clients get the others. Without it upstream's own split, or the last "
+            "fifth; of a file none.",
             extra={"unit": "points"},
         ),
     ] = None
@@ -171,6 +172,15 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             extra=_XCLP,
         ),
     ] = "slots"
+    rerandomise: Annotated[
+        Literal["powers", "fresh"],
+        Meta(
+            description="Paillier: what hides a result from the key's owner. `powers`: random powers of one number a "
+            "pair, which assumes an honestly made key; `fresh`: an N-th power of its own, safe under any proved key, "
+            "for one long exponentiation a result.",
+            extra=_XCLP,
+        ),
+    ] = "powers"
     group: Annotated[
         Literal["p256", "modp-2048", "modp-3072"],
         Meta(description="Oblivious transfer: NIST P-256, or a safe prime's squares (RFC 3526).", extra=_XCLP),
@@ -193,8 +203,8 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     threshold: Annotated[
         Annotated[int, Meta(ge=2)] | None,
         Meta(
-            description='With `recovery = "shamir"`: how many clients can make up for a lost one; '
-            "without it, more than half of those who sum.",
+            description='With `recovery = "shamir"`: how many clients can make up for a lost one, '
+            "where that is more than half of those who sum, who always can.",
             extra={**_XCLP, "unit": "clients"},
         ),
     ] = None

@@ -44,13 +44,21 @@ class Round(Struct, frozen=True, kw_only=True):
         """The round's line of a table, one cell for each of `columns`."""
         return ()
 
+    def losses(self) -> str:
+        """Who was lost, as a table shows it."""
+        return ", ".join(self.lost) or "nobody"
+
 
 class SoFar(Struct, frozen=True):
-    """What had come of a run when it was broken off: its rounds, how each client's latest part ended, who was lost."""
+    """What had come of a run when it was broken off: its rounds, how each client's latest part ended, who was lost.
+
+    `privacy`: what had been revealed by then, of differentially private protocols.
+    """
 
     rounds: list[Round]
     endings: dict[str, str]
     lost: list[Loss]
+    privacy: Spent | None = None
 
 
 def _nothing(folder: Path) -> None:

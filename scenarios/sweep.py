@@ -12,17 +12,20 @@ from collections.abc import Container, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing, suppress
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from msgspec import Struct, structs
 
+from scenarios.fault_fields import label
 from scenarios.folder import Result, discard_unwritten
 from scenarios.keys import toml
 from scenarios.reading import Loaded, parse_toml, read
-from scenarios.runner import carry_out, exit_code, resume
+from scenarios.runner import INTERRUPTED, carry_out, exit_code, resume
 from scenarios.schema import ScenarioError
 from scenarios.workers import in_workers
 
-__all__ = ["Cell", "Plan", "folder_name", "perform", "plan", "summary", "write_table"]
+__all__ = ["FIGURES", "Cell", "Plan", "fields", "folder_name", "perform", "plan", "summary", "troubles", "write_table"]
 
 
 class Plan(Struct, frozen=True):
@@ -34,18 +37,32 @@ class Plan(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    """One row of the summary; a figure is a mean and a deviation (None below two values) over the seeds.
+    """One row of the summary; a figure is a mean and a deviation (None below two values) over the completed runs.
 
-    `accuracy_range` is the lowest and the highest.
+    `values`: what a table calls each swept key, and its value. `lost`: who was lost in any of the `runs`, in words, as
+    is how those ended that did not complete. `accuracy_range` is the lowest and the highest.
     """
 
     values: tuple[tuple[str, str], ...]
     runs: int
-    outcomes: str
+    not_completed: int
+    endings: str
+    sized: bool
+    lost: str
     accuracy: tuple[float, float | None] | None
     accuracy_range: tuple[float, float] | None
-    virtual_seconds: tuple[float, float | None]
-    bytes_total: tuple[float, float | None]
+    virtual_seconds: tuple[float, float | None] | None
+    bytes_total: tuple[float, float | None] | None
+
+
+FIGURES = (
+    "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "virtual_seconds", "wall_seconds",
+    "bytes_total", "trace_hash",
+)  # fmt: skip
+"""What `fields` gives, by the names that these have in a sweep's table of runs."""
+
+_SHOWN = 3
+"""How many of the lost a row of the summary names."""
 
 
 def axis(text: str) -> list[tuple[str, str, str]]:
@@ -74,15 +91,16 @@ def plan(file: str, over: Iterable[str], seeds: int, changes: Sequence[str], see
     The seeds are the scenario's and those after it. Raises ScenarioError.
     """
     axes = [axis(text) for text in over]
+    options = {key: "--over" for one in axes for key, _, _ in one}
     result: list[Plan] = []
     for combination in itertools.product(*axes):
         values = tuple((key, shown) for key, shown, _ in combination)
         settings = [*changes, *(f"{key}={written}" for key, _, written in combination)]
-        first = read(file, settings, seed=seed)
+        first = read(file, settings, seed=seed, options=options)
         for number in range(seeds):
-            loaded = first if number == 0 else read(file, settings, seed=first.scenario.seed + number)
-            label = "-".join(f"{key}={value}" for key, value in values)
-            result.append(Plan(values, loaded, folder_name(len(result), label, loaded.scenario.seed)))
+            loaded = first if number == 0 else read(file, settings, seed=first.scenario.seed + number, options=options)
+            named = "-".join(f"{key}={value}" for key, value in values)
+            result.append(Plan(values, loaded, folder_name(len(result), named, loaded.scenario.seed)))
     return result
 
 
@@ -117,34 +135,75 @@ def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
     for place, one in enumerate(plans):
         if place in results:
             groups.setdefault(one.values, []).append(results[place])
-    return [_cell(values, runs) for values, runs in groups.items()]
+    labels = _labels(plans)
+    return [_cell(tuple((labels[key], value) for key, value in values), runs) for values, runs in groups.items()]
+
+
+def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
+    """A line for each run that failed, was given up, or did not meet its [expect]: values, seed, why, and its folder.
+
+    Runs that were interrupted are none of them.
+    """
+    labels, found = _labels(plans), []
+    for place, result in sorted(results.items()):
+        one = plans[place]
+        if exit_code(result, one.loaded.scenario.expect) not in (0, INTERRUPTED):
+            named = ", ".join([*(f"{labels[key]} {value}" for key, value in one.values), f"seed {result.seed}"])
+            ended = [f"{result.outcome}: {result.reason}"] if result.outcome != "completed" else []
+            found.append(f"{named}: {'; '.join([*ended, *result.unmet])} ({one.folder})")
+    return found
+
+
+def fields(result: Result) -> list[object]:
+    """What a line for one run says of it, in the order of `FIGURES`; of a list the entries, parted by semicolons."""
+    many = len(result.rounds) > 1
+    lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
+    lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet)}
+    return [lists.get(name, getattr(result, name)) for name in FIGURES]
 
 
 def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
     """One line for each run that ended, as comma-separated values."""
     swept = [key for key, _ in plans[0].values]
-    figures = ("outcome", "fidelity", "accuracy", "virtual_seconds", "wall_seconds", "bytes_total", "trace_hash")
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow((*swept, "seed", *figures, "folder"))
+        writer.writerow((*swept, "seed", *FIGURES, "folder"))
         for place, result in sorted(results.items()):
             one = plans[place]
-            row = (getattr(result, name) for name in figures)
-            writer.writerow((*(value for _, value in one.values), result.seed, *row, one.folder))
+            writer.writerow((*(value for _, value in one.values), result.seed, *fields(result), one.folder))
+
+
+def _labels(plans: Sequence[Plan]) -> dict[str, str]:
+    """What a table calls each of the swept keys."""
+    return {key: label(key, [one.loaded.scenario for one in plans]) for key, _ in plans[0].values}
 
 
 def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
-    accuracies = [run.accuracy for run in runs if run.accuracy is not None]
-    counts = Counter(f"{run.outcome}{'' if run.fidelity == 'real' else f', {run.fidelity}'}" for run in runs)
+    completed = [run for run in runs if run.outcome == "completed"]
+    accuracies = [run.accuracy for run in completed if run.accuracy is not None]
+    endings = Counter(run.outcome for run in runs if run.outcome != "completed")
     return Cell(
         values=values,
         runs=len(runs),
-        outcomes=", ".join(f"{count} {outcome}" for outcome, count in counts.items()),
+        not_completed=len(runs) - len(completed),
+        lost=_losers(runs),
+        endings=", ".join(f"{count} {outcome}" for outcome, count in endings.items()),
+        sized=any(run.fidelity == "sized" for run in runs),
         accuracy=_spread(accuracies) if accuracies else None,
         accuracy_range=(min(accuracies), max(accuracies)) if accuracies else None,
-        virtual_seconds=_spread([run.virtual_seconds for run in runs]),
-        bytes_total=_spread([float(run.bytes_total) for run in runs]),
+        virtual_seconds=_spread([run.virtual_seconds for run in completed]) if completed else None,
+        bytes_total=_spread([float(run.bytes_total) for run in completed]) if completed else None,
     )
+
+
+def _losers(runs: Sequence[Result]) -> str:
+    """The parties that were lost in any run; each of a few by name, with the number of runs if it was not in all."""
+    counts = Counter(party for run in runs for party in {loss.party for loss in run.lost})
+    if len(counts) > _SHOWN:
+        fewest, most = (of(len({loss.party for loss in run.lost}) for run in runs) for of in (min, max))
+        return f"{most} parties" if fewest == most else f"{fewest} to {most} parties"
+    among = {party: f" in {count} of {len(runs)}" if count < len(runs) else "" for party, count in counts.items()}
+    return ", ".join(f"{party}{among[party]}" for party in sorted(among))
 
 
 def _spread(values: list[float]) -> tuple[float, float | None]:
@@ -171,7 +230,7 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
         raise CancelledError
     loaded = one.loaded
     inline = structs.replace(loaded, scenario=structs.replace(loaded.scenario, engine="inline"))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _stop)
     try:
         done = _perform(place, structs.replace(one, loaded=inline), folder)
     except KeyboardInterrupt:  # it came before the run could take it
@@ -180,3 +239,7 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
     stopped = done[1].outcome == "interrupted"
     signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
     return done
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt("stopped with its sweep (SIGTERM)")

@@ -6,13 +6,17 @@ from pathlib import Path
 
 from scenarios import report
 from scenarios.folder import locked, new_folder
+from scenarios.privacy import caveats_of
 from scenarios.reading import read
 from scenarios.runner import ABORTED, INTERRUPTED, exit_code
-from scenarios.sweep import Plan, perform, plan, summary, write_table
+from scenarios.sweep import Plan, perform, plan, summary, troubles, write_table
 from scenarios.sweep_folder import Asked, ended, write_asked
 from scenarios.tables import Planned, fill, markdown, plan_table, show, write_runs
 
 __all__ = ["sweep"]
+
+_TROUBLES = 12
+"""How many runs that are not as expected are named."""
 
 
 def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None = None) -> int:
@@ -55,13 +59,27 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
         runs.close()
         if table is None:
             write_table(folder / "sweep.csv", plans, results)
-            console.print(report.sweep_table(summary(plans, results)))
+            cells = summary(plans, results)
+            console.print(report.sweep_table(cells))
+            report.print_lines(console, report.sweep_lines(cells))
+            caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
+            report.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
         else:
             tabled = fill(table, results)
             write_runs(folder / "sweep.csv", table, results)
             (folder / "table.md").write_text(markdown(tabled, asked.command), encoding="utf-8")
             show(console, tabled)
+        report.print_lines(console, _trouble_lines(troubles(plans, results), folder))
         if INTERRUPTED in codes:
             report.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
         report.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
+
+
+def _trouble_lines(found: list[str], folder: Path) -> list[str]:
+    """Those that a terminal has room for, and where the others stand."""
+    lines = [f"NOT AS EXPECTED  {line}" for line in found[:_TROUBLES]]
+    if len(found) > _TROUBLES:
+        more = len(found) - _TROUBLES
+        lines.append(f"NOT AS EXPECTED  {more} more: outcome, reason and unmet in {folder}/sweep.csv")
+    return lines

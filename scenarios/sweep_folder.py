@@ -1,5 +1,6 @@
 """The folder of a sweep: what was asked, so that a sweep that was broken off can go on, and which runs have ended."""
 
+import csv
 import shlex
 import tomllib
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ from scenarios.folder import FolderError, Result, ending_of, read_result
 from scenarios.schema import as_table
 from scenarios.sweep import Plan
 
-__all__ = ["Asked", "ended", "read_asked", "write_asked"]
+__all__ = ["NAME", "Asked", "ended", "read_asked", "runs_of", "write_asked"]
 
-_NAME = "sweep.toml"
+NAME = "sweep.toml"
+"""The file that makes a folder that of a sweep."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,16 +43,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def write_asked(folder: Path, asked: Asked) -> None:
     """Keep it in the sweep's folder."""
     told = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
-    (folder / _NAME).write_text(tomli_w.dumps(told), encoding="utf-8")
+    (folder / NAME).write_text(tomli_w.dumps(told), encoding="utf-8")
 
 
 def read_asked(folder: Path) -> Asked:
     """What `write_asked` kept. Raises FolderError."""
-    path = folder / _NAME
+    path = folder / NAME
     try:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Asked)
     except OSError:
-        raise FolderError(f"{folder}: holds no {_NAME}; allowed: the folder of a sweep") from None
+        raise FolderError(f"{folder}: holds no {NAME}; allowed: the folder of a sweep") from None
     except (ValueError, msgspec.ValidationError) as error:
         raise FolderError(f"{path}: not what a sweep was asked: {error}") from None
 
@@ -75,6 +77,23 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
         if ending is not None:
             found[place] = read_result(path)
     return found
+
+
+def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
+    """The folders of the runs that ended in the sweep's `folder`, each with its values of the swept keys.
+
+    Of a sweep that makes a table: with its row and column, and once for each cell that it is in. Raises FolderError.
+    """
+    path = folder / "sweep.csv"
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            head, *lines = csv.reader(file)
+        seed = head.index("outcome") - 1
+    except (OSError, ValueError, csv.Error):
+        problem = f"no table of its runs; `tacit sweep --resume {folder}` goes on with the sweep and writes it"
+        raise FolderError(f"{path}: {problem}") from None
+    swept = 2 if head[:3] == ["row", "column", "measure"] else seed
+    return [(folder / line[-1], tuple(zip(head[:swept], line[:swept], strict=True))) for line in lines]
 
 
 def _check_same(path: Path, one: Plan) -> None:

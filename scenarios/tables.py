@@ -17,8 +17,9 @@ from rich.console import Console
 from protocols.registry import PROTOCOLS
 from scenarios import report
 from scenarios.folder import Result
+from scenarios.privacy import caveats_of
 from scenarios.reading import Loaded, read
-from scenarios.sweep import Plan, folder_name
+from scenarios.sweep import FIGURES, Plan, fields, folder_name
 from scenarios.table_layout import Claim, Layout
 from sim.units import format_bytes, format_duration
 
@@ -58,11 +59,12 @@ class Figure(Struct, frozen=True):
 
 
 class Tabled(Struct, frozen=True):
-    """A table filled in. `fidelity`: those of its runs."""
+    """A table filled in. `fidelity`: those of its runs; `caveats`: why epsilons of theirs are no guarantee."""
 
     planned: Planned
     figures: tuple[tuple[Figure, ...], ...]
     fidelity: str
+    caveats: tuple[str, ...]
 
 
 def plan_table(file: str, first: Loaded, seeds: int | None, changes: Sequence[str]) -> Planned:
@@ -105,7 +107,8 @@ def fill(planned: Planned, results: Mapping[int, Result]) -> Tabled:
         for row, line in enumerate(planned.cells)
     )
     fidelity = " and ".join(sorted({result.fidelity for result in results.values()}))
-    return Tabled(planned, figures, fidelity)
+    caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
+    return Tabled(planned, figures, fidelity, tuple(caveats))
 
 
 def _figure(results: Sequence[Result | None], measure: str, unit: str) -> Figure:
@@ -216,7 +219,7 @@ def markdown(tabled: Tabled, command: str) -> str:
     for row, figures, papers in zip(layout.rows, tabled.figures, layout.figures, strict=True):
         cells = (_cell(figure, paper, "<br>") for figure, paper in zip(figures, papers, strict=True))
         lines.append(_line([_head(row.name, row.paper), *cells]))
-    said = verdicts(tabled)
+    said = [*verdicts(tabled), *(f"No epsilon of these runs is guaranteed: {caveat}" for caveat in tabled.caveats)]
     return "\n".join([*lines, *([""] if said else []), *(f"- {line}." for line in said)]) + "\n"
 
 
@@ -234,6 +237,7 @@ def show(console: Console, tabled: Tabled) -> None:
     ]
     console.print(report.table(heads, lines, heads[1:]))
     report.print_lines(console, (f"order     {line}" for line in verdicts(tabled)))
+    report.print_lines(console, (f"privacy   NO guarantee: {line}" for line in tabled.caveats))
 
 
 def _lines(*texts: str) -> str:
@@ -259,16 +263,14 @@ def _line(cells: Sequence[str]) -> str:
 def write_runs(path: Path, planned: Planned, results: Mapping[int, Result]) -> None:
     """One line for each run of each cell that ended, as comma-separated values; what cells share is there for each."""
     layout = planned.layout
-    figures = ("outcome", "fidelity", "accuracy", "virtual_seconds", "wall_seconds", "bytes_total", "trace_hash")
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("row", "column", "measure", "value", "seed", *figures, "folder"))
+        writer.writerow(("row", "column", "measure", "value", "seed", *FIGURES, "folder"))
         for row, line in enumerate(planned.cells):
             for column, places in enumerate(line):
                 measure, _ = layout.measure(row, column)
                 names = (layout.rows[row].name, layout.columns[column].name, measure)
                 for place in places:
                     if (result := results.get(place)) is not None:
-                        fields = (getattr(result, name) for name in figures)
                         value = _value(result, measure) if result.outcome == "completed" else None
-                        writer.writerow((*names, value, result.seed, *fields, planned.plans[place].folder))
+                        writer.writerow((*names, value, result.seed, *fields(result), planned.plans[place].folder))

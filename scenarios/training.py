@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.partition import Shard
+from protocols import quorum
 from protocols.federated import cohort, fedavg_then_xclp
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
@@ -22,12 +24,22 @@ from protocols.setup import Group
 from scenarios import schema
 from scenarios.experiment import Setting
 from scenarios.one_shot import parameters_of
-from scenarios.privacy import Spent, spent_on_models
+from scenarios.privacy import Spending, Spent, spending_on_models
 from scenarios.training_observation import TrainingObserver
 from sim.streams import generator
 from sim.units import duration
 
-__all__ = ["UPDATE_OF", "Kinds", "Training", "cohorts_of", "method_of", "model_of", "settings_of"]
+__all__ = [
+    "UPDATE_OF",
+    "Kinds",
+    "Training",
+    "cohorts_of",
+    "fewest_hidden",
+    "method_of",
+    "model_of",
+    "settings_of",
+    "smallest_cohort",
+]
 
 
 class Kinds(NamedTuple):
@@ -45,8 +57,9 @@ class Training:
 
     def __init__(self, setting: Setting) -> None:
         world, scenario, held = setting.world, setting.scenario, setting.parts.held
-        spent = spent_by(scenario, setting.shards)
-        self.settings = settings_of(scenario, held, spent)
+        spending = spending_by(scenario, setting.shards)
+        spent = None if spending is None else spending(scenario.training.rounds)
+        self.settings = settings_of(scenario, held, spent, shards=setting.shards)
         self.clients = [
             self.kinds.client(world, f"client/{i}", shard, self.settings, **setting.client_access)
             for i, shard in enumerate(setting.shards)
@@ -57,7 +70,7 @@ class Training:
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, scenario.training.evaluate_every
         )
-        self.observer.privacy = spent
+        self.observer.spending = spending
         self.rounds = self.settings.rounds
         self._seed = scenario.seed
 
@@ -85,7 +98,10 @@ class Training:
 
 
 def cohorts_of(its: Settings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
-    """Who is drawn in each round, of clients that have all enrolled with these `shards`."""
+    """Who is drawn in each round, of clients that have all enrolled with these `shards`.
+
+    Where training is private, as many as will be drawn and not who: that is the server's entropy's to say.
+    """
     names, labeled = tuple(shards), {name: int(shard.labeled.sum()) for name, shard in shards.items()}
     return [
         cohort.draw(
@@ -120,8 +136,8 @@ def method_of(scenario: schema.Scenario, spec: ModelSpec) -> Method:
 _AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure())}
 
 
-def spent_by(scenario: schema.Scenario, shards: Sequence[Shard]) -> Spent | None:
-    """What the averages of dp-fedavg reveal; None of protocols that promise nothing.
+def spending_by(scenario: schema.Scenario, shards: Sequence[Shard]) -> Spending | None:
+    """What the averages of dp-fedavg reveal; None for protocols that promise nothing.
 
     The cohort is drawn of those with labels and of those that have not enrolled: for how many of them there may be, the
     largest share that rounding up makes of it counts.
@@ -133,7 +149,7 @@ def spent_by(scenario: schema.Scenario, shards: Sequence[Shard]) -> Spent | None
         (math.ceil(scenario.training.share * many - 1e-9), many) for many in range(max(1, able), len(shards) + 1)
     ]
     cohort, clients = max(cohorts, key=lambda one: (one[0] / one[1], -one[1]))
-    return spent_on_models(scenario, cohort, clients)
+    return spending_on_models(scenario, cohort, clients)
 
 
 def _private(scenario: schema.Scenario, spent: Spent | None) -> Clipped | None:
@@ -144,10 +160,18 @@ def _private(scenario: schema.Scenario, spent: Spent | None) -> Clipped | None:
     return Clipped(its.clip, 0.0 if spent is None or spent.noise is None else spent.noise, its.noise_at)
 
 
-def settings_of(scenario: schema.Scenario, held: Dataset, spent: Spent | None = None) -> Settings:
+def smallest_cohort(its: Settings, shards: Sequence[Shard]) -> int:
+    """How many clients are drawn in the round that draws the fewest of those with `shards`, if all have enrolled."""
+    able = sum(1 for shard in shards if its.trains_unlabeled(1) or shard.labeled.any())
+    return math.ceil(its.share * able - 1e-9)
+
+
+def settings_of(
+    scenario: schema.Scenario, held: Dataset, spent: Spent | None = None, *, shards: Sequence[Shard]
+) -> Settings:
     """What all parties of a training run know beforehand. Raises ValueError for what does not go together.
 
-    `spent` holds the noise of dp-fedavg.
+    `spent` holds the noise of dp-fedavg; `shards` are the clients', whose numbers decide how many a cohort has.
     """
     its, spec = scenario.training, model_of(scenario, held)
     method = method_of(scenario, spec)
@@ -167,7 +191,7 @@ def settings_of(scenario: schema.Scenario, held: Dataset, spent: Spent | None = 
     kind: Callable[..., Settings] = Settings
     if "prediction" in PROTOCOLS[scenario.protocol.name].parts:
         kind = partial(fedavg_then_xclp.Settings, prediction=parameters_of(scenario, spec.classes))
-    return kind(
+    settings = kind(
         spec,
         update,
         method,
@@ -177,7 +201,24 @@ def settings_of(scenario: schema.Scenario, held: Dataset, spent: Spent | None = 
         label_from=its.label_from,
         averaging=_AVERAGINGS[its.averaging],
         by_points=its.weighting == "points",
-        min_clients=its.min_clients,
         deadline=duration(scenario.protocol.deadline),
         private=_private(scenario, spent),
     )
+    return replace(settings, min_clients=its.fewest(_fewest(settings, shards)))
+
+
+def _fewest(settings: Settings, shards: Sequence[Shard]) -> int:
+    """The default of `training.min_clients`."""
+    if settings.averaging.individual:
+        return 1
+    made_for_many = settings.private is not None and settings.private.at == "clients"
+    return fewest_hidden(smallest_cohort(settings, shards), made_for_many)
+
+
+def fewest_hidden(drawn: int, made_for_many: bool) -> int:
+    """How many models a secure average of `drawn` clients needs, if no number is given.
+
+    `made_for_many`: clients add noise; the fewer it is made for, the more it is.
+    """
+    threshold = quorum.threshold_of(None, drawn)
+    return threshold if made_for_many else quorum.always_left(drawn, threshold)

@@ -15,7 +15,7 @@ from protocols.federated.round import Settings
 from scenarios.keys import similar, toml
 from scenarios.privacy import check_privacy
 from scenarios.schema import Model, Scenario, ScenarioError, Training
-from scenarios.training import UPDATE_OF, settings_of
+from scenarios.training import UPDATE_OF, settings_of, smallest_cohort
 from sim.units import format_bytes
 
 __all__ = ["check_training"]
@@ -40,7 +40,7 @@ def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) ->
     _check_update(scenario)
     _check_augmentation(scenario, held)
     try:
-        settings = settings_of(scenario, held)
+        settings = settings_of(scenario, held, shards=dealt)
         jobs.choose_device(scenario.training.device)
         jobs.size(settings.spec)
     except MissingExtra as missing:
@@ -84,13 +84,15 @@ def _check_rounds(scenario: Scenario, settings: Settings, dealt: Sequence[Shard]
     if settings.method.labeller is not None and its.label_from > its.rounds:
         problem = f"{its.label_from} is after the last round; allowed: 1 to {its.rounds} (training.rounds)"
         raise ScenarioError("", "training.label_from", problem)
-    alone = not settings.trains_unlabeled(1)
-    able = sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)
-    drawn = math.ceil(its.share * able - 1e-9)
-    least = max(its.min_clients, 2 if its.averaging == "secure" else 1)
+    alone, secure = not settings.trains_unlabeled(1), not settings.averaging.individual
+    if secure and its.min_clients == 1:
+        problem = '1 is too small: with training.averaging = "secure" it would show one client\'s model'
+        raise ScenarioError("", "training.min_clients", f"{problem}; allowed: 2 or more")
+    drawn, least = smallest_cohort(settings, dealt), settings.averaging.fewest(settings.min_clients)
     if drawn < least:
+        able = sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)
         who = "clients with labels" if alone else "clients"
-        why = 'averaging = "secure"' if least > its.min_clients else "training.min_clients"
+        why = 'averaging = "secure"' if its.min_clients is None else "training.min_clients"
         problem = f"{its.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
         raise ScenarioError("", "training.share", problem)
 

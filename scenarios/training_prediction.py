@@ -14,6 +14,7 @@ from protocols.federated.fedmatch import HELPERS
 from protocols.federated.labelling import Across
 from protocols.federated.method import Averaged, Controls, Helpers, Silent
 from protocols.federated.round import Settings
+from scenarios.deals import counted, named
 from scenarios.schema import Protocol, Scenario
 from scenarios.training import cohorts_of, settings_of
 
@@ -32,29 +33,26 @@ def training_payloads(
     scenario: Scenario,
     held: Dataset,
     shards: Sequence[Shard],
-    xclp: Callable[[Protocol, Sequence[int], Sequence[int], int, str], Mapping[str, int]],
+    xclp: Callable[[Protocol, Mapping[str, int], Mapping[str, int], int, str], Mapping[str, int]],
 ) -> dict[str, int]:
     """Payload of each message type of the whole run with nobody lost. `xclp` gives that of a round of XCLP."""
-    settings = settings_of(scenario, held)
-    of = {f"client/{i}": shard for i, shard in enumerate(shards)}
+    settings = settings_of(scenario, held, shards=shards)
+    of, classes, topology = named(shards), len(held.classes), scenario.network.topology
     total: Counter[str] = Counter()
     seen: list[str] = []
     for number, members in enumerate(cohorts_of(settings, of, scenario.seed), 1):
         total.update(_sent(settings, members, seen))
         labeller = settings.method.labeller if settings.labels_in(number) else None
-        points = [len(of[name].rows) for name in members]
         if isinstance(labeller, Across):
-            labeled = [int(of[name].labeled.sum()) for name in members]
             its = msgspec.structs.replace(scenario.protocol, recovery=labeller.parameters.recovery.name)
-            total.update(xclp(its, points, labeled, len(held.classes), scenario.network.topology))
+            total.update(xclp(its, *counted({name: of[name] for name in members}), classes, topology))
         if not settings.averaging.individual:
-            total.update(_secure(settings, len(members), scenario.network.topology))
+            total.update(_secure(settings, members, topology))
         trained = (name for name in members if name not in seen and _trains(settings, of[name], number))
         seen.extend(trained)
     if isinstance(settings, fedavg_then_xclp.Settings):
-        points, labeled = [len(shard.rows) for shard in shards], [int(shard.labeled.sum()) for shard in shards]
         total["TrainingRound"] += len(shards) * settings.expected.sizes[0]
-        total.update(xclp(scenario.protocol, points, labeled, len(held.classes), scenario.network.topology))
+        total.update(xclp(scenario.protocol, *counted(of), classes, topology))
     return dict(total)
 
 
@@ -70,8 +68,8 @@ def _sent(settings: Settings, members: Sequence[str], seen: Sequence[str]) -> di
     return {"TrainingRound": down, **({"LocalModel": up} if up else {})}
 
 
-def _secure(settings: Settings, clients: int, topology: str) -> dict[str, int]:
-    """Keys and a secure sum among so many: w x, then w, 1 and the loss."""
+def _secure(settings: Settings, clients: Sequence[str], topology: str) -> dict[str, int]:
+    """Keys and a secure sum among `clients`: w x, then w, 1 and the loss."""
     dimension = sum(settings.expected.sizes) // 4 + 3
     once = {**sizes.setup(clients), **sizes.secure_sum(clients, dimension)}
     return {

@@ -135,14 +135,16 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "equal"
     min_clients: Annotated[
-        int,
+        Annotated[int, Meta(ge=1)] | None,
         Meta(
-            ge=1,
             description="With fewer models, or predictions in co-training, the round is lost and all stays as it was; "
-            "`secure` needs two.",
+            "without it 1. Clients refuse a secure average over fewer: 2 or more, and without it as many as a sum "
+            "holds for certain, whatever sets a server names, where t = more than half of the cohort survive (2 to 4). "
+            "A larger number needs more survivors: about half of a cohort and half of these. With noise at the "
+            "clients, which is made for this number, more than half of the smallest cohort.",
             extra={**_LEARNING, "unit": "clients"},
         ),
-    ] = 1
+    ] = None
     label_from: Annotated[
         int,
         Meta(
@@ -184,3 +186,7 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             extra=_LEARNING,
         ),
     ] = "auto"
+
+    def fewest(self, unless_given: int = 1) -> int:
+        """`min_clients`, or its default."""
+        return unless_given if self.min_clients is None else self.min_clients

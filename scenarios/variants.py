@@ -16,7 +16,7 @@ def variant_of(its: Protocol) -> SecureHamming:
     slots = {"slots": None, "none": 1}[its.packing]
     exponents = find_group(its.group, short_exponents=its.short_exponents)
     variants: tuple[SecureHamming, ...] = (
-        PaillierHamming(its.bits, its.key_bits, its.insecure_keys, slots),
+        PaillierHamming(its.bits, its.key_bits, its.insecure_keys, slots, its.rerandomise == "fresh"),
         IknpHamming(its.bits, exponents),
         NaorPinkasHamming(its.bits, exponents),
         PlaintextHamming(its.bits),

@@ -2,12 +2,12 @@
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
-from sim.compute import end_with
+from sim.compute import end_with, interrupts_held_back
 
 __all__ = ["in_workers"]
 
@@ -20,21 +20,25 @@ def in_workers(
     """Make the `calls` of `function`, `jobs` at a time; give the place and the result of each as it ends.
 
     When this is closed before its end, the workers get SIGTERM, and what is still in the queue is not begun. Ctrl-C is
-    for the caller alone. `function` and all arguments must pickle.
+    for the caller alone; it waits until workers have started or ended. `function` and all arguments must pickle.
+
+    When this has ended, so have its processes and the threads that talk to them: one that is still there while the
+    interpreter is taken down may run into what is gone already.
     """
     pool = ProcessPoolExecutor(
         min(jobs, len(calls)), multiprocessing.get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
     )
     try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the workers that are born here inherit
-        tasks = {pool.submit(function, *arguments): place for place, arguments in enumerate(calls)}
-        signal.signal(signal.SIGINT, before)
+        resource_tracker.ensure_running()  # its start would let interrupts through again
+        with interrupts_held_back():
+            tasks = {pool.submit(function, *arguments): place for place, arguments in enumerate(calls)}
         for task in as_completed(tasks):
             yield tasks[task], task.result()
     finally:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+        with interrupts_held_back():
+            processes = list((pool._processes or {}).values())
+            for process in processes:
+                process.terminate()
+            pool.shutdown(wait=True, cancel_futures=True)
+            for process in processes:
+                process.join()

@@ -46,6 +46,7 @@ __all__ = [
     "StandIns",
     "Work",
     "end_with",
+    "interrupts_held_back",
     "make_engine",
 ]
 
@@ -205,7 +206,7 @@ class Pool:
             workers, timeout=None, initializer=end_with, initargs=(os.getpid(),), env=_OF_WORKERS
         )
         resource_tracker.ensure_running()  # its start would let interrupts through again
-        with _interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
+        with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
             for _ in range(workers):  # starting takes a while: begin now
                 self._pool.submit(os.getpid)
 
@@ -218,18 +219,26 @@ class Pool:
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
+def interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait until this context ends. Processes that are started in it never get any.
+
+    Also for imports of libraries in C++: one that is interrupted while it initialises itself raises ImportError in the
+    place of KeyboardInterrupt, and leaves half of itself behind.
+    """
     if threading.current_thread() is not threading.main_thread():  # only there can it be set
         yield
         return
-    # A worker inherits that Ctrl-C is ignored; here it is blocked besides, and so comes as soon as this is over.
+    # A worker inherits that it is blocked. Where a library's thread gets it instead, it comes to the handler here.
+    asked: list[int] = []
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handler = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if asked:
+            signal.raise_signal(signal.SIGINT)
 
 
 def end_with(parent: int) -> None:

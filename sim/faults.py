@@ -161,7 +161,8 @@ class Pause(PartyFault):
 class Slow(PartyFault):
     """The party's computing and its access to the network take `factor` >= 1 times as long.
 
-    For `lasts` seconds; None: to the end.
+    For `lasts` seconds; None: to the end. One that strikes a party again while it goes on makes it no slower, but
+    `lasts` begins again; the factors of different faults multiply.
     """
 
     kind: ClassVar[str] = "slow"

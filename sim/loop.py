@@ -9,7 +9,8 @@ import asyncio
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar
@@ -174,11 +175,12 @@ class SimLoop(asyncio.BaseEventLoop):
         return not self._ready
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run `main` to its end and return its result.
+        """Run `main` to its end and return its result, also where another loop runs in this thread (a notebook's).
 
         Raises Deadlock when nothing can happen any more, and KeyboardInterrupt at once on Ctrl-C.
         """
-        return self.run_until_complete(main)
+        with _others_suspended():
+            return self.run_until_complete(main)
 
     def finish(self) -> None:
         """Cancel what is still running, let it unwind without moving the clock, and close."""
@@ -194,7 +196,8 @@ class SimLoop(asyncio.BaseEventLoop):
                     task.cancel()
             self.call_soon(self.stop)
             try:
-                self.run_forever()
+                with _others_suspended():
+                    self.run_forever()
             except (KeyboardInterrupt, SystemExit):
                 continue  # what broke the run off passes through the tasks that waited for the one it struck
         self.close()
@@ -291,6 +294,29 @@ for _name in (
     "subprocess_shell",
 ):  # fmt: skip
     setattr(SimLoop, _name, _no_sockets)
+
+
+@contextmanager
+def _others_suspended() -> Iterator[None]:
+    """Let no loop run in this thread, nor a task of it, as asyncio sees it; then again the one that did.
+
+    asyncio refuses a second loop in a thread, lest the first one starve. Here that is what is wanted: the callback of
+    the other loop that we are in waits for the simulation, as it does for any other call.
+    """
+    other = asyncio._get_running_loop()
+    if other is None:
+        yield
+        return
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.tasks._leave_task(other, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(other)
+        if task is not None:
+            asyncio.tasks._enter_task(other, task)
 
 
 def _settle(future: "asyncio.Future[Any]", value: Any) -> None:

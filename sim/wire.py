@@ -5,9 +5,10 @@ sender, receiver, the sender's incarnation, round, attempt, whether the body is 
 records, which add 22 bytes (5 header, 1 content type, 16 tag) for every 16,384 bytes begun; the records' bytes are
 counted, their encryption is not carried out. TCP and IP headers are not counted.
 
-Bytes come in three columns. *Payload*: the byte strings inside the message, which is what a protocol's formulas speak
-of. *Sealing*: nonce and tag of an end-to-end sealed body. *Envelope*: all the rest, so the three add up to what
-travels.
+Bytes come in three columns. *Payload*: the byte strings and the text inside the message, the text in UTF-8; it is what
+a protocol's formulas speak of. Its text are names of parties: they grow with the number of clients as byte strings do.
+*Sealing*: nonce and tag of an end-to-end sealed body. *Envelope*: all the rest, so the three add up to what travels:
+numbers, MessagePack's marks, the frame, and what people are to read.
 """
 
 import hashlib
@@ -31,6 +32,7 @@ __all__ = [
     "digest_of_body",
     "encode_body",
     "flip_bit",
+    "is_lasting",
     "pack_frame",
     "unpack_frame",
 ]
@@ -47,12 +49,16 @@ class WireError(ValueError):
 
 @dataclass_transform(frozen_default=True)  # for type checkers: msgspec's subclasses inherit `frozen`
 class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Base of all messages. A subclass's fields are its wire format; its byte strings are its payload.
+    """Base of all messages. A subclass's fields are its wire format; its byte strings and its text are its payload.
 
-    `announces`: the message opens a new (round, attempt), which its receiver enters on taking it.
+    `announces`: the message opens a new (round, attempt), which its receiver enters on taking it. `lasting`: what it
+    says holds in every later round and attempt, too, so it is never late. `explains`: its text is for people, and it
+    has no payload.
     """
 
     announces: ClassVar[bool] = False
+    lasting: ClassVar[bool] = False
+    explains: ClassVar[bool] = False
     protocol: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -64,7 +70,7 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
             raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
 
     def __repr__(self) -> str:  # contents may be secret
-        return f"<{type(self).__name__}, {_byte_strings(self)} B of payload>"
+        return f"<{type(self).__name__}, {_payload(self)} B of payload>"
 
 
 _types: dict[str, type[Message]] = {}
@@ -128,25 +134,31 @@ class Packet(msgspec.Struct, frozen=True):
         return self.payload + self.sealing + self.envelope
 
 
-_HOLLOW = frozenset((str, int, float, bool, type(None)))
+_HOLLOW = frozenset((int, float, bool, type(None)))
 
 
-def _byte_strings(value: Any) -> int:
-    kind = type(value)
-    if kind is bytes:
+def _payload(message: Message) -> int:
+    return 0 if message.explains else _content(message)
+
+
+def _content(value: Any) -> int:
+    """The bytes of all byte strings and of all text in `value`."""
+    if isinstance(value, bytes):
         return len(value)
-    if kind in _HOLLOW:
+    if isinstance(value, str):
+        return len(value.encode())
+    if type(value) in _HOLLOW:
         return 0
     if isinstance(value, list | tuple):
-        return sum(map(_byte_strings, value))
+        return sum(map(_content, value))
     if isinstance(value, dict):
-        return sum(map(_byte_strings, value.values()))
+        return sum(map(_content, value)) + sum(map(_content, value.values()))
     if isinstance(value, msgspec.Struct):
         total = 0
         for name in value.__struct_fields__:
-            total += _byte_strings(getattr(value, name))
+            total += _content(getattr(value, name))
         return total
-    return len(value) if isinstance(value, bytes) else 0
+    return 0
 
 
 def encode_body(message: Message) -> bytes:
@@ -173,7 +185,7 @@ def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0, body
     length = len(head) + len(frame.body)
     digest = hashlib.sha256(head + (body_digest or digest_of_body(frame.body))).digest()
     size = length + TLS_OVERHEAD * -(-length // TLS_RECORD)
-    payload = _byte_strings(message)
+    payload = _payload(message)
     return Packet(
         head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
@@ -233,6 +245,11 @@ def flip_bit(data: bytes, position: int) -> bytes:
 def announces(frame: Frame) -> bool:
     """Whether messages of the frame's type announce."""
     return _types[frame.type].announces
+
+
+def is_lasting(frame: Frame) -> bool:
+    """Whether messages of the frame's type are never late."""
+    return _types[frame.type].lasting
 
 
 def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:

@@ -6,6 +6,10 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("tests")
 
 # A shell starts what runs in its background with Ctrl-C ignored, and so would be the tests of Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -36,6 +36,7 @@ def blocks() -> list[Block]:
 
 
 RUN = [block for block in blocks() if block.commands != MAKE]
+LONG = ("python -m benchmarks", "tacit chaos")
 
 
 def test_make_stands_in_one_block_that_ci_runs() -> None:
@@ -52,7 +53,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("readme")
 
 
-@pytest.mark.parametrize("block", RUN, ids=[block.text.splitlines()[0][:60] for block in RUN])
+def marked(block: Block) -> object:
+    """A block as a parameter, among the long ones if it takes long; these look at nothing that another leaves."""
+    marks = [pytest.mark.long] if any(line.startswith(LONG) for line in block.commands) else []
+    return pytest.param(block, marks=marks, id=block.text.splitlines()[0][:60])
+
+
+@pytest.mark.parametrize("block", [marked(block) for block in RUN])
 def test_a_block_runs_as_it_stands(block: Block, folder: Path) -> None:
     if block.language == "python":
         (folder / "example.py").write_text(block.text, encoding="utf-8")

@@ -76,7 +76,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
     assert said["License-File"] == "LICENSE"
     assert said["Requires-Python"] == ">=3.11"
     (scripts,) = (name for name in wheel.root.namelist() if name.endswith("entry_points.txt"))
-    assert "tacit = scenarios.cli:main" in wheel.root.read(scripts).decode()
+    assert "tacit = scenarios.entry:main" in wheel.root.read(scripts).decode()
 
 
 OPTIONAL = ("benchmarks/", "parties/learning/", "parties/vision.py", "protocols/privacy/")

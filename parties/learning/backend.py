@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from parties.learning.extras import require
+from sim.compute import interrupts_held_back
 from sim.streams import derive
 
 try:
-    import torch
-    from torch import nn
+    with interrupts_held_back():
+        import torch
+        from torch import nn
 except ModuleNotFoundError:
     require("torch", "train", "training")
     raise

@@ -10,12 +10,13 @@ averages both over the cohort S of N clients, and c <- c + |S|/N mean(c_i+ - c_i
 parameters, which come first in a network's vector; running statistics have none.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from parties.learning.additions import Active, Addition, Batch, Run
-from parties.learning.vectors import average, decode, encode
+from parties.learning.vectors import decode, encode
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
@@ -40,11 +41,13 @@ class Scaffold(Addition):
         return _Controlled(run, received, kept)
 
 
-def server_control(control: bytes, changes: Sequence[bytes], clients: int) -> bytes:
-    """c after a round in which those of `clients` clients that answered sent `changes`; `control` b"" stands for 0."""
-    change = decode(average(changes))
-    before = decode(control) if control else 0 * change
-    return encode(before + len(changes) / clients * change)
+def server_control(control: bytes, mean: bytes, share: float) -> bytes:
+    """c + |S|/N mean(c_i+ - c_i): c after a round, from the `mean` change of those that answered, a `share` of all.
+
+    `control` is c before it; b"" stands for 0.
+    """
+    before = decode(control) if control else np.float32(0)
+    return encode(before + share * decode(mean))
 
 
 class _Controlled(Active):

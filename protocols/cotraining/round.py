@@ -48,7 +48,7 @@ from protocols.values import understood, values_of
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["CotrainingClient", "CotrainingServer", "Record", "Settings", "steps"]
+__all__ = ["STUDENT", "CotrainingClient", "CotrainingServer", "Record", "Settings", "steps"]
 
 _STEPS = (
     *ENROLL,
@@ -57,17 +57,16 @@ _STEPS = (
     Step("client", "cotrain.predict", "predict the public points and send what the algorithm shares of it"),
     Step("server", "cotrain.agree", "make one of the predictions that come in time"),
 )
-_STUDENT = Step("server", "cotrain.student", "fit a student to the public points, after the last round")
+STUDENT = Step("server", "cotrain.student", "fit a student to the public points, after the last round")
 
 
 def steps(*, student: bool = False) -> tuple[Step, ...]:
     """The steps of an algorithm in order; `student`: clients do not learn from each other, a student does."""
-    return (*_STEPS, _STUDENT) if student else _STEPS
+    return (*_STEPS, STUDENT) if student else _STEPS
 
 
 class CotrainingRound(Message):
     announces: ClassVar[bool] = True
-    clients: list[str]
     agreed: bytes
 
 
@@ -212,12 +211,12 @@ class CotrainingServer(RoundsServer[Settings, Record]):
         for number in range(its.questions):
             with self.step("train.open"):
                 self.advance(its.rounds, 2 + number)
-                self.broadcast(self.clients, CotrainingRound(list(self.clients), b""))
+                self.broadcast(self.clients, CotrainingRound(b""))
             with self.step("cotrain.agree"):  # on nothing
                 await self.collect(LocalPredictions, self.clients, deadline=its.deadline)
 
     def invite(self, number: int) -> tuple[str, ...]:
-        self.broadcast(self.clients, CotrainingRound(list(self.clients), self.agreed))
+        self.broadcast(self.clients, CotrainingRound(self.agreed))
         return self.clients
 
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:

@@ -1,18 +1,28 @@
 """SecureHamming by Paillier for one pair of clients, many vectors in one ciphertext. Pure functions on bytes.
 
 Client j holds n_j vectors b of L bits, client k n_k vectors x. With w = bitlength(L), which holds a distance
-0..L, and slots = floor((|N| - 1) / w), the vectors of j go into groups of `slots`:
+0..L, and slots = floor((|N| - 1) / w), the vectors of j go into groups of `slots`. Of one pair:
 
-    ciphertext (g, l)  =  Enc( sum_i b_{i,l} 2^(w i) )            j -> k; i over the vectors of group g, slot
-    0 lowest h(b, x)            =  |x| - sum_l b_l + 2 sum_{x_l=0} b_l     in every slot at once result (x, g)
-    =  Enc( h + R mod N )                      k -> j; R uniform in Z_N, re-randomised T                  =  h
-    + R mod N                             j decrypts it; j sends T, k sends R to the server
+| who | for each | makes | of which |
+| --- | --- | --- | --- |
+| j | (group g, bit l) | c_{g,l} = Enc(sum_i b_{i,l} 2^(w i)) | i: the vectors of g, slot 0 lowest; to k |
+| k | (vector x, group g) | E = Enc(h + R mod N) | masked and hidden, see below; to j |
+| k | (vector x, group g) | R | uniform in Z_N; to the server |
+| j | (vector x, group g) | T = h + R mod N | the decrypted E; to the server |
+| server | (vector x, group g) | h = T - R mod N | slot i holds the distance h(b_i, x) |
 
-The server reads h = T - R mod N. T alone is uniform, so j learns nothing; k sees ciphertexts only. |x| is
-added to filled slots only: in an empty one it would tell the server |x|. Slots may be negative, and borrow
-from their neighbours, half way; h itself is a plain number with every slot in 0..L, so the last sum mod N is
-exact. Re-randomising is needed because j knows the randomness of its own ciphertexts: in a bare product it
-would read which of them k took.
+In every slot at once
+
+    h(b, x)  =  |x| + sum_l b_l - 2 sum_{x_l=1} b_l  =  |x| - sum_l b_l + 2 sum_{x_l=0} b_l
+
+and so, with ones = sum_i 2^(w i) over the filled slots and a random encryption z of 0 (h^s or y^N, see `paillier`),
+
+    E  =  (prod_{x_l=0} c_{g,l})^2 (prod_l c_{g,l})^-1 (1 + N (|x| ones + R)) z  mod N^2
+
+T alone is uniform, so j learns nothing; k sees ciphertexts only. |x| is added to filled slots only: in an empty
+one the server would read |x|. Slots may be negative, and borrow from their neighbours, half way; h itself is a
+plain number with every slot in 0..L, so the last sum mod N is exact. Re-randomising, by z, is needed because j
+knows the randomness of its own ciphertexts: in a bare product it would read which of them k took.
 
 Sources: Bringer, Chabanne, Patey, "SHADE", 2013; Paillier 1999; V. L. Arlazarov et al. 1970 for the tables of
 subset products ("four Russians"). Semi-honest parties. `slots=1` everywhere gives one bit a ciphertext, as
@@ -32,7 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocols.crypto import paillier
 from protocols.crypto.fixed_base import Split, SubsetTable, join, split_all
-from protocols.crypto.paillier import PrivateKey, PublicKey, Rerandomiser
+from protocols.crypto.paillier import FreshRerandomiser, PrivateKey, PublicKey, Rerandomiser
 from sim.streams import Entropy
 
 __all__ = [
@@ -138,12 +148,14 @@ def evaluate(
     *,
     slots: int | None = None,
     short_exponent: bool = False,
+    fresh: bool = False,
 ) -> tuple[bytes, bytes]:
     """Client k: the `ciphertexts` of j's `count` vectors against k's own `bits` (n_k, L).
 
     Returns the masked results for j (n_k * groups ciphertexts) and the masks R for the server (n_k * groups
-    plaintexts), both (vector, group). `short_exponent`: see `paillier.Rerandomiser`. Raises ValueError when
-    `ciphertexts` is not made of that many units of Z_{N^2}.
+    plaintexts), both (vector, group). With `fresh` each result is hidden by a power of its own (see
+    `paillier.FreshRerandomiser`), else all by powers of one unit, perhaps with a `short_exponent` (see
+    `paillier.Rerandomiser`). Raises ValueError when `ciphertexts` is not made of that many units of Z_{N^2}.
     """
     matrix = _bit_matrix(bits)
     vectors, length = matrix.shape
@@ -157,7 +169,11 @@ def evaluate(
     windows.reshape(vectors, -1)[:, :length] = 1 - matrix
     choices = (windows << np.arange(step, dtype=np.int32)).sum(axis=2).tolist()
 
-    hide = Rerandomiser(key, entropy, vectors * layout.groups, short_exponent=short_exponent)
+    hide: FreshRerandomiser | Rerandomiser
+    if fresh:
+        hide = FreshRerandomiser(key, entropy)
+    else:
+        hide = Rerandomiser(key, entropy, vectors * layout.groups, short_exponent=short_exponent)
     results: list[list[bytes]] = []
     masks: list[list[bytes]] = []
     for group in range(layout.groups):
@@ -171,7 +187,7 @@ def evaluate(
             for table, i in zip(tables, choice, strict=True):
                 product = product * table.residues[i] % square
                 slope += table.slopes[i]
-            # (prod_{x_l=0} c_l)^2 / prod_l c_l (1 + N (|x| + R)) h^s
+            # (prod_{x_l=0} c_l)^2 (prod_l c_l)^-1 (1 + N (|x| ones + R)) z
             mask = mpz(entropy.below(int(n)))
             product = product * product % square * all_inverse % square * residue % square
             slope = 2 * slope + all_slope + residue_slope + weight * ones + mask
@@ -255,34 +271,51 @@ def encode_work(bits: int, n_j: int, length: int, *, slots: int | None = None) -
 
 
 @functools.lru_cache(maxsize=1024)
-def _evaluate_counts(bits: int, n_j: int, n_k: int, length: int, slots: int | None, short: bool) -> dict[str, int]:
+def _evaluate_counts(
+    bits: int, n_j: int, n_k: int, length: int, slots: int | None, short: bool, fresh: bool
+) -> dict[str, int]:
     groups = packing(bits, n_j, length, slots).groups
     results = n_k * groups
     step = table_width(n_k)
     windows, rest = divmod(length, step)
     entries = (windows << step) + ((1 << rest) if rest else 0)
+    counts = {
+        "split": groups * length,
+        "table-entry": groups * entries,
+        "table-multiply": groups * length + results * (windows + bool(rest)),
+        "mask": results,
+    }
+    if fresh:
+        return {"power": results, **counts}
     comb = paillier.rerandomising_comb(bits, results, short_exponent=short)
     return {
         # One r^(2N) draws h; the generators of the comb take a squaring for each bit of its exponents.
         "power": 1,
         "square": comb.bits + results * comb.squarings,
-        "split": groups * length + comb.rows * comb.blocks,
-        "table-entry": groups * entries + comb.entries,
-        "table-multiply": groups * length + results * (windows + bool(rest) + comb.products),
+        "split": counts["split"] + comb.rows * comb.blocks,
+        "table-entry": counts["table-entry"] + comb.entries,
+        "table-multiply": counts["table-multiply"] + results * comb.products,
         "mask": results,
     }
 
 
 def evaluate_work(
-    bits: int, n_j: int, n_k: int, length: int, *, slots: int | None = None, short_exponent: bool = False
+    bits: int,
+    n_j: int,
+    n_k: int,
+    length: int,
+    *,
+    slots: int | None = None,
+    short_exponent: bool = False,
+    fresh: bool = False,
 ) -> dict[str, int]:
     """Operations of `evaluate`.
 
-    power: r^(2N) mod N^2. square: a squaring mod N^2. split: parsing a ciphertext and parting it into residue
+    power: r^(2N) or y^N mod N^2. square: a squaring mod N^2. split: parsing a ciphertext and parting it into residue
     and slope. table-entry: a subset-table entry. table-multiply: a product by one. mask: what remains once
     for each result.
     """
-    counts = _evaluate_counts(bits, n_j, n_k, length, slots, short_exponent)
+    counts = _evaluate_counts(bits, n_j, n_k, length, slots, short_exponent, fresh)
     return {f"paillier-{bits}.{name}": count for name, count in counts.items()}
 
 

@@ -12,10 +12,10 @@ that all of it lies in one cyclic group, the squares among the N-th residues. A 
 (randomness r^N) may be decrypted and added, but a product that holds one cannot be hidden by 2N-th powers
 alone: its Jacobi symbol stays.
 
-**Assumption.** Semantic security rests on decisional composite residuosity (DCR) for moduli of the form
-above, in the semi-honest model: parties follow the protocol, and nobody proves that a key or a ciphertext is
-well formed. Running times depend on secrets (gmpy2.powmod, table look-ups): the setting is a simulation, in
-which nobody times a party.
+**Assumption.** Semantic security rests on decisional composite residuosity (DCR) for moduli of the form above, in the
+semi-honest model: parties follow the protocol. `key_proof` proves of a key that y -> y^N is a bijection of Z_N*, not
+that it has this form; nobody proves that a ciphertext is well formed. Running times depend on secrets (gmpy2.powmod,
+table look-ups): the setting is a simulation, in which nobody times a party.
 
 Integers are gmpy2.mpz inside; plaintexts and ciphertexts are given as int or mpz.
 """
@@ -36,6 +36,7 @@ from sim.streams import Entropy
 __all__ = [
     "INSECURE_BITS",
     "SECURE_BITS",
+    "FreshRerandomiser",
     "PrivateKey",
     "PublicKey",
     "Rerandomiser",
@@ -194,9 +195,11 @@ class Rerandomiser:
     """Hides many ciphertexts of one key: each is multiplied by h^s, with h = y^(2N) drawn once, y a random
     unit, and s drawn anew for each, uniform in |N| + 128 bits or a few more.
 
-    h generates the squares among the N-th residues except with probability of about 2^-126, and h^s is within
-    2^-126 of uniform in them, so no assumption is added. With `short_exponent` s has 256 bits; that h^s then
-    looks uniform is an assumption (discrete logarithms with short exponents mod N^2).
+    This ASSUMES a key that its owner made honestly, in the form above. Then h generates the squares among the
+    N-th residues except with probability of about 2^-126, and h^s is within 2^-126 of uniform in them. Under a
+    crafted key, even one whose proof holds (`key_proof`), the powers of one h may be few, and the owner then
+    reads what they were to hide: `FreshRerandomiser` does not need the assumption. With `short_exponent` s has
+    256 bits; that h^s then looks uniform is an assumption (discrete logarithms with short exponents mod N^2).
     """
 
     def __init__(self, key: PublicKey, entropy: Entropy, uses: int, *, short_exponent: bool = False) -> None:
@@ -220,6 +223,26 @@ class Rerandomiser:
             join(ciphertext * product % key.square, slope, key.n, key.square)
             for ciphertext, (product, slope) in zip(ciphertexts, self.residues(len(ciphertexts)), strict=True)
         ]
+
+
+class FreshRerandomiser:
+    """Hides ciphertexts of one key: each is multiplied by y^N, y a fresh uniform unit of Z_N.
+
+    If y -> y^N is a bijection of Z_N*, as `key_proof` proves of a key, every unit of Z_{N^2} is (1 + N)^m r^N for one
+    m and one r: a product by y^N then has a uniform r and says nothing but m, whoever made the key and the ciphertext.
+    """
+
+    def __init__(self, key: PublicKey, entropy: Entropy) -> None:
+        self._key, self._entropy = key, entropy
+
+    def __repr__(self) -> str:
+        return f"<FreshRerandomiser for {self._key!r}>"
+
+    def residues(self, count: int) -> Iterator[tuple[mpz, mpz]]:
+        """`count` random encryptions of 0, each as (product, slope), see `fixed_base.join`; drawn as they are taken."""
+        key = self._key
+        for _ in range(count):
+            yield gmpy2.powmod(_unit(key.n, self._entropy), key.n, key.square), mpz(0)
 
 
 class _Factor:

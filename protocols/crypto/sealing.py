@@ -26,13 +26,18 @@ class PairChannel:
         self._out, self._in = keys if lower else reversed(keys)
         self._sent = 0
         self._seen: set[int] = set()
+        self._context = b""
+
+    def bind(self, context: bytes) -> None:
+        """From now on both ends must agree on `context`, too: what one seals, the other cannot open otherwise."""
+        self._context = len(context).to_bytes(8, "big") + context
 
     def seal(self, plaintext: bytes, associated_data: bytes) -> bytes:
         """`plaintext` sealed and bound to `associated_data`."""
         nonce = self._sent.to_bytes(NONCE_BYTES, "big")
         self._sent += 1
         cipher = AES.new(self._out, AES.MODE_GCM, nonce=nonce, mac_len=TAG_BYTES)
-        cipher.update(associated_data)
+        cipher.update(self._context + associated_data)
         ciphertext, tag = cipher.encrypt_and_digest(plaintext)
         return nonce + ciphertext + tag
 
@@ -43,7 +48,7 @@ class PairChannel:
         nonce = sealed[:NONCE_BYTES]
         number = int.from_bytes(nonce, "big")
         cipher = AES.new(self._in, AES.MODE_GCM, nonce=nonce, mac_len=TAG_BYTES)
-        cipher.update(associated_data)
+        cipher.update(self._context + associated_data)
         try:
             plaintext = cipher.decrypt_and_verify(sealed[NONCE_BYTES:-TAG_BYTES], sealed[-TAG_BYTES:])
         except ValueError:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sim.streams import Entropy
 
-__all__ = ["PRIME", "combine", "combine_work", "lagrange_at_zero", "share_bytes", "split", "split_work"]
+__all__ = ["PRIME", "check", "combine", "combine_work", "lagrange_at_zero", "share_bytes", "split", "split_work"]
 
 PRIME = 2**31 - 1
 LIMB_BITS = 30
@@ -92,6 +92,12 @@ def combine(xs: Sequence[int], shares: NDArray[np.uint8], threshold: int, size: 
         raise ValueError("a share holds a number that is not below 2^31 - 1.")
     # Reduced products are below 2^31: as many as there can be of them add up to less than 2^62.
     return _secrets_of(_reduce(_reduce(values * coefficients).sum(axis=0)), size)
+
+
+def check(shares: bytes) -> None:
+    """Raise ValueError if one of `shares`, each of whole field elements, is invalid."""
+    if (np.frombuffer(shares, "<u4") >= PRIME).any():
+        raise ValueError("a share holds a number that is not below 2^31 - 1.")
 
 
 def lagrange_at_zero(xs: Sequence[int]) -> Field:

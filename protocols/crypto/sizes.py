@@ -2,13 +2,17 @@
 
 n_j points of client j, l_j of them labeled, r_j the rows that it gets; L hash bits, w = bitlength(L), C classes, |N|
 the bits of a Paillier modulus, slots = floor((|N| - 1) / w). Packed fields are rounded up to whole bytes a message.
+What is of each client comes by its name, in the order of the clients; a message that names clients has their names.
 Each client-to-client message counts once here, and twice on the wire of a star; sealing adds 28 bytes to it, and
 every message has its envelope.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
 
-__all__ = ["dealing", "paillier_hamming", "plaintext_hamming", "secure_sum", "xclp"]
+from protocols.crypto.key_proof import ROOTS
+
+__all__ = ["dealing", "paillier_hamming", "peers", "plaintext_hamming", "secure_sum", "setup", "xclp"]
 
 X25519_BYTES = 32
 SEED_BYTES = 32
@@ -22,49 +26,62 @@ def _fields(count: int, width: int) -> int:
     return -(-count * width // 8)
 
 
-def _pairs(points: Sequence[int]) -> list[tuple[int, int]]:
-    return [(n_j, n_k) for i, n_j in enumerate(points) for n_k in points[i + 1 :]]
+def _text(names: Iterable[str]) -> int:
+    return sum(len(name.encode()) for name in names)
 
 
-def plaintext_hamming(points: Sequence[int], bits: int) -> dict[str, int]:
-    """SecureHamming in the clear, all pairs; `points`: n_j in the order of the clients."""
-    width, pairs = bits.bit_length(), _pairs(points)
+def peers(clients: Iterable[str]) -> tuple[int, int]:
+    """The names of j, and those of k, in all pairs j < k."""
+    pairs = list(combinations(clients, 2))
+    return _text(j for j, _ in pairs), _text(k for _, k in pairs)
+
+
+def plaintext_hamming(points: Mapping[str, int], bits: int) -> dict[str, int]:
+    """SecureHamming in the clear, all pairs; `points`: n_j."""
+    width, pairs = bits.bit_length(), list(combinations(points.values(), 2))
     block = sum(_fields(n_j * n_k, width) for n_j, n_k in pairs)
+    j, k = peers(points)
     return {
         "PlainBits": sum(_fields(n_j, bits) for n_j, _ in pairs),
         "PlainDistances": block,
-        "Masks": block,
-        "MaskedDistances": block,
+        "Masks": block + j,
+        "MaskedDistances": block + k,
     }
 
 
-def paillier_hamming(points: Sequence[int], bits: int, key_bits: int, packed: bool = True) -> dict[str, int]:
+def paillier_hamming(points: Mapping[str, int], bits: int, key_bits: int, packed: bool = True) -> dict[str, int]:
     """SecureHamming by Paillier, all pairs: a ciphertext is |N|/4 bytes, a plaintext |N|/8."""
     slots = (key_bits - 1) // bits.bit_length() if packed else 1
     ciphertext, plaintext = key_bits // 4, key_bits // 8
-    pairs = [(-(-n_j // slots), n_k) for n_j, n_k in _pairs(points)]  # groups of j's vectors, n_k
+    pairs = [(-(-n_j // slots), n_k) for n_j, n_k in combinations(points.values(), 2)]  # groups of j's vectors, n_k
     results = sum(groups * n_k for groups, n_k in pairs)
+    j, k = peers(points)
     return {
         "EncryptedBits": sum(groups for groups, _ in pairs) * bits * ciphertext,
         "EncryptedDistances": results * ciphertext,
-        "Masks": results * plaintext,
-        "MaskedDistances": results * plaintext,
+        "Masks": results * plaintext + j,
+        "MaskedDistances": results * plaintext + k,
     }
 
 
-def setup(clients: int, modulus: int = 0) -> dict[str, int]:
-    """Keys and the group seed among `clients`; `modulus`: the bytes of a client's Paillier modulus, 0 for none."""
+def setup(clients: Sequence[str], modulus: int = 0) -> dict[str, int]:
+    """Keys and the group seed among `clients`; `modulus`: the bytes of a client's Paillier modulus, 0 for none.
+
+    A modulus comes with the proof of `key_proof`: roots as long as itself. The first client leads.
+    """
+    p, names, keys = len(clients), _text(clients), X25519_BYTES + (1 + ROOTS) * modulus
     return {
-        "Join": clients * (X25519_BYTES + modulus),
-        "Roster": clients * clients * (X25519_BYTES + modulus),
-        "Seed": (clients - 1) * SEED_BYTES,
-        "SeedCheck": clients * CHECK_BYTES,
+        "Join": p * keys,
+        "Roster": p * (p * keys + names + _text(clients[:1])),
+        "Seed": (p - 1) * SEED_BYTES,
+        "SeedCheck": p * CHECK_BYTES,
+        "SeedAgreed": p * names,
     }
 
 
 def xclp(
-    points: Sequence[int],
-    labeled: Sequence[int],
+    points: Mapping[str, int],
+    labeled: Mapping[str, int],
     bits: int,
     classes: int,
     hamming: Mapping[str, int],
@@ -72,36 +89,40 @@ def xclp(
     all_rows: bool = False,
     class_counts: bool = False,
 ) -> dict[str, int]:
-    """Payload of each message type.
+    """Payload of each message type; `points`: n_j, `labeled`: l_j.
 
     `hamming` is that of the variant, `modulus` the bytes of a client's Paillier modulus (0: none). `all_rows`: rows =
     "paper", else the unlabeled ones. `class_counts`: they are summed, too, as one more row for each client.
     """
-    p, n = len(points), sum(points)
-    rows = [n_j - (0 if all_rows else l_j) + class_counts for n_j, l_j in zip(points, labeled, strict=True)]
-    flags = sum(_fields(n_j, 1) for n_j in points)
+    p, n, names = len(points), sum(points.values()), _text(points)
+    rows = [n_j - (0 if all_rows else labeled[name]) + class_counts for name, n_j in points.items()]
+    flags = sum(_fields(n_j, 1) for n_j in points.values())
     return {
-        **setup(p, modulus),
-        "OwnBlock": sum(_fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points),
+        **setup(tuple(points), modulus),
+        "OwnBlock": sum(_fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values()),
         **hamming,
+        "Members": p * names,
         "LabeledPoints": flags,
-        "Rows": p * flags,
-        "Columns": FLOAT_BYTES * n * sum(labeled),
+        "Rows": p * (flags + names),
+        "Columns": FLOAT_BYTES * n * sum(labeled.values()),
+        "Summing": p * names,
         "MaskedRows": RING_BYTES * classes * (p - 1) * sum(rows),
         "SummedRows": RING_BYTES * classes * sum(rows),
     }
 
 
-def dealing(clients: int) -> dict[str, int]:
-    """What double masking adds to a sum among `clients` = |A| of whom none is lost: keys, shares, revealed shares."""
+def dealing(clients: Collection[str]) -> dict[str, int]:
+    """What double masking adds to a sum among `clients` = A of whom none is lost: keys, shares, revealed shares."""
+    p, names = len(clients), _text(clients)
     return {
-        "DealtKey": clients * X25519_BYTES,
-        "DealtKeys": clients * clients * X25519_BYTES,
-        "DealtShares": clients * (clients - 1) * 2 * SHARE_BYTES,
-        "Revealed": clients * clients * SHARE_BYTES,
+        "DealtKey": p * X25519_BYTES,
+        "DealtKeys": p * (p * X25519_BYTES + names),
+        "DealtShares": p * (p - 1) * 2 * SHARE_BYTES,
+        "Survivors": p * names,
+        "Revealed": p * p * SHARE_BYTES,
     }
 
 
-def secure_sum(clients: int, dimension: int) -> dict[str, int]:
+def secure_sum(clients: Collection[str], dimension: int) -> dict[str, int]:
     """A secure sum of vectors among `clients` of whom none is lost."""
-    return {**dealing(clients), "MaskedChunk": clients * RING_BYTES * dimension}
+    return {**dealing(clients), "MaskedChunk": len(clients) * RING_BYTES * dimension}

@@ -12,7 +12,9 @@ each client, so an average is exact to 2^-32.
 Paper: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017.
 
 Security: with `Plain` the server sees each client's model; with `Secure` their average, mean loss, number and sum of
-weights, and who took part (`secure_sum` says under which assumptions).
+weights, and who took part (`secure_sum` says under which assumptions). Of each average by itself, that is: rounds that
+begin with the same model, as after one that was lost, have nearly the same models again (to 10^-6 where a batch holds
+all points), and two averages over different clients then differ by those. Only noise hides that (`dp_fedavg`).
 """
 
 import math
@@ -81,8 +83,11 @@ class Averaging(Protocol):
     def waits(self, clients: int) -> int:
         """For how many deadlines of the server it takes at most, with so many clients."""
 
-    async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
-        """Contribute `update`."""
+    def fewest(self, min_clients: int) -> int:
+        """Of how many clients an average is made at least, where a round needs `min_clients`."""
+
+    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
+        """Contribute `update`, to an average of at least `fewest(least)` where the server does not see it."""
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         """The rest of `client` where it rests before its end, when the server has the average."""
@@ -103,7 +108,10 @@ class Plain:
     def waits(self, clients: int) -> int:
         return 1
 
-    async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
+    def fewest(self, min_clients: int) -> int:
+        return min_clients
+
+    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         model, *additions = update.vectors
         me.send(me.server, LocalModel(model, additions, update.weight, update.loss))
 
@@ -144,7 +152,10 @@ def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tup
 
 @dataclass(frozen=True)
 class Secure:
-    """A secure sum with double masks; `threshold` t, by default a majority."""
+    """A secure sum with double masks; `threshold` t, where it is more than a majority.
+
+    Server and clients hold it to the same fewest clients: a client hides among them, and so does its noise.
+    """
 
     threshold: int | None = None
     fraction_bits: int = 32
@@ -154,11 +165,14 @@ class Secure:
     def waits(self, clients: int) -> int:
         return 2 * clients + 6
 
+    def fewest(self, min_clients: int) -> int:
+        return max(2, min_clients, self.threshold or 0)
+
     def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
         dimension = sum(expected.sizes) // 4 + 3
-        return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, max(2, least), deadline)
+        return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, self.fewest(least), deadline)
 
-    async def client(self, me: Client, update: Update, expected: Expected, deadline: float) -> None:
+    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         group, _ = await setup.client(me, _no_keys, deadline)
         trained = update.weight > 0
         parts: list[NDArray[np.floating]] = [
@@ -166,7 +180,7 @@ class Secure:
             for vector, by_weight in zip(update.vectors, expected.weighted, strict=True)
         ]
         parts.append(np.array([update.weight, float(trained), update.loss if trained else 0.0]))
-        await secure_sum.client(me, np.concatenate(parts), group.secrets, self._settings(expected, 0, deadline))
+        await secure_sum.client(me, np.concatenate(parts), group.secrets, self._settings(expected, least, deadline))
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
@@ -174,7 +188,7 @@ class Secure:
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
     ) -> Averages:
-        group = await setup.server(me, members, me.round, max(2, least), deadline)
+        group = await setup.server(me, members, me.round, self.fewest(least), deadline)
         total = await secure_sum.server(me, group.names, self._settings(expected, least, deadline))
         values = total.values
         weight, count, loss = values[-3:].tolist()

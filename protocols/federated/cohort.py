@@ -2,12 +2,17 @@
 
 Scott, Yeo, Lampert (XCLP), Algorithm 2 line 3: tau m clients. When only m_L of them have labels, tau m_L of those are
 drawn, rounded up, and the rest of the others, so that every round has labels to spread.
+
+From a generator of the world's the cohort follows from the run's seed. Where privacy rests on its being hidden it is
+drawn from the server's entropy, without bias.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
+from sim.streams import Entropy
 
 __all__ = ["draw"]
 
@@ -16,7 +21,7 @@ def draw(
     clients: Sequence[str],
     labeled: Mapping[str, int],
     share: float,
-    generator: np.random.Generator,
+    source: np.random.Generator | Entropy,
     *,
     only_labeled: bool = False,
 ) -> tuple[str, ...]:
@@ -31,7 +36,7 @@ def draw(
     others = [name for name in clients if not labeled.get(name)]
     first = _rounded_up(share * len(having))
     rest = 0 if only_labeled else max(0, _rounded_up(share * len(clients)) - first)
-    chosen = {*_some(having, first, generator), *_some(others, rest, generator)}
+    chosen = {*_some(having, first, source), *_some(others, rest, source)}
     return tuple(name for name in clients if name in chosen)
 
 
@@ -40,5 +45,10 @@ def _rounded_up(number: float) -> int:
     return math.ceil(number - 1e-9)
 
 
-def _some(names: list[str], count: int, generator: np.random.Generator) -> list[str]:
-    return [names[i] for i in generator.choice(len(names), min(count, len(names)), replace=False)]
+def _some(names: list[str], count: int, source: np.random.Generator | Entropy) -> list[str]:
+    """`count` of `names`, or all where there are fewer; each set of them is equally likely."""
+    count = min(count, len(names))
+    if isinstance(source, Entropy):
+        left = list(names)
+        return [left.pop(source.below(len(left))) for _ in range(count)]
+    return [names[i] for i in source.choice(len(names), count, replace=False)]

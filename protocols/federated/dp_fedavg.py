@@ -15,13 +15,20 @@ other, whose clipped change lies up to 2 S away (`privacy.accounting.federated_g
 Where the noise is added, and so whom the guarantee covers:
 
 - `server`: as in both papers the server is trusted, and sees each model; the guarantee is about whoever sees the
-  averages, and does not know who was drawn. A member of a cohort does know: the call says so. Against it only the part
-  of the guarantee without sampling holds.
-- `clients`: each adds N(0, (z S)^2 / (k - 1)) to its sum's part, k >= 2 the fewest models that a round needs. Only the
-  secure sum is seen, so the server is covered, too, as far as clients do not collude. A client that knows its own part
-  of the noise, and takes it out of the average, still has the k - 1 others' against it; with more than k models there
-  is more than promised. The server draws the cohort, so against it, too, only the part without sampling holds. Sums are
-  taken in fixed point after the noise; the guarantee is for real numbers (`privacy.noise`).
+  averages, and does not know who was drawn. A member of a cohort knows that it is one: against it only the part of the
+  guarantee without sampling holds.
+- `clients`: each adds N(0, (z S)^2 / (k - 1)) to its sum's part, k >= 2 the fewest clients among whom a client lets
+  its part be summed (`averaging.Secure.fewest`), whatever the server asks for. Only the secure sum is seen, so the
+  server is covered, too, as far as clients do not collude. A client that knows its own part of the noise, and takes it
+  out of the average, still has the k - 1 others' against it; with more than k models there is more than promised.
+  A client trains in the agreed rounds and no more, and its part goes into one sum of each (`secure_sum`).
+  The server draws the cohort, so against it, too, only the part without sampling holds. Sums are taken in fixed point
+  after the noise; the guarantee is for real numbers (`privacy.noise`).
+
+The cohort is drawn from the server's own entropy, as the noise is. With entropy = "seeded" both follow from the run's
+seed: whoever has it takes the noise off, and no guarantee holds; a cohort is then counted as known, as if all clients
+took part in each round. Every round to which clients were called is charged, lost or not, for what they sent in it may
+have been read: so is a secure sum that ends in an Abort after its Survivors were named.
 
 Clients do not send their losses; one that is drawn and has nothing to train on sends the model as it came, noise and
 all, and counts one. That a client takes part, and how many points and labels it has, is not covered.

@@ -63,6 +63,10 @@ class PredictingClient(TrainingClient):
         self.hashed_in = 0
         self.results: dict[int, xclp.Labels] = {}
 
+    @property
+    def last_round(self) -> int:
+        return self.settings.rounds + 1
+
     async def take_part(self, call: TrainingRound) -> None:
         its = self.settings
         if self.round <= its.rounds:
@@ -100,7 +104,7 @@ class PredictingServer(xclp.Recording, TrainingServer):
         if number <= self.settings.rounds:
             return super().invite(number)
         self.begin_record(number)
-        self.broadcast(self.clients, TrainingRound(list(self.clients), self.model, []))
+        self.broadcast(self.clients, TrainingRound(self.model, []))
         return self.clients
 
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:

@@ -47,8 +47,8 @@ class Labeller(Protocol):
     @property
     def waits(self) -> int: ...
 
-    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
-        """Pseudo-labels of all points of `me`, one of the cohort `members`."""
+    async def client(self, me: Client, model: bytes) -> PseudoLabels:
+        """Pseudo-labels of all points of `me`, one of the cohort."""
 
     async def server(self, me: Server, members: Sequence[str]) -> None:
         """The server's part. Raises Abort where too few of `members` are left."""
@@ -71,7 +71,7 @@ class Network(_Local):
     recipe: Recipe = PAPER
     device: str = "auto"
 
-    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+    async def client(self, me: Client, model: bytes) -> PseudoLabels:
         images = me.shard.points
         return await me.compute(jobs.embed_work(self.spec, len(images)), _predict, self, model, images)
 
@@ -98,7 +98,7 @@ class Alone(_Local):
     recipe: Recipe = PAPER
     device: str = "auto"
 
-    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+    async def client(self, me: Client, model: bytes) -> PseudoLabels:
         shard = me.shard
         n, known = len(shard.labels), np.where(shard.labeled, shard.labels, -1)
         work = dict(jobs.embed_work(self.spec, n))
@@ -122,9 +122,9 @@ class Once(_Local):
 
     labeller: Network | Alone
 
-    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+    async def client(self, me: Client, model: bytes) -> PseudoLabels:
         if "pseudo-labels" not in me.disk:
-            me.disk["pseudo-labels"] = await self.labeller.client(me, model, members)
+            me.disk["pseudo-labels"] = await self.labeller.client(me, model)
         kept: PseudoLabels = me.disk["pseudo-labels"]
         return kept
 
@@ -141,7 +141,7 @@ class Across:
     def waits(self) -> int:
         return self.parameters.waits
 
-    async def client(self, me: Client, model: bytes, members: Sequence[str]) -> PseudoLabels:
+    async def client(self, me: Client, model: bytes) -> PseudoLabels:
         points = me.shard.points
         work = jobs.embed_work(self.spec, len(points))
         features = await me.compute(work, jobs.embed_all, self.spec, model, points, self.device)

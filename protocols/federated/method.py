@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
 from parties.learning import fedmatch, jobs
 from parties.learning.additions import Addition
+from parties.learning.scaffold import server_control
 from parties.learning.spec import ModelSpec
-from parties.learning.vectors import decode, encode
 from parties.server import Server
 from protocols.federated.labelling import Labeller
 from protocols.xclp import Parameters
@@ -106,10 +104,7 @@ class Controls:
         return self._control
 
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
-        # c + |S| / N mean(changes)
-        share = len(sent) / len(me.clients)
-        before = decode(self._control) if self._control else np.float32(0)
-        self._control = encode(before + share * decode(mean))
+        self._control = server_control(self._control, mean, len(sent) / len(me.clients))
 
     def state(self) -> Any:
         return self._control

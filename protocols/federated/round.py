@@ -81,7 +81,6 @@ def steps(
 
 class TrainingRound(Message):
     announces: ClassVar[bool] = True
-    cohort: list[str]
     model: bytes
     additions: list[bytes]
 
@@ -93,7 +92,7 @@ class Settings:
     `share`: tau, of the clients in a cohort. From round `label_from` on, counted from 1, the labeller is asked.
     `by_points` weighs a model by the points of an epoch that it was trained on, else all models count alike.
     `deadline` in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take.
-    `private` clips what clients send and adds noise (`dp_fedavg`).
+    `private` clips what clients send and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy.
     """
 
     spec: ModelSpec
@@ -177,22 +176,26 @@ class TrainingClient(RoundsClient[Settings]):
 
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END:
-            await self.settings.averaging.client_at_end(self, self.settings.expected, self.settings.deadline)
+            averaging, expected = self.settings.averaging, self.settings.expected
+            await self.unless_over(averaging.client_at_end(self, expected, self.settings.deadline))
         return place == secure_sum.END
 
     def needs(self, place: str) -> tuple[str, ...]:
         return secure_sum.BEFORE_END
 
     async def take_part(self, call: TrainingRound) -> None:
+        await self.unless_over(self._train(call))
+
+    async def _train(self, call: TrainingRound) -> None:
         its, labeller = self.settings, self.settings.method.labeller
         pseudo: PseudoLabels | None = None
         if labeller is not None and its.labels_in(self.round):
             with self.step("train.label"):
-                pseudo = await labeller.client(self, call.model, call.cohort)
+                pseudo = await labeller.client(self, call.model)
             self.pseudo, self.labelled_in = pseudo, self.round
         with self.step("train.update"):
-            update = await self.unless_over(self._trained(call, pseudo))
-        await its.averaging.client(self, update, its.expected, its.deadline)
+            update = await self._trained(call, pseudo)
+        await its.averaging.client(self, update, its.expected, its.min_clients, its.deadline)
 
     async def _trained(self, call: TrainingRound, pseudo: PseudoLabels | None) -> Update:
         """What it has to send after training."""
@@ -206,7 +209,7 @@ class TrainingClient(RoundsClient[Settings]):
         self.disk["additions"] = trained.kept
         model = trained.parameters
         if its.private is not None:
-            noise, fewest = self.entropy("noise"), max(its.min_clients, 1 if its.averaging.individual else 2)
+            noise, fewest = self.entropy("noise"), its.averaging.fewest(its.min_clients)
             cost = {"vector.add": 3 * len(model) // 4}
             model = await self.compute(cost, its.private.sent, call.model, model, fewest, noise)
         weight = float(its.update.batches(labeled, others).points if its.by_points else 1) if trained.steps else 0.0
@@ -256,10 +259,11 @@ class TrainingServer(RoundsServer[Settings, Record]):
         # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels.
         labeled = {} if its.private is None else dict.fromkeys(self.clients, 1)
         labeled |= {name: answer.labeled for name, answer in self.enrolled.items()}
-        dice = generator(self.world.seed, "cohort", number)
-        members = cohort.draw(self.clients, labeled, its.share, dice, only_labeled=not its.trains_unlabeled(number))
+        hidden = its.private is not None  # whoever can work the cohort out gains what its being hidden gives privacy
+        source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
+        members = cohort.draw(self.clients, labeled, its.share, source, only_labeled=not its.trains_unlabeled(number))
         for additions, same in itertools.groupby(members, self._additions):
-            self.send_each(same, TrainingRound(list(members), self.model, additions))
+            self.send_each(same, TrainingRound(self.model, additions))
         return members
 
     def _additions(self, client: str) -> list[bytes]:

@@ -7,8 +7,10 @@ import pytest
 from benchmarks.attacks import ATTACKS, main
 from benchmarks.attacks_finding import Finding
 
+NOT_PREVENTED = ("d, guessed", "g, no distances")
 
-@pytest.mark.parametrize("letter", [letter for letter in ATTACKS if letter != "d, guessed"])
+
+@pytest.mark.parametrize("letter", [letter for letter in ATTACKS if letter not in NOT_PREVENTED])
 def test_the_weakened_copy_breaks_and_ours_holds(letter) -> None:
     finding = ATTACKS[letter](False)
     assert finding.weakened >= finding.stated
@@ -24,8 +26,21 @@ def test_labels_by_guessed_coefficients() -> None:
     assert finding.chance + finding.margin < finding.ours < 0.6 < finding.weakened
 
 
-def test_only_one_attack_is_known_to_work_on_ours() -> None:
-    assert [letter for letter, attack in ATTACKS.items() if attack(True).remains] == ["d, guessed"]
+def test_a_client_that_returns_no_distances_lets_the_server_read_bits() -> None:
+    """Nothing prevents it, and the table must say so."""
+    finding = ATTACKS["g, no distances"](False)
+    assert (finding.ours, finding.outside) == (1.0, True)
+    assert finding.remark.startswith("OUTSIDE the semi-honest model")
+
+
+def test_what_a_crafted_key_costs_to_prevent_is_stated() -> None:
+    assert "ms to make" in ATTACKS["g, unproved key"](True).remark
+    assert 's with "fresh"' in ATTACKS["g, common factor"](True).remark
+
+
+def test_only_these_attacks_are_known_to_work_on_ours() -> None:
+    found = {letter: attack(True) for letter, attack in ATTACKS.items()}
+    assert tuple(letter for letter, finding in found.items() if finding.remains or finding.outside) == NOT_PREVENTED
 
 
 def test_the_table(tmp_path, capsys) -> None:
@@ -35,7 +50,8 @@ def test_the_table(tmp_path, capsys) -> None:
     assert "NOT AS STATED" not in shown
     rows = json.loads((tmp_path / "attacks.json").read_text())["findings"]
     assert [row["attack"] for row in rows] == list(ATTACKS)
-    assert all(row["weakened"] > row["ours"] for row in rows)
+    assert all(row["weakened"] > row["ours"] or row["outside"] for row in rows)
+    assert [row["attack"] for row in rows if row["verdict"] == "outside the model"] == ["g, no distances"]
     assert [row["attack"] for row in rows if row["verdict"] == "above chance"] == ["d, guessed"]
 
 
@@ -45,3 +61,5 @@ def test_a_finding_that_is_not_as_stated_is_seen() -> None:
     assert not Finding("x", "y", 1.0, 0.8, 0.5, 100).as_stated
     assert not Finding("x", "y", 1.0, 0.01, 0.0, 100).as_stated
     assert Finding("x", "y", 1.0, 0.8, 0.5, 100, remains=True).as_stated
+    assert Finding("x", "y", 1.0, 1.0, 0.5, 100, outside=True).as_stated
+    assert not Finding("x", "y", 1.0, 0.5, 0.5, 100, outside=True).as_stated

@@ -4,7 +4,7 @@ import contextlib
 import json
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,7 @@ def test_the_files_are_readable(tmp_path: Path) -> None:
 def test_a_wrong_formula_is_told_and_is_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     right = ot_sizes.iknp_hamming
 
-    def wrong(points: Sequence[int], bits: int, element_bytes: int) -> dict[str, int]:
+    def wrong(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
         return {**right(points, bits, element_bytes), "Extension": 7}
 
     monkeypatch.setattr(ot_sizes, "iknp_hamming", wrong)

@@ -41,17 +41,6 @@ def test_random_mixtures(small: Scenario, keys: dict[str, object], transport: st
 
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
-@pytest.mark.parametrize("topology", ["star", "mesh"])
-@pytest.mark.parametrize("transport", ["reliable", "datagram"])
-def test_many_random_mixtures_over_three_rounds(small: Scenario, recovery: str, topology: str, transport: str) -> None:
-    network = structs.replace(small.network, transport=transport, topology=topology)
-    scenario = structs.replace(with_keys(small, recovery=recovery, rounds=3), network=network)
-    findings = campaign(scenario, Plan(schedules=300, singles=False, seed=7, jobs=os.cpu_count() or 1))
-    assert_held(findings)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("recovery", ["restart", "shamir"])
 def test_every_crash_of_the_main_scenario(recovery: str) -> None:
     """40 vectors a client, Paillier with short keys: `tacit chaos xclp-digits --set data.limit=400`."""
     keys = ["data.limit=400", "fault=[]", "protocol.key_bits=512", "protocol.insecure_keys=true"]
@@ -70,5 +59,7 @@ def test_every_crash_of_the_main_scenario(recovery: str) -> None:
 def test_every_pair_of_crashes_of_a_small_federation(small: Scenario, recovery: str) -> None:
     findings = campaign(with_keys(small, recovery=recovery), Plan(schedules=0, pairs=True, jobs=os.cpu_count() or 1))
     assert_held(findings)
-    second = [one for one in findings.verdicts if len(one.faults) == 2]
-    assert any(fault.occurrence == 2 for one in second for fault in one.faults)  # steps that come after a crash alone
+    assert len(findings.verdicts) > 1000
+    twice = {fault.before or fault.after for one in findings.verdicts for fault in one.faults if fault.occurrence == 2}
+    # A loss makes a step that is taken again; by shares, the sum goes on as it is.
+    assert twice == ({"rowsums.mask"} if recovery == "restart" else set())

@@ -37,7 +37,9 @@ def test_without_a_bug_nothing_is_found(small: Scenario, with_shamir: Scenario) 
 def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result stays right, and the server learns the lost client's masks: only the keys tell."""
     key = SharedSecret.key
-    monkeypatch.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose, min(attempt, 1)))
+    monkeypatch.setattr(
+        SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1))
+    )
     found = failures(small)
     assert set(found) == {"fresh masks"}
     (fault,) = found["fresh masks"].faults
@@ -100,7 +102,9 @@ def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPat
 def test_a_mixture_is_shrunk_to_what_it_takes(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """The masks of the third attempt are those of the second: two losses, one after the other."""
     key = SharedSecret.key
-    monkeypatch.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose, min(attempt, 5)))
+    monkeypatch.setattr(
+        SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 5))
+    )
 
     def breaks(faults: Schedule) -> bool:
         return "fresh masks" in {one.promise for one in verdict(structs.replace(small, fault=faults)).broken}

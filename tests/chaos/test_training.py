@@ -66,11 +66,6 @@ def assert_held(findings: Findings) -> None:
         ("fedavg", "plain", 1, 12),
         ("fedavg", "secure", 2, 12),
         ("fedavg+xclp", "plain", 3, 6),
-        *(
-            pytest.param(name, averaged, 4, 200, marks=pytest.mark.long)
-            for name in ("fedavg", "scaffold", "fedavg+xclp", "fedprop+mt")
-            for averaged in ("plain", "secure")
-        ),
     ],
 )
 def test_random_mixtures(training: Scenario, name: str, averaged: str, seed: int, schedules: int) -> None:

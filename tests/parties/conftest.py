@@ -29,6 +29,13 @@ class StageNumber(Message):
     number: int
 
 
+class StageLasting(Message):
+    """Is never late."""
+
+    lasting: ClassVar[bool] = True
+    text: str
+
+
 class StageRound(Message):
     """Opens a new (round, attempt)."""
 
@@ -51,6 +58,7 @@ class Actor(Party):
     """`heard` is for the test to look at: (text, when) of what `hear` and `listen` took; None for no answer."""
 
     Note, Reply, Number, Round, Stop = StageNote, StageReply, StageNumber, StageRound, StageStop
+    Lasting = StageLasting
     Stopped = Stopped
 
     interrupts = (StageStop,)

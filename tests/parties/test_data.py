@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -303,3 +306,28 @@ def test_another_seed_draws_other_points_and_the_same_seed_the_same():
 def test_all_rows_cannot_be_for_testing(test):
     with pytest.raises(DataError, match=rf"test\(={test}\) must be 1 to 568, as breast_cancer has 569 rows"):
         load_drawn("breast_cancer", test, 1)
+
+
+_PRESSED_AS_IT_LOADS = """
+import signal, sys
+from parties.data import load
+class Press:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sklearn.datasets":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Press())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    load("digits", 1)
+except KeyboardInterrupt:
+    print("interrupted,", "whole" if hasattr(sys.modules.get("sklearn.datasets"), "load_digits") else "half")
+"""
+
+
+def test_an_interrupt_leaves_no_library_half_loaded() -> None:
+    house = str(Path(__file__).parents[2])
+    ended = subprocess.run(
+        [sys.executable, "-c", _PRESSED_AS_IT_LOADS],
+        env={**os.environ, "PYTHONPATH": house}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (0, "interrupted, whole\n"), ended.stderr

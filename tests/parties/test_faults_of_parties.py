@@ -1,4 +1,4 @@
-"""What befalls a party: it crashes, leaves, stands still, is slow; and what brings it about."""
+"""What befalls a party: it crashes, leaves, stands still; and what brings it about. (Slowness: test_stragglers.)"""
 
 import asyncio
 from typing import Any
@@ -261,58 +261,6 @@ def test_a_paused_relay_relays_when_it_resumes(stage: Stage) -> None:
     programs = {"a": stage.listens(20), "b": speak, "server": lasts(20)}
     run = stage(programs, [Pause("server", time=0.0, lasts=5.0)], topology="star").run()
     assert run.heard("a") == [("1", 5.01), ("2", 5.01)]
-
-
-# Slow
-
-
-def test_a_straggler_computes_and_sends_slowly(stage: Stage) -> None:
-    async def speak(me: Any) -> None:
-        await me.work(2)
-        me.say("a", "x" * 1000)
-
-    def arrival(*faults: Fault) -> float:
-        run = stage({"a": stage.listens(100), "b": speak}, faults, latency="0ms", access={"up": 1000.0}).run()
-        return next(when for _, when in run.heard("a"))
-
-    alone = arrival()
-    assert arrival(Slow("b", time=0.0, factor=3.0)) == pytest.approx(3 * alone)
-    assert arrival(Slow("b", time=0.0, factor=3.0), Slow("b", time=0.0, factor=2.0)) == pytest.approx(6 * alone)
-    assert arrival(Slow("b", time=1.0, factor=3.0)) == pytest.approx(1 + 3 * (alone - 1))
-    assert arrival(Slow("b", time=1.0, factor=4.0, lasts=2.0)) == pytest.approx(alone + 1.5)
-    assert arrival(Slow("b", time=2.5, factor=2.0, lasts=0.5)) == pytest.approx(alone + 0.25)
-
-
-def test_a_straggler_receives_slowly_and_the_trace_says_when_it_ends(stage: Stage) -> None:
-    async def speak(me: Any) -> None:
-        me.say("a", "x" * 1000)
-
-    def run(*faults: Fault) -> Any:
-        return stage({"a": stage.listens(100), "b": speak}, faults, latency="0ms", access={"down": 1000.0}).run()
-
-    alone = run().heard("a")[0][1]
-    slow = run(Slow("a", time=0.0, factor=2.5, lasts=50.0))
-    assert slow.heard("a")[0][1] == pytest.approx(2.5 * alone)
-    assert slow.told("fault") == [(0.0, "a", "slow at 0 s: 2.5 times as long"), (50.0, "a", "slow ends")]
-
-
-def test_a_straggler_is_one_after_it_comes_back(stage: Stage) -> None:
-    async def compute(me: Any) -> None:
-        begun = me.now
-        await me.work(1)
-        me.heard.append(round(me.now - begun, 6))
-
-    faults = [Slow("b", time=0.0, factor=3.0), Crash("b", time=1.0, back_after=1.0)]
-    assert stage({"a": lasts(20), "b": compute}, faults).run().heard("b") == [3.0]
-
-
-def test_a_pause_of_a_straggler(stage: Stage) -> None:
-    async def compute(me: Any) -> None:
-        await me.work(2)
-        me.heard.append(me.now)
-
-    faults = [Pause("b", time=1.0, lasts=4.0), Slow("b", time=2.0, factor=2.0)]
-    assert stage({"a": lasts(20), "b": compute}, faults).run().heard("b") == [7.0]
 
 
 # Everything at once, and the same each time

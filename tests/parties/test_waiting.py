@@ -213,6 +213,28 @@ def test_late_messages_are_dropped_and_traced(stage: Stage) -> None:
     assert run.notes("drop") == [late, late]
 
 
+def test_a_lasting_message_is_never_late_and_the_latest_of_a_sender_holds(stage: Stage) -> None:
+    async def wait(me: Any) -> None:
+        await asyncio.sleep(1)
+        me.advance(1, 2)
+        await asyncio.sleep(1)
+        me.advance(4, 1)
+        collected = await me.collect(me.Lasting, ["b", "c"], deadline=0.0)
+        me.heard += [{name: answer.text for name, answer in collected.answers.items()}, len(me._mailbox)]
+
+    async def twice(me: Any) -> None:
+        me.send("a", me.Lasting("first"))
+        await asyncio.sleep(1.5)
+        me.send("a", me.Lasting("second"))
+
+    async def once(me: Any) -> None:
+        me.send("a", me.Lasting("only"))
+
+    run = stage({"a": wait, "b": twice, "c": once}).run()
+    assert run.heard("a") == [{"b": "second", "c": "only"}, 0]
+    assert run.notes("drop") == []
+
+
 def test_early_messages_wait_until_the_party_gets_there(stage: Stage) -> None:
     async def early(me: Any) -> None:
         me.advance(2, 1)

@@ -27,6 +27,7 @@ from sim.world import World
 VARIANTS = {
     "plaintext": lambda bits: PlaintextHamming(bits),
     "paillier": lambda bits: PaillierHamming(bits, 512, insecure=True),
+    "fresh": lambda bits: PaillierHamming(bits, 512, insecure=True, fresh=True),
     "unpacked": lambda bits: PaillierHamming(bits, 512, insecure=True, slots=1),
     "iknp": lambda bits: IknpHamming(bits, find_group("p256")),
     "naor-pinkas": lambda bits: NaorPinkasHamming(bits, find_group("p256")),

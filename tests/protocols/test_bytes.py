@@ -1,5 +1,7 @@
 """The ledger equals the formulas to the byte."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,17 @@ HAMMING = {
 }
 
 
+def labeled_of(run) -> dict[str, int]:
+    return {client.name: int(client.shard.labeled.sum()) for client in run.clients}
+
+
+def measured(run) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for row in run.world.ledger.rows():
+        found[row.type] += row.payload
+    return {kind: size for kind, size in found.items() if size}
+
+
 @pytest.mark.parametrize("variant", HAMMING)
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -28,16 +41,21 @@ def test_payload_by_type(federation, make_shards, variant, points, bits, rows, r
     if variant == "naor-pinkas":
         bits //= 4  # a transfer a bit takes its time
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
-    labeled = [int(client.shard.labeled.sum()) for client in run.clients]
     modulus_bytes = 64 if variant in ("paillier", "unpacked") else 0
-    hamming, all_rows = HAMMING[variant](points, bits), rows == "paper"
-    expected = sizes.xclp(points, labeled, bits, 3, hamming, modulus_bytes, all_rows, recipe.class_balanced)
-    measured: dict[str, int] = {}
-    for row in run.world.ledger.rows():
-        measured[row.type] = measured.get(row.type, 0) + row.payload
-    assert {kind: size for kind, size in measured.items() if size} == {
-        kind: size for kind, size in expected.items() if size
-    }
+    named, all_rows = {client.name: len(client.shard.rows) for client in run.clients}, rows == "paper"
+    hamming = HAMMING[variant](named, bits)
+    expected = sizes.xclp(named, labeled_of(run), bits, 3, hamming, modulus_bytes, all_rows, recipe.class_balanced)
+    assert measured(run) == {kind: size for kind, size in expected.items() if size}
+
+
+def test_names_of_different_lengths_are_counted_where_they_travel(federation, make_shards) -> None:
+    for variant in ("plaintext", "iknp"):  # who sends masks is another client of the pair in each
+        run = federation(make_shards([2, 3, *[1] * 10]), variant=variant, bits=8, topology="mesh").run()
+        named = {client.name: len(client.shard.rows) for client in run.clients}
+        assert {len(name) for name in named} == {8, 9}
+        expected = sizes.xclp(named, labeled_of(run), 8, 3, HAMMING[variant](named, 8))
+        assert measured(run) == {kind: size for kind, size in expected.items() if size}
+        assert measured(run)["Members"] == measured(run)["SeedAgreed"] == measured(run)["Summing"] == 12 * 98
 
 
 def test_two_groups_of_slots(federation, make_shards) -> None:

@@ -180,22 +180,67 @@ def test_lost_at_several_places() -> None:
     Run(vectors(), faults=faults).assert_sums(without("client/1", "client/3"))
 
 
-def test_with_too_few_answers_a_new_attempt_begins() -> None:
+@pytest.mark.parametrize(
+    ("receivers", "left_out"),
+    [(NAMES[:3], ()), (NAMES[:4], ("client/4",)), (NAMES, ("client/4",))],
+    ids=["3", "4", "all"],
+)
+def test_whose_shares_too_few_have_is_left_out_before_anybody_masks(
+    receivers: tuple[str, ...], left_out: tuple[str, ...]
+) -> None:
+    """t = 4 of 7: with its own there are enough shares of client/4 if three others lack theirs."""
+    run = Run(vectors(), lose=lambda p: p.type == "DealtShares" and p.sender == "client/4" and p.receiver in receivers)
+    run.assert_sums(without(*left_out))
+    assert run.count("SumStart") == (COUNT + COUNT - 1 if left_out else COUNT)
+    assert len({packet.attempt for packet in run.packets if packet.type == "MaskedChunk"}) == 1
+    assert [(loss.party, loss.action) for loss in run.server.lost] == [
+        (name, "its shares were not received: summing starts again") for name in left_out
+    ]
+
+
+def test_who_does_not_say_which_shares_it_has_is_left_out() -> None:
+    run = Run(vectors(), lose=lambda packet: packet.type == "SharesMissing" and packet.sender == "client/4")
+    run.assert_sums(without("client/4"))
+    assert {loss.party for loss in run.server.lost} == {"client/4"}
+
+
+def test_nobody_is_blamed_for_shares_of_which_the_silent_say_nothing() -> None:
+    """Four of seven do not learn A: three hold each other's shares, which are enough among three."""
+    run = Run(vectors(), lose=lambda packet: packet.type == "DealtKeys" and packet.receiver in NAMES[:4])
+    run.assert_sums(NAMES[4:])
+    assert [loss.party for loss in run.server.lost] == list(NAMES[:4])
+
+
+def test_with_too_few_answers_there_is_no_sum_and_no_other_attempt() -> None:
     run = Run(vectors(), faults=[Crash(name, after="sum.mask") for name in NAMES[3:]])
-    run.assert_sums(NAMES[:3])
-    assert run.count("SumStart") == COUNT + 3
+    assert run.server.total is None
+    assert run.server.aborted == "the sum stays masked: 3 of 7 clients answered to Survivors; 4 are needed"
+    assert run.count("SumStart") == COUNT
+    assert [(loss.party, loss.action) for loss in run.server.lost] == [
+        (name, "it revealed no shares: the round ends without a sum") for name in NAMES[3:]
+    ]
+    assert {client.ending for client in run.clients[:3]} == {run.server.aborted}
 
 
 @pytest.mark.parametrize(
     ("settings", "step", "reason"),
     [
-        ({"threshold": 6}, "sum.mask", "5 clients are left; protocol.threshold is 6"),
+        ({"threshold": 6}, "sum.mask", "the sum stays masked: masked values of 5 clients were received; 6 are needed"),
         ({"threshold": 6}, "sum.deal", "5 clients are left; protocol.threshold is 6"),
-        ({"threshold": 6}, "sum.reveal", "5 clients are left; protocol.threshold is 6"),
+        (
+            {"threshold": 6},
+            "sum.reveal",
+            "the sum stays masked: 5 of 7 clients answered to Survivors; 6 are needed",
+        ),
         ({"min_clients": 6}, "sum.mask", "5 clients are left; min_clients is 6"),
+        (
+            {"min_clients": 5},
+            "sum.mask",
+            "the sum stays masked: masked values of 5 clients were received; 6 are needed",
+        ),
     ],
 )
-def test_too_few_for_any_attempt_is_a_clear_outcome(settings: dict[str, int], step: str, reason: str) -> None:
+def test_too_few_is_a_clear_outcome(settings: dict[str, int], step: str, reason: str) -> None:
     run = Run(vectors(), faults=[Crash(name, before=step) for name in NAMES[:2]], **settings)
     assert run.server.total is None
     assert run.server.aborted == reason
@@ -255,7 +300,7 @@ def test_payload_by_type(dimension: int) -> None:
     for row in run.world.ledger.rows():
         if row.step.startswith("sum."):
             found[row.type] = found.get(row.type, 0) + row.payload
-    assert {kind: size for kind, size in found.items() if size} == sizes.secure_sum(COUNT, dimension)
+    assert {kind: size for kind, size in found.items() if size} == sizes.secure_sum(NAMES, dimension)
 
 
 LARGE = """

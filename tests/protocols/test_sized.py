@@ -91,6 +91,13 @@ def test_slots_that_are_all_filled(federation, make_shards, points) -> None:
     assert_same(build)
 
 
+def test_fresh_powers_take_as_long_sized(federation, make_shards) -> None:
+    def build(stand_ins):
+        return federation(make_shards([3, 6, 4]), variant="fresh", bits=33, cost=Modelled(), stand_ins=stand_ins)
+
+    assert_same(build)
+
+
 @pytest.mark.parametrize("variant", SECURE)
 def test_what_travels_is_not_what_really_travels(federation, make_shards, variant) -> None:
     bits = 9 if variant == "naor-pinkas" else 64

@@ -1,6 +1,7 @@
 """Chaos: what it tries, how it shrinks, what it prints and writes, and that a failure replays."""
 
 import json
+import signal
 import tomllib
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from protocols.crypto.agreement import SharedSecret
 from scenarios import Scenario, load
-from scenarios.chaos import Plan, campaign, verdict
+from scenarios.chaos import Findings, Plan, campaign, verdict
 from scenarios.chaos_promises import promises_of
 from scenarios.chaos_schedules import Course, random_schedules, single_crashes, text
 from scenarios.chaos_shrinking import shrink
@@ -20,6 +21,7 @@ from scenarios.cli import app
 from scenarios.faults import KINDS, faults_of
 from scenarios.faults import given as keys_given
 from scenarios.schema import Fault
+from sim.trace import Event, Trace
 
 COURSE = Course(
     steps=(("server", "gather", 2), ("client/0", "answer", 1), ("client/1", "answer", 3)),
@@ -139,7 +141,9 @@ def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytes
     key = SharedSecret.key
     small = ("--set", "data.limit=20", "--set", "protocol.bits=16", "--jobs", "1", "--schedules", "0", "--quick")
     with monkeypatch.context() as bug:
-        bug.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose, min(attempt, 1)))
+        bug.setattr(
+            SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1))
+        )
         result = tacit("chaos", quick, *small)
         assert result.exit_code == 1, result.output
         assert "BROKEN    fresh masks" in result.stdout
@@ -182,6 +186,30 @@ def test_an_interrupted_one_says_how_far_it_came_and_where_it_is(quick: Path, mo
     assert result.exit_code == 130
     assert "interrupted before the first run" in result.stdout and "folder    here" in result.stdout
     assert json.loads(Path("here/chaos.json").read_text())["interrupted"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_python_drops_ends_it_and_breaks_no_promise(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dying:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    seen, add = list[Event](), Trace.add
+
+    def dropping(self: Trace, event: Event) -> None:
+        add(self, event)
+        seen.append(event)
+        if len(seen) == 1000:
+            Dying()
+
+    monkeypatch.setattr(Trace, "add", dropping)
+    findings = Findings([], [])
+    with pytest.raises(KeyboardInterrupt):
+        campaign(scenario, Plan(schedules=0), findings=findings)
+    assert len(seen) <= 1002
+    assert findings.verdicts and not findings.broken
 
 
 def test_the_users_mistakes(quick: Path) -> None:

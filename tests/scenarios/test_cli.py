@@ -129,7 +129,7 @@ def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.
 
 def test_the_users_mistakes_are_one_line_and_2(quick: Path) -> None:
     assert one_line(tacit("run", quick, "--set", "protocol.k=1900")) == (
-        f"error: {quick}: protocol.k: 1900 is too large; allowed: 1 to 59 (n - 1)"
+        "error: --set: protocol.k: 1900 is too large; allowed: 1 to 59 (n - 1)"
     )
     assert one_line(tacit("run", "no.toml")) == "error: no.toml: there is no such file"
     assert "did you mean xclp-digits?" in one_line(tacit("run", "xclp-digit"))
@@ -272,17 +272,20 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_a_complete_folder_and_130(quick: Path, stopped, with_signal: signal.Signals) -> None:
+def test_a_signal_leaves_a_complete_folder_and_its_exit_code(quick: Path, stopped, with_signal: signal.Signals) -> None:
     code, output, errors = stopped(1, with_signal, "run", quick)
-    assert code == 130
-    assert "Traceback" not in errors and "outcome   interrupted" in output
+    reason = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "terminated (SIGTERM)"}[with_signal]
+    assert code == 128 + with_signal
+    assert "Traceback" not in errors and f"outcome   interrupted: {reason}" in output
     assert output.rstrip().endswith("folder    runs/quick-3-1")
-    assert json.loads(Path("runs/quick-3-1/result.json").read_text())["outcome"] == "interrupted"
+    record = json.loads(Path("runs/quick-3-1/result.json").read_text())
+    assert (record["outcome"], record["reason"]) == ("interrupted", reason)
 
 
-def test_ctrl_c_ends_a_sweep_with_what_is_done(quick: Path, stopped) -> None:
-    code, output, errors = stopped(1, signal.SIGINT, "sweep", quick, "--seeds", "3", "--out", "many")
-    assert code == 130
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_sweep_with_what_is_done(quick: Path, stopped, with_signal: signal.Signals) -> None:
+    code, output, errors = stopped(1, with_signal, "sweep", quick, "--seeds", "3", "--out", "many")
+    assert code == 128 + with_signal
     assert "Traceback" not in errors and "1 interrupted" in output
     assert len(Path("many/sweep.csv").read_text().splitlines()) == 2
 

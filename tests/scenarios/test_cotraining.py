@@ -89,6 +89,16 @@ def test_every_algorithm_runs_by_its_name_and_sends_what_the_formula_says(small:
     assert predicted(result.folder, counted) == counted
 
 
+def test_what_surrounds_a_call_does_not_grow_with_the_number_of_clients(small: Path) -> None:
+    envelopes = []
+    for clients in (3, 9):
+        result = ran(small, f"data.clients={clients}", out=f"run-{clients}")
+        rows = [row for row in byte_rows(result.folder) if row.type == "CotrainingRound"]
+        assert {row.messages for row in rows} == {3 * clients}
+        envelopes.append([row.envelope / row.messages for row in rows])
+    assert envelopes[0] == envelopes[1]
+
+
 def test_the_result_tells_of_each_model_and_of_what_is_agreed_on(small: Path) -> None:
     result = ran(small)
     assert tuple(result.client_accuracy) == EVERYONE
@@ -333,7 +343,7 @@ def test_public_points_that_cannot_be_had(its: Public, problem: str) -> None:
 def test_mistakes_are_one_line(small: Path, change: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small, [change])
-    assert str(caught.value).startswith(f"{small}: {problem}")
+    assert str(caught.value).startswith(f"--set: {problem}")
     assert "\n" not in str(caught.value)
 
 
@@ -341,7 +351,7 @@ def test_trees_cannot_learn_probabilities(small: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small, ["protocol.name=dd", 'learner.names=["network", "decision-tree"]'])
     assert str(caught.value) == (
-        f'{small}: learner.names: client/1 learns by "decision-tree", which cannot learn probabilities as dd asks for'
+        '--set: learner.names: client/1 learns by "decision-tree", which cannot learn probabilities as dd asks for'
     )
 
 

@@ -245,4 +245,4 @@ def test_what_is_expected_is_read(tmp_path: Path) -> None:
     path.write_text(f"{HEAD}[expect]\nreason = 'too few'\nlost = ['client/2', 'client/1 at lsh.hash']\n")
     expect = load(path).expect
     assert expect == Expect(reason="too few", lost=("client/2", "client/1 at lsh.hash"))
-    assert expect.losses == (("client/2", ""), ("client/1", "lsh.hash"))
+    assert expect.losses == (("lost", "client/2", ""), ("lost", "client/1", "lsh.hash"))

@@ -82,7 +82,9 @@ def test_every_output_tells_the_fidelity(quick: Path, tmp_path: Path) -> None:
     assert any(line.startswith("fidelity  sized") for line in lines)
     assert json.loads((tmp_path / "run" / "result.json").read_text())["fidelity"] == "sized"
     assert told("bytes", tmp_path / "run").splitlines()[0].endswith("(sized)")
-    assert "2 completed, sized" in told("sweep", quick, *sets, "--seeds", 2, "--out", tmp_path / "sweep")
+    swept = told("sweep", quick, *sets, "--seeds", 2, "--out", tmp_path / "sweep")
+    assert any(line.startswith("fidelity  sized") for line in swept.splitlines())
+    assert told("bytes", tmp_path / "sweep").splitlines()[0].endswith("sweep (sized): means over the completed runs")
     with (tmp_path / "sweep" / "sweep.csv").open(newline="") as file:
         assert {row["fidelity"] for row in csv.DictReader(file)} == {"sized"}
     real = told("run", quick, "--out", tmp_path / "real") + told("bytes", tmp_path / "real")

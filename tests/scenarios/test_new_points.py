@@ -127,10 +127,3 @@ def test_with_training_before_it_or_without_the_same_points_are_new(quick: Path,
         assert len(held.labels) == 97 == (1797 - 1700)
         found.append([(s.rows.tolist(), s.new.tolist(), s.labeled.tolist(), s.points.tolist()) for s in shards])
     assert found[0] == found[1]
-
-
-def test_of_a_file_no_points_are_drawn_for_testing(quick: Path, tmp_path: Path) -> None:
-    np.savez(tmp_path / "own.npz", features=np.eye(40), labels=np.arange(40) % 2)
-    with pytest.raises(ScenarioError) as error:
-        read(quick, [f"data.path={tmp_path / 'own.npz'}", "data.test=5"])
-    assert error.value.key == "data.test" and error.value.problem.startswith("5 is of data sets with a name")

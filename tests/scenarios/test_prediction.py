@@ -13,6 +13,7 @@ SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.ban
 VARIANTS = {
     "plaintext": ["protocol.hamming=plaintext"],
     "paillier": ["protocol.hamming=paillier"],
+    "paillier, fresh": ["protocol.hamming=paillier", "protocol.rerandomise=fresh"],
     "iknp": ["protocol.hamming=iknp"],
     "iknp in a mesh": ["protocol.hamming=iknp", "network.topology=mesh", "network.up=500kbit/s"],
     "iknp through a narrow relay": ["protocol.hamming=iknp", "network.server_bandwidth=2Mbit/s"],

@@ -67,18 +67,18 @@ def test_dp_fedct_tells_of_a_round_and_of_all(tiny: Path) -> None:
     told = json.loads((result.folder / "result.json").read_text())["privacy"]
     flip = 1 / (1 + math.exp(100 / 80))
     assert told["flip"] == pytest.approx(flip) and told["sensitivity"] == 80  # two bits of each of 40 points
-    assert told["sensitivity_from"] == "worst-case" and told["guaranteed"]
+    assert told["sensitivity_from"] == "worst-case"
     assert (told["epsilon_round"], told["delta_round"]) == (pytest.approx(100.0), 0.0)
     assert told["epsilon_pure"] == pytest.approx(300.0)
     assert told["epsilon"] == pytest.approx(accounting.random_bits(flip, 240, 1e-6)) and told["epsilon"] < 300
-    assert (told["rounds"], told["delta"]) == (3, 1e-6)
+    assert (told["rounds"], told["planned"], told["delta"]) == (3, 3, 1e-6)
     assert result.message_bytes["up"] == 50  # 40 points, 10 bits each
     assert any(line.startswith("agreed ") for line in outcome_lines(result))
     alone = ran(tiny, "protocol.name=pate", out="alone")  # a single round, so no label was another before
     assert not any(line.startswith("agreed ") for line in outcome_lines(alone))
     shown = "\n".join(privacy_lines(result.privacy))
     assert f"each bit flips with probability {flip:.6g}" in shown and "the server among them" in shown
-    assert "NO guarantee" not in shown
+    assert "more bits may change" not in shown
     again = ran(tiny, "privacy.epsilon=100.0", "privacy.delta=1e-6", out="again")
     assert again.trace_hash == result.trace_hash
     assert ran(tiny, "privacy.epsilon=90.0", out="other").trace_hash != result.trace_hash
@@ -117,7 +117,7 @@ def test_dp_pate_and_dp_fedavg_have_the_noise_that_epsilon_asks_for(tiny: Path) 
 
 
 def test_a_cohort_is_accounted_with_the_most_that_rounding_up_can_make_of_it(tiny: Path) -> None:
-    few = ("protocol.name=dp-fedavg", "privacy.noise=2.5", "training.share=0.5", "training.rounds=1")
+    few = ("protocol.name=dp-fedavg", "privacy.noise=2.5", "training.share=0.5", "training.rounds=1", "entropy=os")
     two = ran(tiny, *few, "data.labeled_clients=2", out="two").privacy  # 1 of 2, or with a third that is away 2 of 3
     assert two is not None and two.epsilon == pytest.approx(accounting.federated_gaussian(2.5, 2, 3, 1, 1e-5))
     hidden = ran(tiny, *few, "training.averaging=secure", "privacy.noise_at=clients", out="drawn").privacy
@@ -170,7 +170,7 @@ def test_an_estimate_is_called_one(tiny: Path) -> None:
     assert result.privacy is not None and not result.privacy.guaranteed
     assert result.privacy.sensitivity_from.startswith("6 neighbouring data sets")
     assert any("no guarantee" in line for line in result.warnings)
-    assert any("NO guarantee" in line for line in privacy_lines(result.privacy))
+    assert any("NO guarantee" in line and "more bits" in line for line in privacy_lines(result.privacy))
     bound = ran(tiny, "privacy.sensitivity=proposition-2:0.1", "privacy.delta=0.05", out="bound").privacy
     assert bound is not None and bound.sensitivity == 2 * math.ceil(4 + 1.6449 * math.sqrt(3.6) + 1.6449**2 / 3)
     assert any("no noise" in line for line in ran(tiny, "privacy.epsilon=none", out="none").warnings)

@@ -230,6 +230,9 @@ HARD: dict[str, tuple[list[str], str]] = {
     ),
     "chance decides": (["training.rounds=8"], fault("crash", "client/*", **AT, probability=0.2, back_after="0.2s")),
     "a client is slow for a while": ([], fault("slow", "client/1", time="0.3s", factor=3, lasts="1s")),
+    "clients are slow again and again": (
+        ["training.rounds=4"], fault("slow", "client/*", **AT, probability=0.7, factor=3, lasts="0.3s")
+    ),
     "a client is too slow for a round": (
         ["training.share=0.5", "protocol.deadline=0.5s"], fault("slow", "client/*", **AT, factor=100, lasts="0.5s")
     ),

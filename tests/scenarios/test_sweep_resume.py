@@ -159,6 +159,22 @@ def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
     assert workers and psutil.wait_procs(workers, timeout=20)[1] == []
 
 
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: signal.Signals) -> None:
+    asked = (quick, "--seeds", "2", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scenarios.cli", "sweep", *map(str, asked), "--out", "broken"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    while len(list(Path("broken").glob("*/run.sqlite"))) < 2:
+        assert process.poll() is None
+    process.send_signal(by)
+    assert process.wait(timeout=60) == 128 + by
+    records = [json.loads(path.read_text()) for path in Path("broken").glob("*/result.json")]
+    reasons = {record["reason"] for record in records if record["outcome"] == "interrupted"}
+    assert reasons == {"stopped with its sweep (SIGTERM)"}
+
+
 def test_a_run_that_an_error_ended_begins_anew(quick: Path) -> None:
     assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
     (run,) = Path("sweep").glob("000-*")

@@ -235,10 +235,12 @@ def test_a_mistake_in_a_table_is_one_line(tabled: Path, old: str, new: str, mess
     text = tabled.read_text()
     assert text.count(old) == 1
     tabled.write_text(text.replace(old, new))
+    changes = ["scale=paper"] if "paper" in message else []
+    where = f"{tabled} with --set scale=paper: " if changes else f"{tabled}: "
     with pytest.raises(ScenarioError) as caught:
-        read(tabled, ["scale=paper"] if "paper" in message else [])
-    assert str(caught.value).startswith(f"{tabled}: ")
-    assert re.match(message, str(caught.value).removeprefix(f"{tabled}: ")), caught.value
+        read(tabled, changes)
+    assert str(caught.value).startswith(where)
+    assert re.match(message, str(caught.value).removeprefix(where)), caught.value
 
 
 def test_a_table_needs_rows_and_columns(quick: Path) -> None:

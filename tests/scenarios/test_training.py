@@ -381,6 +381,7 @@ BYTES = [
     ("fedprop+mt", "network.topology=mesh training.label_from=2"),
     ("fedmatch", "training.share=0.5 training.rounds=4"),
     ("scaffold", "training.averaging=secure"),
+    ("fedavg", "training.averaging=secure data.clients=12 data.limit=240 training.share=0.7"),
     ("fedavg+xclp", "training.averaging=secure training.update=scaffold protocol.recipe=authors-code"),
     ("fedsiam", "data.labeled_clients=2 training.share=0.5"),
 ]

@@ -5,7 +5,10 @@ import hashlib
 import importlib
 import multiprocessing
 import operator
+import os
 import pkgutil
+import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait
 from functools import partial
@@ -28,6 +31,7 @@ from sim.compute import (
     Pool,
     Replayed,
     StandIns,
+    interrupts_held_back,
     make_engine,
 )
 from sim.loop import Environment, SimLoop
@@ -403,3 +407,17 @@ def test_a_stand_in_is_run_in_place_of_a_job_at_the_same_price(pool: Pool) -> No
         replaced, *same = found({_doubled: _guessed}, engine)
         assert replaced == [21, 42, 21, 21]
         assert same == shape
+
+
+def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:
+    over, reached = threading.Event(), False
+    thread = threading.Thread(target=over.wait)
+    thread.start()  # it takes signals that the main thread has blocked
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached = True
+    finally:
+        over.set()
+        thread.join()
+    assert reached

@@ -1,7 +1,7 @@
 """Messages really become bytes and come back, and every byte is counted once."""
 
 import hashlib
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -112,9 +112,10 @@ def test_payload_sealing_and_envelope_are_the_bytes_that_travel(message: WireSam
     body = encode_body(message)
     packet = packed(message, body + bytes(sealing), sealing)
     payload = (
-        len(message.values)
+        len(message.name.encode())
+        + len(message.values)
         + sum(map(len, message.blocks))
-        + sum(map(len, message.by_name.values()))
+        + sum(len(name.encode()) + len(values) for name, values in message.by_name.items())
         + sum(len(part.values) for part in message.parts)
         + len(message.maybe or b"")
     )
@@ -123,6 +124,18 @@ def test_payload_sealing_and_envelope_are_the_bytes_that_travel(message: WireSam
     records = -(-len(packet.data) // TLS_RECORD)
     assert packet.size == packet.payload + packet.sealing + packet.envelope == len(packet.data) + 22 * records
     assert packet.envelope >= TLS_OVERHEAD
+
+
+class WireNote(Message):
+    explains: ClassVar[bool] = True
+    reason: str
+
+
+@given(st.text())
+def test_what_people_are_to_read_is_no_payload(reason: str) -> None:
+    packet = packed(WireNote(reason))
+    assert packet.payload == 0 and packet.envelope == packet.size
+    assert repr(WireNote(reason)) == "<WireNote, 0 B of payload>"
 
 
 class WireBlob(Message):

@@ -110,10 +110,10 @@ def test_scaffold_begins_with_controls_of_zero() -> None:
 
 
 def test_scaffolds_control_of_the_server_moves_by_the_share_of_clients_that_answered() -> None:
-    changes = [encode(np.array([1.0, 2.0])), encode(np.array([3.0, 0.0]))]
-    control = server_control(b"", changes, 8)
+    mean = encode(np.array([2.0, 1.0]))
+    control = server_control(b"", mean, 2 / 8)
     assert decode(control).tolist() == [4 / 8, 2 / 8]
-    assert decode(server_control(control, changes, 4)).tolist() == [0.5 + 4 / 4, 0.25 + 2 / 4]
+    assert decode(server_control(control, mean, 2 / 4)).tolist() == [0.5 + 4 / 4, 0.25 + 2 / 4]
 
 
 def test_scaffold_without_a_point_keeps_its_control() -> None:

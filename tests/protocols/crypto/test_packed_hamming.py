@@ -42,11 +42,11 @@ def run(b, x, key=KEY, entropy=None, **options):
     st.integers(1, 40),
     st.integers(0, 2**32),
     st.sampled_from([None, 1, 2, 7]),
-    st.booleans(),
+    st.sampled_from([{}, {"short_exponent": True}, {"fresh": True}]),
 )
-def test_distances_equal_numpy(n_j, n_k, length, seed, slots, short):
+def test_distances_equal_numpy(n_j, n_k, length, seed, slots, hiding):
     b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
-    distances, (ciphertexts, masked, masks, results) = run(b, x, slots=slots, short_exponent=short)
+    distances, (ciphertexts, masked, masks, results) = run(b, x, slots=slots, **hiding)
     assert (distances == exact(b, x)).all()
     assert distances.shape == (n_k, n_j)
     groups = packed.packing(512, n_j, length, slots).groups
@@ -114,10 +114,11 @@ def test_masks_are_fresh_and_spread_over_the_ring():
         assert max(values) > top // 2 > min(values)
 
 
-def test_results_are_re_randomised():
+@pytest.mark.parametrize("fresh", [False, True])
+def test_results_are_re_randomised(fresh):
     # j knows the randomness of every c_l: that of prod c_l^(1 - 2 x_l) would tell it x.
     b, x = random_bits(1, 3, 9), random_bits(2, 1, 9)
-    _, (ciphertexts, masked, masks, _) = run(b, x)
+    _, (ciphertexts, masked, masks, _) = run(b, x, fresh=fresh)
     square = N * N
     received = [int.from_bytes(ciphertexts[i : i + 128], "big") for i in range(0, len(ciphertexts), 128)]
     bare = 1
@@ -209,6 +210,11 @@ def test_work_names_and_counts(n_j, n_k, length, slots):
     # Plain products would be about half of n_k groups length.
     assert work["paillier-512.table-multiply"] >= n_k * groups * length / 8
     assert packed.unmask_work(512, n_j, n_k, length, slots=slots) == {"paillier-512.unmask": n_k * groups}
+    fresh = packed.evaluate_work(512, n_j, n_k, length, slots=slots, fresh=True)
+    assert fresh["paillier-512.power"] == n_k * groups
+    assert fresh["paillier-512.split"] == groups * length
+    assert "paillier-512.square" not in fresh
+    assert all(count <= work[name] for name, count in fresh.items() if name != "paillier-512.power")
 
 
 @pytest.mark.parametrize("bits", [512, 1024, 2048, 3072])
@@ -218,6 +224,7 @@ def test_the_cost_table_knows_every_operation(bits):
         packed.keygen_work(bits),
         packed.encode_work(bits, 200, 1024),
         packed.evaluate_work(bits, 200, 200, 1024),
+        packed.evaluate_work(bits, 200, 200, 1024, fresh=True),
         packed.decrypt_work(bits, 200, 200, 1024),
         packed.unmask_work(bits, 200, 200, 1024),
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.crypto import fermat, paillier
-from protocols.crypto.paillier import PublicKey, Rerandomiser, generate
+from protocols.crypto.paillier import FreshRerandomiser, PublicKey, Rerandomiser, generate
 from sim.streams import Entropy
 
 KEY = generate(512, Entropy.seeded(1, "test key"), insecure=True)
@@ -172,6 +172,14 @@ def test_rerandomising_changes_the_ciphertext_only(plaintext, entropy, short):
     hidden = [*hide.apply([ciphertext] * 2), PUBLIC.rerandomise(ciphertext, entropy)]
     assert [KEY.decrypt(item) for item in hidden] == [plaintext] * 3
     assert len({int(item) for item in [ciphertext, *hidden]}) == 4
+
+
+def test_fresh_powers_hide_by_nth_powers_that_are_not_all_squares():
+    """A product by squares alone keeps its Jacobi symbol; these take both, and are encryptions of 0."""
+    residues = [product for product, slope in FreshRerandomiser(PUBLIC, Entropy.seeded(1)).residues(40) if slope == 0]
+    assert len(set(residues)) == 40
+    assert {KEY.decrypt(residue) for residue in residues} == {0}
+    assert {gmpy2.jacobi(residue, N) for residue in residues} == {1, -1}
 
 
 def test_exponents_that_hide_are_longer_than_the_modulus():

@@ -15,6 +15,9 @@ from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from parties.partition import Shard, shards
 from parties.party import play
+from parties.server import Server
+from protocols import dealing
+from protocols.dealing import Revealed, Survivors
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.method import Method
@@ -33,14 +36,15 @@ UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu"
 
 
 def trained(
-    private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, **changes: Any
+    private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, more: int = 0, **changes: Any
 ) -> tuple[TrainingServer, list[Record], World]:
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = Settings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
     )
     clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(held)]
-    server = TrainingServer(world, [client.name for client in clients], settings, FIRST)
+    called = replace(settings, rounds=settings.rounds + more)
+    server = TrainingServer(world, [client.name for client in clients], called, FIRST)
     records: list[Record] = []
     server.observe = records.append
     try:
@@ -98,6 +102,13 @@ def test_noise_at_clients_hides_in_the_sum_and_a_lost_client_takes_none_of_what_
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()])
+def test_a_server_that_calls_to_more_rounds_than_agreed_gets_no_more(averaging: Averaging) -> None:
+    private = Clipped(0.3, 0.5, "server" if averaging.individual else "clients")
+    records = trained(private, averaging=averaging, rounds=2, more=2)[1]
+    assert [len(record.averaged) for record in records] == [4, 4, 0, 0]
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()])
 def test_a_client_without_labels_that_is_drawn_counts_like_the_others(averaging: Averaging) -> None:
     bare = replace(SHARDS[1], labeled=np.zeros_like(SHARDS[1].labeled))
     parties = [SHARDS[0], bare, SHARDS[2], SHARDS[3]]
@@ -141,3 +152,31 @@ def test_what_would_not_be_private_is_said() -> None:
     for clip, multiplier in ((0.0, 1.0), (1.0, -1.0), (1.0, math.inf), (math.inf, 1.0)):
         with pytest.raises(ValueError, match=r"\(="):
             Clipped(clip, multiplier)
+
+
+@pytest.mark.parametrize("min_clients", [1, 2, 3, 4])
+def test_noise_at_clients_is_enough_for_the_fewest_who_let_themselves_be_summed(
+    min_clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that names any set as the survivors gets no answer for one over which there is too little noise."""
+    asked, made_for, opened = dealing.uncover, [], []
+    sent = Clipped.sent
+
+    async def smaller_and_smaller(me: Server, attempt: Any, survivors: tuple[str, ...], *rest: Any) -> Any:
+        for count in range(1, len(survivors) + 1):
+            me.broadcast(survivors[:count], Survivors(list(survivors[:count])))
+            answers = await me.collect(Revealed, survivors[:count], deadline=1.0)
+            if answers.answers:
+                opened.append(count)
+        return await asked(me, attempt, survivors, *rest)
+
+    def noted(self: Clipped, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
+        made_for.append(fewest)
+        return sent(self, before, after, fewest, entropy)
+
+    monkeypatch.setattr(dealing, "uncover", smaller_and_smaller)
+    monkeypatch.setattr(Clipped, "sent", noted)
+    trained(Clipped(0.3, 0.5, "clients"), averaging=Secure(), rounds=1, min_clients=min_clients)
+    assert set(made_for) == {max(2, min_clients)}
+    assert opened and min(opened) >= max(made_for)
+    assert min(opened) == max(3, min_clients)  # t is 3 of 4

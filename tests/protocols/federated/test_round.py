@@ -40,14 +40,21 @@ def update(method: Method, **changes: Any) -> LocalUpdate:
 
 
 def trained(
-    method: Method, *faults: Fault, seed: int = 1, dealt: list[Shard] = SHARDS, **changes: Any
+    method: Method,
+    *faults: Fault,
+    seed: int = 1,
+    dealt: list[Shard] = SHARDS,
+    opened: int | None = None,
+    **changes: Any,
 ) -> tuple[TrainingServer, list[TrainingClient], list[Record], World]:
+    """A run; the server opens `opened` rounds, by default as many as its clients have agreed on."""
     world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = Settings(
         SPEC, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
     )
     clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(dealt)]
-    server = TrainingServer(world, [client.name for client in clients], settings, FIRST)
+    of_server = settings if opened is None else replace(settings, rounds=opened)
+    server = TrainingServer(world, [client.name for client in clients], of_server, FIRST)
     records: list[Record] = []
     server.observe = records.append
     try:
@@ -93,6 +100,13 @@ def test_too_few_models_lose_the_round_and_leave_the_model_as_it_was() -> None:
     assert [record.averaged for record in records] == [(), (), ()]
     assert "1 clients with trained models are left" in records[0].lost
     assert server.model == FIRST
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
+def test_clients_take_part_in_no_more_rounds_than_were_agreed_on(averaging: Averaging) -> None:
+    _, _, records, _ = trained(PLAIN, rounds=2, opened=4, averaging=averaging)
+    assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS, 0, 0]
+    assert all(record.lost for record in records[2:])
 
 
 def test_a_lost_server_ends_the_clients() -> None:
@@ -142,6 +156,37 @@ def test_the_bytes_of_a_model_travel_both_ways() -> None:
         payload[row.type] += row.payload
     size = 4 * jobs.size(SPEC)
     assert payload["TrainingRound"] == payload["LocalModel"] == 2 * CLIENTS * size
+
+
+def test_what_surrounds_the_models_does_not_grow_with_the_number_of_clients() -> None:
+    envelopes = []
+    for clients in (5, 60):
+        dealt = shards(load("digits", 240), clients, "iid", 1.0, 1)
+        _, _, records, world = trained(PLAIN, rounds=2, dealt=dealt)
+        assert [len(record.averaged) for record in records] == [clients] * 2
+        assert world.ledger.total("total") <= 1.1 * world.ledger.total("payload")
+        rows = [row for row in world.ledger.rows() if "client/4" in (row.sender, row.receiver)]
+        envelopes.append({row.type: row.envelope for row in rows})
+    assert envelopes[0] == envelopes[1]
+    assert set(envelopes[0]) == {"Enroll", "Enrolled", "TrainingRound", "LocalModel"}
+
+
+def test_the_control_of_scaffolds_server_moves_by_the_changes_over_all_clients() -> None:
+    """Karimireddy et al. 2020, Algorithm 1 line 17: c + |S|/N mean(c_i+ - c_i), where one of N = 4 is away."""
+    lost = Crash("client/3", before="train.update")
+    for averaging in (Plain(), Secure()):
+        server, clients, records, _ = trained(
+            Method(additions=UPDATES["scaffold"]()), lost, rounds=1, averaging=averaging
+        )
+        assert len(records[0].averaged) == 3
+        changes = [
+            jobs.train(
+                SPEC, FIRST, c.data(None), c.settings.update, 0, World(1).entropy(c.name, 1, 1, 1, "training").bytes(32)
+            ).sent[0]
+            for c in clients[:3]
+        ]
+        (control,) = server.state()["companions"]
+        np.testing.assert_allclose(decode(control), sum(map(decode, changes)) / CLIENTS, atol=1e-6)
 
 
 def test_scaffold_sends_control_variates_beside_the_models() -> None:

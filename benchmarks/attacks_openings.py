@@ -1,0 +1,194 @@
+"""Attacks on secure sums by a server that opens one too many, or one over too few: it reads a client's vector.
+
+Clients run the production protocol on the simulated network; each weakening takes one refusal away.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.attacks_finding import Finding, randomness, share
+from benchmarks.attacks_sums import Contributor, pair_secrets, play_out
+from parties.server import Server
+from protocols import dealing, quorum, refusal, secure_sum, uncovering
+from protocols.crypto.agreement import SharedSecret
+from protocols.crypto.fixed_point import encode
+from protocols.dealing import Announced, DealtKey, Revealed, Survivors
+from protocols.masking import Ring, masks, read
+from protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
+from sim.compute import Free
+from sim.faults import Crash, Delay, Fault
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.wire import Packet, decode_body, decode_frame
+from sim.world import World
+
+__all__ = ["one_attempt_begun_twice", "sum_of_one", "two_attempts_over_one_vector"]
+
+_NAMES = tuple(f"client/{i}" for i in range(4))
+_VICTIM = "client/2"
+_SIZE = 64
+_DEADLINE = 10.0
+_FRACTION_BITS = 32
+
+Weakening = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """What it takes to open a sum: which attempt it was, over whom, and what each client sent for it."""
+
+    attempt: Announced
+    survivors: tuple[str, ...]
+    values: dict[str, bytes]
+    shares: dict[str, list[bytes]]
+
+
+class _Opener(Server):
+    """Holds the sums that its `course` says, and keeps all it receives; what comes late, too."""
+
+    def __init__(self, world: World, names: Sequence[str], course: Callable[["_Opener"], Any]) -> None:
+        self.packets: list[Packet] = []
+        super().__init__(world, names)
+        self.course = course
+        self.openings: list[_Opening] = []
+
+    def _receive(self, packet: Packet) -> None:
+        self.packets.append(packet)
+        super()._receive(packet)
+
+    async def main(self) -> None:
+        await self.course(self)
+
+    async def hold(
+        self, names: Sequence[str], survivors: Sequence[str] = (), *, again: bool = False
+    ) -> tuple[str, ...]:
+        """Hold a sum among `names`, opened for `survivors`, or all who sent values; returns who revealed shares.
+
+        `again`: under the number of the last attempt.
+        """
+        if not again:
+            self.advance(1, self.attempt + 1)
+        self.broadcast(names, SumStart())
+        keys = (await self.collect(DealtKey, names, deadline=_DEADLINE)).answers
+        public_keys = {name: answer.public_key for name, answer in keys.items()}
+        titles = {name: f"{name}#1" for name in keys}
+        attempt = Announced(self.attempt, public_keys, titles, quorum.threshold_of(None, len(keys)))
+        dealing.announce(self, attempt)
+        self.broadcast(attempt.names, ChunkWanted(0))
+        sent = (await self.collect(MaskedChunk, attempt.names, deadline=_DEADLINE)).answers
+        left = tuple(name for name in survivors or sent if name in sent)
+        self.broadcast(left, Survivors(list(left)))
+        answers = (await self.collect(Revealed, left, deadline=_DEADLINE)).answers
+        values = {name: answer.values for name, answer in sent.items()}
+        shares = {name: answer.shares for name, answer in answers.items()}
+        self.openings.append(_Opening(attempt, left, values, shares))
+        return tuple(answers)
+
+    def opened(self, opening: _Opening) -> Ring | None:
+        """The sum, if what was received opens it."""
+        attempt, survivors = opening.attempt, opening.survivors
+        if not survivors:
+            return None
+        held: uncovering.Held = {name: {} for name in attempt.names}
+        for source, shares in (self._late(opening) | opening.shares).items():
+            for name, data in zip(attempt.names, shares, strict=True):
+                held[name][attempt.names.index(source) + 1] = data
+        if any(len(shares) < attempt.threshold for shares in held.values()):
+            return None
+        secrets = uncovering.combine(attempt.public_keys, survivors, held, attempt.threshold)
+        if secrets is None:
+            return None
+        total = np.zeros(_SIZE, np.uint64)
+        for name, keys in dealing.signed_keys(self, attempt, survivors, secrets, secure_sum.PURPOSE).items():
+            total += read(opening.values[name], [_SIZE])[0] - masks(keys, [(0, _SIZE)])[0]
+        return total
+
+    def _late(self, opening: _Opening) -> dict[str, list[bytes]]:
+        """The shares of survivors that were received after the attempt had been given up."""
+        found: dict[str, list[bytes]] = {}
+        for packet in self.packets:
+            if (packet.type, packet.attempt) == ("Revealed", opening.attempt.number):
+                frame = decode_frame(packet.data)
+                found[packet.sender] = decode_body(frame, frame.body, Revealed).shares
+        return {name: shares for name, shares in found.items() if name in opening.survivors}
+
+
+def _read(plan: Callable[[_Opener], Any], faults: Sequence[Fault] = (), *, weakened: Weakening = ExitStack) -> float:
+    """The share of the victim's numbers that are in the first sum or its difference to the second."""
+    random = randomness("openings")
+    vectors = {name: random.random(_SIZE) for name in _NAMES}
+    world = World(1, conditions=Conditions(latency=parse_latency("100ms")), cost=Free(), faults=faults)
+    secrets = pair_secrets(_NAMES, world, SharedSecret)
+    settings = secure_sum.Settings(_SIZE, min_clients=2, deadline=_DEADLINE)
+    clients = [Contributor(world, name, vectors[name], secrets[name], settings) for name in _NAMES]
+    server = _Opener(world, _NAMES, plan)
+    with weakened():
+        play_out(server, clients)
+    first, second, *_ = (*map(server.opened, server.openings), None, None)
+    true = encode(vectors[_VICTIM], _FRACTION_BITS, len(_NAMES))
+    if first is None:
+        return 0.0
+    return max(share(first, true), 0.0 if second is None else share(first - second, true))
+
+
+def _finding(name: str, weakened: Weakening, plan: Callable[[_Opener], Any], faults: Sequence[Fault] = ()) -> Finding:
+    found = _read(plan, faults, weakened=weakened), _read(plan, faults)
+    return Finding(name, "server: the vector of one client", *found, 0.0, _SIZE)
+
+
+def two_attempts_over_one_vector(quick: bool = False) -> Finding:
+    """client/3 is lost before it masks, and client/2 answers to Survivors too late: two of three, a new attempt.
+
+    The server does no more. The late answer opens the first sum, too, and the difference is client/2's vector.
+    """
+
+    async def plan(server: _Opener) -> None:
+        await server.hold(await server.hold(_NAMES))
+
+    faults = [Crash("client/3", before="sum.mask"), Delay(_VICTIM, peer="server", message="Revealed", by=_DEADLINE)]
+    return _finding("a second attempt over the same vectors", _any_attempt, plan, faults)
+
+
+def one_attempt_begun_twice(quick: bool = False) -> Finding:
+    """The server begins one attempt twice, and opens it first over all, then over all but client/2."""
+
+    async def plan(server: _Opener) -> None:
+        await server.hold(_NAMES)
+        await server.hold(_NAMES, [name for name in _NAMES if name != _VICTIM], again=True)
+
+    return _finding("one attempt begun twice", _any_number_of_times, plan)
+
+
+def sum_of_one(quick: bool = False) -> Finding:
+    """The server asks client/2 alone for a sum: of one, one share is a majority."""
+
+    async def plan(server: _Opener) -> None:
+        await server.hold([_VICTIM])
+
+    return _finding("a sum over one client", _among_any, plan)
+
+
+def _any_attempt() -> AbstractContextManager[Any]:
+    """A client follows the server into another attempt after it has sent masked values."""
+    return patch.object(secure_sum, "_may_begin", lambda me, number: True)
+
+
+def _any_number_of_times() -> AbstractContextManager[Any]:
+    """A client deals and masks as often as it is asked."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(secure_sum, "_may_begin", lambda me, number: True))
+    stack.enter_context(patch.object(dealing, "may_deal", lambda me: True))
+    return stack
+
+
+def _among_any() -> AbstractContextManager[Any]:
+    """A client takes part however few there are."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(refusal.Least, "problem", lambda self, names: ""))
+    stack.enter_context(patch.object(quorum, "fewest_left", lambda members, threshold, least: threshold))
+    return stack

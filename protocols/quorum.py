@@ -1,0 +1,23 @@
+"""How many clients a sum takes whose masks are dealt in shares (`dealing`): to be opened, and to hide each of them."""
+
+__all__ = ["always_left", "fewest_left", "threshold_of"]
+
+
+def threshold_of(chosen: int | None, members: int) -> int:
+    """t for `members` = |A|: as `chosen`, but always a majority. With less, two sets could uncover one client."""
+    return max(members // 2 + 1, chosen or 0)
+
+
+def fewest_left(members: int, threshold: int, least: int) -> int:
+    """How many U3 of `members` = |A| must hold, so that no server opens a sum over fewer than `least` of them.
+
+    It may show each of g <= |A| clients a U3 of its own, with u in it. Each client of which the seed is known is in g
+    of them at most; each other one, of which t reveal the key, in g - t. So g u <= s g + (g - s) (g - t) for the s
+    clients that are summed: s >= g (u + t - g) / t, the least where g = |A|.
+    """
+    return max(threshold, least, members - threshold + (least - 1) * threshold // members + 1)
+
+
+def always_left(members: int, threshold: int) -> int:
+    """The largest `least` for which `fewest_left` is `threshold`: with any t survivors a sum is over at least these."""
+    return -(-(2 * threshold - members) * members // threshold)

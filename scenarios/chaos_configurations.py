@@ -1,0 +1,105 @@
+"""The configurations that `tacit chaos --broad` goes through: every protocol with rounds, and XCLP, in small.
+
+Each is a scenario that comes with Tacit and what is changed in it, so that a failure's file is a scenario like any
+other. They are small for one reason: what a schedule of faults can hit is steps and messages, not points.
+"""
+
+from msgspec import Struct
+
+__all__ = ["CONFIGURATIONS", "Configuration"]
+
+
+class Configuration(Struct, frozen=True):
+    """A `scenario` by name with `changes` as of ``--set``, under a `name` of its own."""
+
+    name: str
+    scenario: str
+    changes: tuple[str, ...]
+
+
+_ALL = (
+    "data.clients=4",
+    'data.partition="iid"',
+    "data.labeled=0.5",
+    "protocol.min_clients=2",
+    'protocol.deadline="10s"',
+)
+_CROSS = ("protocol.bits=32", "protocol.k=3", "protocol.key_bits=512", "protocol.insecure_keys=true")
+_PLAIN = ("protocol.hamming=plaintext",)
+_MESH = ("network.topology=mesh",)
+_DATAGRAM = ("network.transport=datagram",)
+_SECURE = ("training.averaging=secure", "training.min_clients=2")
+_SHAMIR = ("protocol.recovery=shamir",)
+
+
+def _xclp(what: str, *changes: tuple[str, ...], points: int = 20) -> Configuration:
+    return Configuration(f"xclp, {what}", "xclp-digits", (*_ALL, *_CROSS, f"data.limit={points}", *sum(changes, ())))
+
+
+def _training(name: str, what: str, *changes: tuple[str, ...]) -> Configuration:
+    own = ("protocol.rounds=1", "data.limit=60", "model.name=linear", "training.rounds=3", "training.epochs=1")
+    whole = (*_ALL, *_CROSS, *_PLAIN, *own, "training.averaging=plain", "training.validation=0.0")
+    where = ('training.device="cpu"', "training.min_clients=1", "training.label_from=2", f"protocol.name={name}")
+    return Configuration(f"{name}, {what}", "training-secure-average", (*whole, *where, *sum(changes, ())))
+
+
+def _cotraining(name: str, what: str = "", *changes: tuple[str, ...]) -> Configuration:
+    own = ("data.limit=80", "public.size=0.4", "model.name=linear", "learner.steps=4", "cotraining.rounds=3")
+    whole = (*_ALL, *own, 'training.device="cpu"', f"protocol.name={name}")
+    return Configuration(f"{name}{what and f', {what}'}", "fedct-digits", (*whole, *sum(changes, ())))
+
+
+CONFIGURATIONS = (
+    _xclp("Paillier, restart, star", ("protocol.rounds=2",)),
+    _xclp("Paillier, shamir, star", ("protocol.rounds=2",), _SHAMIR),
+    _xclp("Paillier, restart, mesh", _MESH),
+    _xclp("Paillier, shamir, mesh, datagram", _SHAMIR, _MESH, _DATAGRAM, ("protocol.rounds=2",)),
+    _xclp(
+        "Naor-Pinkas, shamir, star, datagram",
+        _SHAMIR,
+        _DATAGRAM,
+        ("protocol.hamming=naor-pinkas", "protocol.bits=8"),
+        points=12,
+    ),
+    _xclp("IKNP, restart, mesh, datagram", _MESH, _DATAGRAM, ("protocol.hamming=iknp",)),
+    _xclp("plaintext, restart, star, three rounds", _PLAIN, ("protocol.rounds=3",)),
+    _xclp("plaintext, shamir, mesh, three rounds", _PLAIN, _SHAMIR, _MESH, ("protocol.rounds=3",)),
+    _xclp(
+        "plaintext, shamir, star, seven clients",
+        _PLAIN,
+        _SHAMIR,
+        ("data.clients=7", "protocol.min_clients=3"),
+        points=28,
+    ),
+    _xclp("plaintext, restart, star, lossy", _PLAIN, ("network.loss=0.05", "network.jitter=5ms", "protocol.rounds=2")),
+    _training("fedavg", "plain, star"),
+    _training("fedavg", "secure, star", _SECURE),
+    _training("fedavg", "plain, mesh, datagram", _MESH, _DATAGRAM),
+    _training("fedavg", "secure, mesh, datagram", _SECURE, _MESH, _DATAGRAM),
+    _training("fedavg", "secure, a cohort of two thirds", _SECURE, ("data.clients=6", "training.share=0.67")),
+    _training("fedavg", "secure, lossy", _SECURE, ("network.loss=0.05",)),
+    _training("fedavg+xclp", "plain, restart"),
+    _training("fedavg+xclp", "secure, shamir, mesh", _SECURE, _SHAMIR, _MESH),
+    _training("fedavg+xclp", "secure, restart, datagram", _SECURE, _DATAGRAM),
+    _training("fedprop", "plain, star"),
+    _training("fedprop", "secure, mesh", _SECURE, _MESH),
+    _training("fedprop+mt", "secure, datagram", _SECURE, _DATAGRAM),
+    _training("fedavg+perclient-lp", "secure", _SECURE),
+    _training("fedavg+network", "plain"),
+    _training("fedsem+", "secure", _SECURE),
+    _training("fedmatch", "plain"),
+    _training("fedsiam", "secure", _SECURE),
+    _training("fedavg+mt", "plain, mesh", _MESH),
+    _training("fedprox", "secure, star", _SECURE),
+    _training("scaffold", "plain, datagram", _DATAGRAM),
+    _training("scaffold", "secure, star", _SECURE),
+    _training("scaffold", "secure, mesh", _SECURE, _MESH),
+    _cotraining("fedct"),
+    _cotraining("fedct", "mesh, datagram", _MESH, _DATAGRAM),
+    _cotraining("dp-fedct"),
+    _cotraining("dd"),
+    _cotraining("fedmd"),
+    _cotraining("pate"),
+    _cotraining("dp-pate"),
+    _cotraining("local"),
+)

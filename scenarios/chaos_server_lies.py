@@ -1,0 +1,275 @@
+"""What a lying server does, as data: single lies of a server that is honest otherwise, and programs of its own.
+
+A `Lie` changes what an honest server sends at one place, and the server goes on as if nothing had happened. A `Move` is
+one thing that a server without a protocol does; a program of them gets from honest clients whatever they give, in any
+order and with any sets. Both are well-formed on the wire. As text they read
+
+    Survivors#1 omit 2; DealtKeys#2 replay
+    start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 to 0; left 0 1 2 to 1 2
+
+where clients go by their numbers.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, product
+
+import numpy as np
+from msgspec import Struct
+
+__all__ = [
+    "LIES",
+    "MOVES",
+    "Lie",
+    "Move",
+    "Program",
+    "parse",
+    "programs",
+    "random_lies",
+    "random_program",
+    "single_lies",
+    "text",
+]
+
+LIES = {
+    "omit": "the set is without the client, for all",
+    "differ": "the client alone is shown a set without another client",
+    "alone": "the client is shown the set of itself alone",
+    "skip": "the client is sent nothing",
+    "twice": "the message is sent a second time",
+    "replay": "the message before it of this type is sent once more, as a new one",
+    "stale": "the first message of this type is sent once more, as it was",
+    "other": "the number in it is another",
+}
+"""What a lie does to a message."""
+
+_OF_A_CLIENT = ("omit", "differ", "alone", "skip")
+_OF_A_SET = ("omit", "differ", "alone")
+
+MOVES = {
+    "start": "an attempt begins, with these clients",
+    "again": "the same attempt begins once more",
+    "ahead": "an attempt begins that says it is of the next round, with the same number",
+    "keys": "these clients' dealt keys are announced: A",
+    "want": "masked values are asked for",
+    "left": "these clients are said to be left: U3",
+    "end": "the sum is said to be there",
+    "reopen": "everybody is dismissed, and the same round is opened once more",
+    "next": "everybody is dismissed, and the next round is opened",
+    "crash": "these clients' machines fail and come back",
+}
+"""What a move does."""
+
+
+class Lie(Struct, frozen=True):
+    """A lie about the `occurrence`-th message of a type, to or about the client with that number (None: all)."""
+
+    message: str
+    occurrence: int
+    kind: str
+    client: int | None = None
+
+
+class Move(Struct, frozen=True):
+    """A move with the clients `names`, sent to the clients `to`."""
+
+    kind: str
+    names: tuple[int, ...] = ()
+    to: tuple[int, ...] = ()
+
+
+Program = tuple[Lie | Move, ...]
+"""Lies alone, or moves alone."""
+
+
+def text(program: Program) -> str:
+    """The program in one line, as `parse` reads it."""
+    return "; ".join(map(_text, program))
+
+
+def _text(one: Lie | Move) -> str:
+    if isinstance(one, Lie):
+        return f"{one.message}#{one.occurrence} {one.kind}{'' if one.client is None else f' {one.client}'}"
+    to = ["to", *one.to] if one.to != one.names else []
+    return " ".join(map(str, [one.kind, *one.names, *to]))
+
+
+def parse(line: str, clients: int) -> Program:
+    """The program that `line` describes, for that number of `clients`. Raises ValueError if it describes none."""
+    found = tuple(_parse(part.split(), part.strip(), clients) for part in line.split(";") if part.strip())
+    if not found or len({type(one) for one in found}) > 1:
+        raise ValueError(f"{line!r} must be lies alone or moves alone, at least one")
+    return found
+
+
+def _parse(words: list[str], part: str, clients: int) -> Lie | Move:
+    first, _, occurrence = words[0].partition("#")
+    if occurrence:
+        kind = words[1] if len(words) > 1 else ""
+        if (
+            kind not in LIES
+            or not occurrence.isdigit()
+            or len(words) > 3
+            or (len(words) == 3) != (kind in _OF_A_CLIENT)
+        ):
+            raise ValueError(f"{part!r} must be MESSAGE#NUMBER LIE [CLIENT]; lies are {', '.join(LIES)}")
+        return Lie(first, int(occurrence), kind, _numbers(words[2:], part, clients)[0] if words[2:] else None)
+    if first not in MOVES:
+        raise ValueError(
+            f"{part!r} must begin with a move, one of {', '.join(MOVES)}, or be a lie such as Survivors#1 twice"
+        )
+    cut = words.index("to") if "to" in words else len(words)
+    names = _numbers(words[1:cut], part, clients)
+    return Move(first, names, _numbers(words[cut + 1 :], part, clients) if cut < len(words) else names)
+
+
+def _numbers(words: Sequence[str], part: str, clients: int) -> tuple[int, ...]:
+    if not all(word.isdigit() and int(word) < clients for word in words):
+        raise ValueError(f"{part!r} must name clients by numbers from 0 to {clients - 1}")
+    return tuple(map(int, words))
+
+
+def single_lies(sent: Iterable[tuple[str, int, bool, bool]], clients: Sequence[int]) -> Iterator[Program]:
+    """Every lie alone, to and about these `clients`.
+
+    `sent`: of each message type how often, whether it has names, and whether a number.
+    """
+    for message, count, has_names, has_number in sent:
+        for occurrence in range(1, count + 1):
+            for kind in LIES:
+                if (kind in _OF_A_SET and not has_names) or (kind == "other" and not has_number):
+                    continue
+                for client in clients if kind in _OF_A_CLIENT else (None,):
+                    yield (Lie(message, occurrence, kind, client),)
+
+
+# Programs
+
+_Set = tuple[int, ...]
+
+
+def _sets(clients: int, quick: bool) -> list[_Set]:
+    """The sets that are tried as A and as U3: all, all but the last, two, one."""
+    everybody = tuple(range(clients))
+    return list(dict.fromkeys([everybody, everybody[:-1], *([] if quick else [(0, 1)]), (0,)]))
+
+
+def _attempt(a: _Set, answers: Iterable[Sequence[tuple[_Set, _Set]]] = (), start: str = "start") -> Program:
+    """An attempt among A; then each of `answers`, as (U3, to whom)."""
+    moves = [Move(start, a, a), Move("keys", a, a), Move("want", a, a)]
+    return (*moves, *(Move("left", names, to) for answer in answers for names, to in answer))
+
+
+def programs(clients: int, deals: bool, quick: bool = False) -> Iterator[Program]:
+    """Every short program, the shortest first; `deals`: whether keys are dealt, so that there is an U3 to lie about."""
+    sets = _sets(clients, quick)
+    yield from _within_an_attempt(sets, deals)
+    first = [(a, u) for a in sets for u in sets if set(u) <= set(a)] if deals else [(a, a) for a in sets]
+    for (a, u), (again, left) in product(first, first):
+        before, after = (_attempt(names, [[(some, some)]] if deals else ()) for names, some in ((a, u), (again, left)))
+        for between in ("start", "again", *(() if quick and deals else ("ahead", "keys", "reopen", "crash", "next"))):
+            if between == "crash":
+                yield (*before, Move("crash", u[:1], u[:1]), Move("reopen"), *after)
+            elif between in ("reopen", "next"):
+                yield (*before, Move(between), *after)
+            elif between == "keys":  # no beginning at all
+                yield (*before, *after[1:])
+            else:
+                yield (*before, *_attempt(again, [[(left, left)]] if deals else (), between))
+    if not deals and not quick:
+        yield from _three_attempts(clients)
+
+
+def _three_attempts(clients: int) -> Iterator[Program]:
+    """An attempt among all and two more, each among any clients with the first, under new or the same numbers."""
+    everybody = tuple(range(clients))
+    some = [(0, *others) for size in range(1, clients) for others in combinations(everybody[1:], size)]
+    for between, one, other in product(("start", "ahead"), some, some):
+        yield tuple(
+            Move(kind, names, names) for kind, names in (("start", everybody), (between, one), (between, other))
+        )
+
+
+def _within_an_attempt(sets: list[_Set], deals: bool) -> Iterator[Program]:
+    """One attempt: each A; two sets A or U3 to two halves; one U3 after another, with one A."""
+    for a in sets:
+        yield _attempt(a, [[(a, a)]] if deals else ())
+    everybody = sets[0]
+    low, high = everybody[: len(everybody) // 2], everybody[len(everybody) // 2 :]
+    for one, other in product(sets, sets):
+        if one == other:
+            continue
+        to_one, to_other = (tuple(n for n in half if n in names) for half, names in ((low, one), (high, other)))
+        announced = "keys" if deals else "start"
+        split = (Move(announced, one, to_one), Move(announced, other, to_other))
+        if deals:
+            yield (Move("start", everybody, everybody), *split, Move("want", everybody, everybody),
+                   Move("left", one, to_one), Move("left", other, to_other))  # fmt: skip
+            yield _attempt(everybody, [[(one, low), (other, high)]])
+            yield _attempt(everybody, [[(one, everybody)], [(other, everybody)]])
+        else:
+            yield split
+    if deals and len(everybody) > 3:
+        yield from _one_by_one(everybody)
+
+
+def _one_by_one(everybody: _Set) -> Iterator[Program]:
+    """One attempt: a U3 for each client, with as few in common as can be; or an A for the first besides."""
+    clients = len(everybody)
+    t, rest = clients // 2 + 1, everybody[3:]
+    start, keys, want = (Move(kind, everybody, everybody) for kind in ("start", "keys", "want"))
+    for size in (t, t + 1):
+        lefts = []
+        for one in everybody:
+            others = [n for n in everybody[2:] if n != one]
+            turn = one % len(others)
+            first = list(dict.fromkeys([0, 1, one]))
+            chosen = [*first, *others[turn:], *others[:turn]][:size]
+            lefts.append(Move("left", tuple(sorted(chosen)), (one,)))
+        yield (start, keys, want, *lefts)
+    few = everybody[:3]
+    yield (
+        start, Move("keys", few, few[:1]), Move("keys", everybody, everybody[1:]), want,
+        Move("left", few, few[:1]),
+        *(Move("left", (0, one, *rest[: t - 2]), (one,)) for one in few[1:]), Move("left", (0, *rest), rest),
+    )  # fmt: skip
+
+
+def random_program(random: np.random.Generator, clients: int, most: int = 14) -> Program:
+    """A program of up to `most` moves, that begins an attempt among all."""
+    everybody = tuple(range(clients))
+
+    def some() -> _Set:
+        chosen = tuple(n for n in everybody if random.random() < 0.7)
+        return chosen or everybody
+
+    kinds = (
+        "start",
+        "again",
+        "ahead",
+        "keys",
+        "keys",
+        "want",
+        "want",
+        "left",
+        "left",
+        "left",
+        "end",
+        "reopen",
+        "next",
+        "crash",
+    )
+    moves = [Move("start", everybody, everybody)]
+    for _ in range(int(random.integers(3, most))):
+        kind = kinds[int(random.integers(len(kinds)))]
+        if kind in ("reopen", "next"):
+            moves.append(Move(kind))
+            continue
+        names = some()[:1] if kind == "crash" else some()
+        moves.append(Move(kind, names, some() if kind in ("keys", "left") and random.random() < 0.5 else names))
+    return tuple(moves)
+
+
+def random_lies(random: np.random.Generator, lies: Sequence[Lie], most: int = 4) -> Program:
+    """Two to `most` of `lies`, in any order."""
+    chosen = random.choice(len(lies), size=min(len(lies), int(random.integers(2, most + 1))), replace=False)
+    return tuple(lies[place] for place in sorted(chosen.tolist()))

@@ -1,0 +1,56 @@
+"""What Ctrl-C (SIGINT) and SIGTERM do to the command: at first they end it at once, later they interrupt its work."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+__all__ = ["exit_code", "interrupt_work", "leave_at_once", "message"]
+
+_MESSAGES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated (SIGTERM)"}
+_SHOW_CURSOR = "\x1b[?25h"
+
+_received: list[int] = []
+"""The signals that this process has received, in their order."""
+
+
+def leave_at_once() -> None:
+    """Until `interrupt_work`, have both signals end the process with one line and without unwinding.
+
+    Modules are imported in this time. Python drops an exception that a signal raises in certain places of an import,
+    and prints it; and there is nothing to unwind yet.
+    """
+    for number in _MESSAGES:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as in a shell's background
+            signal.signal(number, _leave)
+
+
+def interrupt_work() -> None:
+    """Have both signals raise KeyboardInterrupt from now on, if `leave_at_once` was called; of SIGTERM it says so."""
+    for number in _MESSAGES:
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, _interrupt)
+
+
+def message() -> str:
+    """What is printed of a command that was stopped by the first of the signals received."""
+    return _MESSAGES[signal.Signals(_received[0])] if _received else _MESSAGES[signal.SIGINT]
+
+
+def exit_code() -> int:
+    """The exit code of a command that was stopped, as shells have it: 128 and the number of the signal."""
+    return 128 + (_received[0] if _received else signal.SIGINT)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    text = f"{_SHOW_CURSOR}\n" if sys.stderr is not None and sys.stderr.isatty() else ""
+    os.write(2, f"{text}{_MESSAGES[signal.Signals(number)]}\n".encode())
+    os._exit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    _received.append(number)
+    if number == signal.SIGTERM:
+        raise KeyboardInterrupt(_MESSAGES[signal.SIGTERM])
+    raise KeyboardInterrupt

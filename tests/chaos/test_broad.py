@@ -1,0 +1,151 @@
+"""Broad chaos: what it goes through, that it finds what is planted, and what it leaves when it is interrupted."""
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from protocols.crypto.agreement import SharedSecret
+from protocols.registry import PROTOCOLS
+from scenarios import chaos_broad_command
+from scenarios.chaos_broad import Broad, BroadFindings, broad_campaign, calm_scenario
+from scenarios.chaos_configurations import CONFIGURATIONS, Configuration
+from scenarios.chaos_promises import is_cotraining, is_training, is_xclp, promises_of
+from scenarios.chaos_report import verdict_line
+from scenarios.cli import app
+
+FEW = [
+    one
+    for one in CONFIGURATIONS
+    if one.name in ("xclp, plaintext, restart, star, three rounds", "fedavg, secure, star")
+]
+
+
+def tacit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(chaos_broad_command, "CONFIGURATIONS", FEW)
+
+
+def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
+    scenarios = [calm_scenario(one, 1) for one in CONFIGURATIONS]
+    assert len({one.name for one in CONFIGURATIONS}) == len(CONFIGURATIONS) >= 20
+    assert len({one.seed for one in scenarios}) == len(scenarios)
+    assert not any(one.fault for one in scenarios) and all(map(promises_of, scenarios))
+    there = {one.protocol.name for one in scenarios}
+    left_out = {"fedavg-then-xclp", "dp-fedavg", "centralised"}  # a prediction at the end, noise, nobody to talk to
+    assert there == set(PROTOCOLS) - left_out
+    both = {(kind, one.network.topology, one.network.transport)
+            for one in scenarios for kind in (is_xclp, is_training, is_cotraining) if kind(one)}  # fmt: skip
+    for kind in (is_xclp, is_training, is_cotraining):
+        assert {topology for who, topology, _ in both if who is kind} == {"star", "mesh"}
+        assert {transport for who, _, transport in both if who is kind} == {"reliable", "datagram"}
+    assert {one.training.averaging for one in scenarios if is_training(one)} == {"plain", "secure"}
+    assert {one.protocol.recovery for one in scenarios if is_xclp(one)} == {"restart", "shamir"}
+    assert {one.protocol.hamming for one in scenarios if is_xclp(one)} == {
+        "paillier",
+        "naor-pinkas",
+        "iknp",
+        "plaintext",
+    }
+
+
+@pytest.mark.long
+def test_all_configurations_keep_their_promises() -> None:
+    """The first of the hour that `make chaos` takes: twenty mixtures for each, always the same."""
+    found = BroadFindings({}, [])
+    plan = Broad(schedules=20 * len(CONFIGURATIONS), seed=20261122, jobs=os.cpu_count() or 1)
+    broad_campaign(CONFIGURATIONS, plan, lambda *_: None, found)
+    broken = [f"{name}: {verdict_line(one)}" for name, runs in found.runs.items() for one in runs if one.broken]
+    assert not broken, "\n".join(broken)
+    assert not found.useless
+    assert sum(one.faults_fired > 0 for one in found.verdicts) > 0.7 * len(found.verdicts)
+
+
+def test_configurations_take_turns_and_the_seed_says_it_all() -> None:
+    def runs(schedules: int, seed: int) -> dict[str, list[tuple[object, str]]]:
+        found = BroadFindings({}, [])
+        broad_campaign(FEW, Broad(schedules=schedules, seed=seed), lambda *_: None, found)
+        assert not found.failures
+        return {name: [(one.faults, one.trace_hash) for one in ones] for name, ones in found.runs.items()}
+
+    five = runs(5, 1)
+    assert sorted(map(len, five.values())) == [3, 4]
+    three = runs(3, 1)
+    assert all(three[name] == five[name][: len(three[name])] for name in five)
+    assert runs(3, 2) != three
+
+
+def test_the_command_counts_by_configuration_and_writes_all_runs() -> None:
+    result = tacit("chaos", "--broad", "--schedules", "4", "--seed", "7", "--jobs", "1", "--json", "all.json")
+    assert result.exit_code == 0, result.output
+    folder = Path("runs/broad-chaos-7-1")
+    record = json.loads((folder / "chaos.json").read_text())
+    assert record == json.loads(Path("all.json").read_text())
+    assert {name: counts["runs"] for name, counts in record["configurations"].items()} == {one.name: 3 for one in FEW}
+    lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    assert len(lines) == 6 and {line["configuration"] for line in lines} == {one.name for one in FEW}
+    assert "promises  all held in 6 runs of 2 configurations" in result.stdout
+    assert next(line.split() for line in result.stdout.splitlines() if line.startswith("total"))[1] == "6"
+
+
+def test_a_failure_is_shrunk_and_replays_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = SharedSecret.key
+    monkeypatch.setattr(
+        SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1))
+    )
+    result = tacit("chaos", "--broad", "--schedules", "30", "--seed", "1", "--jobs", "1", "--out", "here")
+    assert result.exit_code == 1, result.output
+    failures = json.loads(Path("here/chaos.json").read_text())["failures"]
+    (failure,) = [one for one in failures if one["promise"] == "fresh masks"]
+    assert failure["configuration"].startswith("xclp")
+    assert len(tomllib.loads(Path("here/failure-1.toml").read_text())["fault"]) == len(failure["faults"]) <= 2
+    again = tacit(*failure["replay"].split()[1:])
+    assert again.exit_code == 1 and "BROKEN    fresh masks" in again.stdout
+    assert f"trace     {failure['trace_hash']}" in again.stdout
+
+
+def test_an_interrupted_one_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh, left = chaos_broad_command.as_record, [4]
+
+    def press(one: object) -> object:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return fresh(one)
+
+    monkeypatch.setattr(chaos_broad_command, "as_record", press)
+    result = tacit("chaos", "--broad", "--schedules", "20", "--jobs", "1", "--out", "here")
+    assert result.exit_code == 130
+    assert "all held in 4 runs of 2 configurations, interrupted before the others began" in result.stdout
+    assert json.loads(Path("here/chaos.json").read_text())["ended_by"] == "interrupted"
+    assert len(Path("here/runs.jsonl").read_text().splitlines()) == 3
+
+
+def test_it_ends_when_its_minutes_are_over() -> None:
+    result = tacit("chaos", "--broad", "--schedules", "20", "--minutes", "0", "--jobs", "1", "--out", "here")
+    assert result.exit_code == 0, result.output
+    assert "in 3 runs of 2 configurations, 0 minutes are over before the others began" in result.stdout
+
+
+def test_a_configuration_that_does_not_complete_by_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    useless = Configuration("useless", FEW[0].scenario, (*FEW[0].changes, "protocol.deadline=1ms"))
+    monkeypatch.setattr(chaos_broad_command, "CONFIGURATIONS", [useless, FEW[0]])
+    result = tacit("chaos", "--broad", "--schedules", "2", "--jobs", "1", "--out", "here")
+    assert result.exit_code == 1
+    assert "untried   useless: without any fault the run is" in result.stdout
+    assert "in 4 runs of 2 configurations" in result.stdout
+
+
+def test_the_users_mistakes() -> None:
+    result = tacit("chaos", "--broad", "xclp-digits", "--pairs")
+    assert result.exit_code == 2 and "FILE-or-NAME, --pairs cannot go with it" in result.stderr
+    assert tacit("chaos", "xclp-digits", "--minutes", "1").exit_code == 2
+    assert tacit("chaos").exit_code == 2

@@ -1,0 +1,368 @@
+"""A lying server learns no client's input from honest clients, and does from a weakened copy of them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typer.testing import CliRunner, Result
+
+from parties.client import Client
+from protocols import dealing, rowsums, rowsums_shamir, secure_sum
+from protocols.crypto import shamir
+from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from protocols.crypto.fixed_point import encode
+from protocols.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from protocols.masking import joined, masks
+from protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from scenarios import load
+from scenarios.chaos_server import Sweep, sums_of, sweep, tried
+from scenarios.chaos_server_lies import parse, programs, single_lies, text
+from scenarios.chaos_server_view import Relation, exposed
+from scenarios.chaos_server_world import Miniature, Outcome, perform
+from scenarios.cli import app
+
+SUM = Miniature("secure_sum", clients=4, min_clients=2)
+SUMS = [SUM, Miniature("restart", clients=4, min_clients=2), Miniature("shamir", clients=4, min_clients=2)]
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+ALL = "keys 0 1 2 3; want 0 1 2 3"
+ALL_FIVE = "keys 0 1 2 3 4; want 0 1 2 3 4"
+SECOND_ATTEMPT = f"start 0 1 2 3; {ALL}; left 0 1 2 3; start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 2"
+LIES = {
+    "one sum of all, one of all but one": (SECOND_ATTEMPT, "client/3"),
+    "an attempt that begins twice": (SECOND_ATTEMPT.replace("start 0 1 2;", "again 0 1 2;"), "client/3"),
+    "two sets left, of two attempts": (
+        f"start 0 1 2 3; {ALL}; left 0 1 2; start 0 1 2 3; {ALL}; left 0 1 2 3",
+        "client/3",
+    ),
+    "a round opened twice": (SECOND_ATTEMPT.replace("start 0 1 2;", "reopen; start 0 1 2;"), "client/3"),
+    "a client that has come back": (
+        SECOND_ATTEMPT.replace("start 0 1 2;", "crash 0; crash 1; crash 2; reopen; start 0 1 2;"), "client/3",
+    ),
+    "a sum of one": ("start 0; keys 0; want 0; left 0", "client/0"),
+    "a sum of one, beside that of the others": (
+        "start 0 1 2 3; keys 0; keys 0 1 2 3 to 1 2 3; want 0 1 2 3; left 0; left 1 2 3", "client/0",
+    ),
+}  # fmt: skip
+
+
+# The rank test
+
+
+def relation(inputs: str, masks: str = "") -> Relation:
+    """Such as ``relation("+a -b", "+m")``: clients' inputs on one block, and masks."""
+    named = {(word[1:], 1, 0): int(word[0] + "1") for word in inputs.split()}
+    return Relation(named, {(word[1:].encode(), 0): int(word[0] + "1") for word in masks.split()})
+
+
+@pytest.mark.parametrize(
+    ("relations", "least", "found"),
+    [
+        ([relation("+a +b +c")], 3, ()),
+        ([relation("+a +b +c")], 4, ("a", "b", "c")),
+        ([relation("+a +b +c"), relation("+a +b")], 2, ("c",)),
+        ([relation("+a +b +c +d"), relation("+c +d")], 3, ("a", "b")),
+        ([relation("+a", "+m"), relation("+b", "-m")], 2, ()),
+        ([relation("+a", "+m"), relation("+b", "-m"), relation("", "+m")], 2, ("a",)),
+        ([relation("+a", "+m"), relation("+b", "-m"), relation("+b", "+m")], 2, ("a",)),  # 2 a
+        ([relation("+a", "+m +n"), relation("", "+m -n")], 2, ("a",)),  # modulo 2, as 2^63 times both shows
+        ([relation("+a", "+m +n"), relation("", "+m +o")], 2, ()),
+    ],
+)
+def test_whose_inputs_follow(relations: list[Relation], least: int, found: tuple[str, ...]) -> None:
+    assert exposed(relations, [], least) == found
+
+
+def test_a_mask_that_is_known_hides_nothing() -> None:
+    relations = [relation("+a", "+m"), relation("+b", "-m")]
+    assert exposed(relations, [(b"m", 0)], 2) == ("a",)
+
+
+# A weakened copy of the client
+
+
+WAIT = 200.0
+
+
+def split(
+    pair: KeyPair, public_keys: list[bytes], secrets: list[bytes], threshold: int, entropy: shamir.Entropy
+) -> tuple[list[bytes], list[bytes]]:
+    dealt = shamir.split(secrets, threshold, len(public_keys) + 1, entropy)
+    return [pair.agree(key) for key in public_keys], [row.tobytes() for row in dealt]
+
+
+class Obedient:
+    """A client's part in a sum that does whatever the server asks for.
+
+    It takes the server's word for who takes part and for who is left, and masks the same vector in as many attempts as
+    there are; of each it answers one U3. The mathematics is that of production.
+    """
+
+    def __init__(self, me: Client, values: NDArray[np.float64], secrets: Mapping[str, SharedSecret]) -> None:
+        self.me, self.values, self.secrets = me, values, secrets
+        self.names: list[str] = []
+        self.answered = False
+
+    async def main(self, its: Miniature) -> None:
+        me = self.me
+        while True:
+            answer = await me.recv((SumStart, ChunkWanted, Survivors, SumDone), me.server, WAIT)
+            if isinstance(answer, SumDone):
+                return
+            if isinstance(answer, SumStart):
+                await self.deal()
+            elif isinstance(answer, ChunkWanted) and self.names:
+                await self.mask(answer.number % its.blocks, its.clients)
+            elif isinstance(answer, Survivors) and self.may_answer(answer.names):
+                await self.reveal(answer.names)
+
+    def may_answer(self, survivors: list[str]) -> bool:
+        enough = bool(self.names) and len(survivors) > len(self.names) // 2
+        return enough and self.me.name in survivors and not self.answered
+
+    async def deal(self) -> None:
+        me = self.me
+        with me.step("sum.deal"):
+            private, seed = (me.entropy(purpose).bytes(KEY_BYTES) for purpose in ("dealt x25519", "personal seed"))
+            pair = KeyPair(private)
+            me.send(me.server, DealtKey(pair.public))
+            announced = await me.recv(DealtKeys, me.server, WAIT)
+            names = announced.names
+            others = [name for name in names if name != me.name]
+            theirs = [key for name, key in zip(names, announced.public_keys, strict=True) if name != me.name]
+            raw, shares = await me.compute(
+                {}, split, pair, theirs, [private, seed], len(names) // 2 + 1, me.entropy("shares")
+            )
+            self.pairs = {
+                name: SharedSecret(secret, me.world.run_id, me.round, self.secrets[name].names)
+                for name, secret in zip(others, raw, strict=True)
+            }
+            for name, share in zip(names, shares, strict=True):
+                if name != me.name:
+                    me.send(name, DealtShares(share))
+            title = f"{me.name}#{me.incarnation}"
+            self.personal = dealing.personal_key(seed, me.world.run_id, me.round, me.attempt, title)
+            self.shares = {me.name: shares[names.index(me.name)]}
+            self.names, self.answered = names, False
+
+    async def mask(self, number: int, clients: int) -> None:
+        me = self.me
+        with me.step("sum.mask"):
+            mine = self.names.index(me.name)
+            keys = [
+                (pair.key(secure_sum.PURPOSE, me.attempt), mine < self.names.index(name))
+                for name, pair in self.pairs.items()
+            ]
+            keys.append((self.personal, True))
+            values = encode(self.values[number], 32, clients)
+            (mask,) = await me.compute({}, masks, keys, [(number, len(values))])
+            me.send(me.server, MaskedChunk(number, joined([values + mask])))
+
+    async def reveal(self, survivors: list[str]) -> None:
+        me, self.answered = self.me, True
+        with me.step("sum.reveal"):
+            awaited = [name for name in self.names if name not in self.shares]
+            dealt = await me.collect(DealtShares, awaited, deadline=50.0)
+            self.shares |= {name: answer.shares for name, answer in dealt.answers.items()}
+            kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.names}
+            me.send(me.server, Revealed([self.shares.get(name, b"")[kinds[name]] for name in self.names]))
+
+
+async def obedient(
+    me: Client, values: NDArray[np.float64], secrets: Mapping[str, SharedSecret], its: Miniature
+) -> None:
+    await Obedient(me, values, secrets).main(its)
+
+
+# What is found
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_works_on_the_weakened_copy_and_not_on_ours(lie: str) -> None:
+    program, victim = LIES[lie]
+    weak = perform(SUM, parse(program, 4), obedient)
+    assert weak.exposed == (victim,) and not weak.failure
+    ours = perform(SUM, parse(program, 4))
+    assert not ours.exposed and not ours.failure
+
+
+APART = {
+    "a U3 for each client": (
+        f"start 0 1 2 3 4; {ALL_FIVE}; left 0 1 2 to 0 2; left 0 1 3 to 1 3; left 0 1 4 to 4", ("client/0", "client/1"),
+    ),
+    "an A and a U3 for one client": (
+        f"start 0 1 2 3 4; keys 0 1 2 to 0; {ALL_FIVE.replace('keys 0 1 2 3 4', 'keys 0 1 2 3 4 to 1 2 3 4')}; "
+        "left 0 1 2 to 0; left 0 1 3 to 1; left 0 2 3 to 2; left 0 3 4 to 3 4",
+        ("client/0",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", APART)
+def test_sets_that_differ_from_client_to_client_open_no_sum_over_too_few(lie: str) -> None:
+    its, (program, victims) = Miniature("secure_sum", clients=5, min_clients=3), APART[lie]
+    weak = perform(its, parse(program, 5), obedient)
+    assert weak.exposed == victims and not weak.failure
+    ours = perform(its, parse(program, 5))
+    assert not ours.exposed and not ours.failure
+
+
+def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block goes by its place in A: where that differs, keys that do not would cancel, the owner's masks, too."""
+    its, program = (
+        Miniature("restart", clients=5, min_clients=3),
+        parse(
+            "start 0 2 3 to 0; again 1 2 3 to 1; again 0 1 2 to 2; again 0 1 3 to 3; start 0 2 3 4 to 0; "
+            "again 1 2 3 4 to 1; again 0 1 2 to 2; again 0 1 3 to 3; again 0 1 4 to 4",
+            5,
+        ),
+    )
+    ours = perform(its, program)
+    assert not ours.exposed and not ours.failure and ours.relations == 20
+    monkeypatch.setattr(rowsums, "own_key", lambda secret, names, attempt: secret.key("rowsum-own", attempt))
+    assert perform(its, program).exposed == ("client/4",)
+
+
+@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
+def test_an_honest_server_gets_its_sum_and_no_more(its: Miniature) -> None:
+    """Nothing is refused: all blocks of both rounds come, and where there are shares the masks are opened."""
+    honest = perform(its, ())
+    assert honest.relations == 2 * (8 if its.kind == "secure_sum" else 4 * 3)
+    assert (honest.opened > 0) == its.deals
+    assert not honest.exposed and not honest.failure
+
+
+@pytest.mark.parametrize("its", SUMS[1:], ids=lambda its: its.kind)
+def test_a_second_attempt_over_rows_is_answered_and_tells_nothing(its: Miniature) -> None:
+    """On each block the masks of its owner stay."""
+    one = perform(its, parse(SECOND_ATTEMPT, 4))
+    assert one.relations == 4 * 3 + 3 * 2
+    assert not one.exposed and not one.failure
+
+
+def test_attempts_of_later_rounds_under_the_same_number_do_not_repeat_masks() -> None:
+    """Keys follow from the attempt's number and the set-up, so one set-up answers for one round."""
+    one = perform(SUMS[1], parse("start 0 1 2 3; ahead 0 1; ahead 0 2 3", 4))
+    assert one.relations == 4 * 3
+    assert not one.exposed and not one.failure
+
+
+def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weakened copy masks the block of a client that is lost under its dealt key, which the others reveal."""
+    program = parse(f"start 0 1 2 3; {ALL}; left 0 1 2; start 0 1 3; keys 0 1 3; left 0 1", 4)
+    ours = perform(SUMS[2], program)
+    assert ours.relations == 4 * 3 + 3 * 2 and not ours.exposed
+
+    masked = rowsums_shamir._masks
+    monkeypatch.setattr(
+        rowsums_shamir,
+        "_masks",
+        lambda pairs, *rest: masked([(dealt, dealt, lower) for dealt, _, lower in pairs], *rest),
+    )
+    assert perform(SUMS[2], program).exposed == ("client/2",)
+
+
+@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
+def test_some_lies_and_programs(its: Miniature) -> None:
+    some = [*programs(4, its.deals, quick=True)][::13] + [*single_lies(perform(its, ()).sent, (0, 3))][::13]
+    broken = {text(program): one.broken for program in some if (one := tried(its, program)).broken}
+    assert not broken
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
+@pytest.mark.parametrize("least", [2, 3])
+def test_every_lie_and_every_short_program(its: Miniature, least: int) -> None:
+    found = sweep([Miniature(its.kind, 5, least)], Sweep(schedules=300, seed=least))
+    assert not found.breaches, found.breaches
+    assert len(found.trials) > 500
+
+
+def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
+    its = Miniature("secure_sum", clients=5, min_clients=3)
+    found = [one for one in programs(5, True, quick=True) if len({m.names for m in one if m.kind == "left"}) > 2]
+    victims = {perform(its, program, obedient).exposed for program in found}
+    assert {("client/0",), ("client/0", "client/1")} <= victims
+
+
+@pytest.mark.long
+def test_a_sweep_finds_and_shrinks_what_the_weakened_copy_gives_away() -> None:
+    found = sweep([SUM], Sweep(schedules=0, quick=True), part=obedient)
+    (breach,) = found.breaches
+    assert text(breach.smallest.program) == "start 0; keys 0; want 0; left 0"
+    victims = {one.outcome.exposed for one in found.trials}
+    assert {("client/0",), ("client/3",)} <= victims  # a sum of one, and the difference of two sums
+
+
+# What is swept, and the command
+
+
+@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
+def test_a_program_reads_as_it_is_written(its: Miniature) -> None:
+    tried_ones = [*programs(4, its.deals), *single_lies(perform(its, ()).sent, range(4))]
+    assert len(set(map(text, tried_ones))) == len(tried_ones)
+    assert [parse(text(program), 4) for program in tried_ones] == tried_ones
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "kinds"),
+    [
+        ("xclp-digits", [], ["restart"]),
+        ("xclp-digits", ['protocol.recovery="shamir"'], ["shamir"]),
+        ("training-secure-average", [], ["secure_sum"]),
+        ("fedavg-xclp-digits", ['training.averaging="secure"'], ["restart", "secure_sum"]),
+        ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),
+        ("training-secure-average", ['training.averaging="plain"'], []),
+    ],
+)
+def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str]) -> None:
+    assert [its.kind for its in sums_of(load(name, ["fault=[]", "expect={}", *changes]))] == kinds
+
+
+def tacit(*arguments: str | int | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_command_replays_a_program() -> None:
+    line = f"secure_sum: {SECOND_ATTEMPT}"
+    done = tacit("chaos", "training-secure-average", "--server", "--quick", "--program", line)
+    assert done.exit_code == 0, done.output
+    assert SECOND_ATTEMPT in done.output and "both held" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--program", "secure_sum: start 9"], "numbers from 0 to 3"),
+        (["--program", "secure_sum: start 0; Survivors#1 twice"], "lies alone or moves alone"),
+        (["--program", "secure_sum: Survivors#1 bend"], "lies are omit"),
+        (["--program", "shamir: start 0"], "allowed: secure_sum"),
+        (["--pairs"], "--pairs cannot go with it"),
+        (["--set", 'training.averaging="plain"'], "takes no secure sum"),
+    ],
+)
+def test_a_mistake_is_reported_in_a_line(arguments: list[str], message: str) -> None:
+    done = tacit("chaos", "training-secure-average", "--server", "--quick", *arguments)
+    assert done.exit_code == 2
+    assert message in done.output and "Traceback" not in done.output
+
+
+@pytest.mark.long
+def test_the_command_sweeps(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    done = tacit("chaos", "xclp-digits", "--server", "--quick", "--schedules", 3, "--json", file, "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    record = json.loads(file.read_text())
+    assert f"both held in {len(record['runs'])} runs" in done.output
+    assert not record["failures"] and {one["sum"] for one in record["runs"]} == {"restart"}
+
+
+def test_the_line_for_an_honest_server_has_the_same_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.chaos_server.perform", lambda *_: Outcome(("client/0",), "", 1, 0, ()))
+    changes = ("--set", "protocol.min_clients=2")
+    done = tacit("chaos", "xclp-digits", "--server", "--quick", "--schedules", 0, "--jobs", 1, *changes)
+    assert done.exit_code == 1
+    assert f"replay    tacit chaos xclp-digits --server --quick {' '.join(changes)} --schedules 0\n" in done.output

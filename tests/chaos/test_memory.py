@@ -1,0 +1,56 @@
+"""Chaos remembers what jobs came to, and no run differs for it."""
+
+import pytest
+from msgspec import structs
+
+from scenarios import Scenario
+from scenarios.chaos import Plan, campaign, verdict
+from scenarios.chaos_memory import Remembering
+
+CALLS: list[int] = []
+
+
+def squares(number: int) -> list[int]:
+    CALLS.append(number)
+    return [number * number]
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    CALLS.clear()
+
+
+def test_a_job_runs_once_and_whoever_asks_gets_a_copy() -> None:
+    engine = Remembering()
+    engine.submit(squares, (2,)).result().append(0)
+    assert [engine.submit(squares, (number,)).result() for number in (2, 3, 2)] == [[4], [9], [4]]
+    assert CALLS == [2, 3]
+    engine.forget()
+    assert engine.submit(squares, (2,)).result() == [4]
+    assert CALLS == [2, 3, 2]
+
+
+def test_it_runs_when_its_result_is_due_and_not_if_nobody_asks() -> None:
+    Remembering().submit(squares, (2,)).cancel()
+    assert CALLS == []
+
+
+def test_what_was_wanted_last_is_kept() -> None:
+    engine = Remembering(most=60)  # some three results
+    for number in (1, 2, 1, 3, 1, 4, 1, 5, 1):
+        assert engine.submit(squares, (number,)).result() == [number * number]
+    assert CALLS == [1, 2, 3, 4, 5]
+    engine.submit(squares, (2,)).result()
+    assert CALLS[-1] == 2
+
+
+def test_a_function_without_a_name_just_runs() -> None:
+    assert Remembering().submit(lambda: 3, ()).result() == 3
+
+
+def test_runs_that_remember_are_those_that_do_not(small: Scenario) -> None:
+    keys = {"hamming": "paillier", "bits": 16, "key_bits": 512, "insecure_keys": True}
+    scenario = structs.replace(small, protocol=structs.replace(small.protocol, **keys))
+    runs = campaign(scenario, Plan(schedules=4, singles=False, seed=1)).verdicts
+    alone = [verdict(structs.replace(scenario, fault=one.faults)) for one in runs]
+    assert [one.trace_hash for one in alone] == [one.trace_hash for one in runs]

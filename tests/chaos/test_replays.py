@@ -1,0 +1,327 @@
+"""Every promise, broken by a bug that is planted for it, leaves a line that replays the run to the last bit.
+
+The bugs show themselves only once a fault has struck, as bugs do that chaos is for.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from parties.party import Collected, Party
+from parties.server import Loss, Server
+from protocols import hamming, rowsums
+from protocols.cotraining.round import CotrainingRound, CotrainingServer
+from protocols.crypto.agreement import SharedSecret
+from protocols.federated.round import TrainingServer
+from protocols.xclp import Recording
+from scenarios import Scenario, load
+from scenarios.chaos import Plan, campaign
+from scenarios.chaos_promises import PROMISES
+from scenarios.chaos_report import failure_lines, write_findings
+from scenarios.cli import app
+from scenarios.simulated import Simulated
+from scenarios.simulation import Simulation
+from sim.network import Network
+from sim.wire import Ledger, LedgerRow, Message
+
+TRAINING = """
+seed = 3
+[data]
+name = "digits"
+clients = 4
+labeled = 0.5
+limit = 60
+[public]
+size = 0.4
+[protocol]
+name = "fedavg"
+min_clients = 2
+deadline = "10s"
+[model]
+name = "linear"
+[learner]
+steps = 4
+[training]
+rounds = 2
+epochs = 1
+validation = 0.0
+device = "cpu"
+[cotraining]
+rounds = 2
+[network]
+latency = "uniform:10ms,20ms"
+bandwidth = "unlimited"
+"""
+
+Patch = pytest.MonkeyPatch
+
+
+def struck(party: Any) -> bool:
+    return bool(party.world.faults.fired)
+
+
+def in_what_came_out(change: Callable[[Simulation, Simulated], None]) -> Callable[[Patch], None]:
+    """A runner that misreports a run."""
+
+    def plant(patch: Patch) -> None:
+        run = Simulation.run
+
+        def planted(self: Simulation) -> Simulated:
+            result = run(self)
+            if struck(self.server):
+                change(self, result)
+            return result
+
+        patch.setattr(Simulation, "run", planted)
+
+    return plant
+
+
+def in_a_broadcast(kind: type[Message], change: Callable[[Server, list[str], Any], Sequence[tuple[Any, Any]]]) -> Any:
+    """A server that sends something else where `kind` is due: `change` gives whom what."""
+
+    def plant(patch: Patch) -> None:
+        broadcast = Server.broadcast
+
+        def planted(self: Server, parties: Sequence[str], message: Message) -> None:
+            both = [(parties, message)]
+            if isinstance(message, kind) and struck(self):
+                both = list(change(self, list(parties), message))
+            for some, what in both:
+                broadcast(self, some, what)
+
+        patch.setattr(Server, "broadcast", planted)
+
+    return plant
+
+
+def in_a_record(server: type, change: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Patch], None]:
+    """A server that misreports a round."""
+
+    def plant(patch: Patch) -> None:
+        hold = server.hold
+
+        async def planted(self: Any, *arguments: Any) -> Any:
+            record = await hold(self, *arguments)
+            return dataclasses.replace(record, **change(self, record)) if struck(self) else record
+
+        patch.setattr(server, "hold", planted)
+
+    return plant
+
+
+def for_ever(patch: Patch) -> None:
+    collect = Party.collect
+
+    async def planted(self: Party, kind: type[Message], sources: Sequence[str], **how: Any) -> Collected[Any]:
+        late = {"deadline": 1e15} if kind is rowsums.MaskedRows else {}
+        return await collect(self, kind, sources, **(how | late))
+
+    patch.setattr(Party, "collect", planted)
+
+
+def old_masks(patch: Patch) -> None:
+    key = SharedSecret.key  # purposes of sums have the names of those who take part behind them
+    patch.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1)))
+
+
+def nobody_again(patch: Patch) -> None:
+    """A server that calls nobody again whom it has lost."""
+
+    def planted(self: CotrainingServer, number: int) -> Sequence[str]:
+        lost = {loss.party for loss in self.lost}
+        members = tuple(name for name in self.clients if name not in lost)
+        self.broadcast(members, CotrainingRound(self.agreed))
+        return members
+
+    patch.setattr(CotrainingServer, "invite", planted)
+
+
+def two_answers(patch: Patch) -> None:
+    send = Party.send
+
+    def planted(self: Party, receiver: str, message: Message) -> None:
+        send(self, receiver, message)
+        if isinstance(message, rowsums.MaskedRows) and struck(self):
+            send(self, receiver, rowsums.MaskedRows(bytes(len(message.values))))
+
+    patch.setattr(Party, "send", planted)
+
+
+def a_round_too_many(patch: Patch) -> None:
+    hold = Recording.hold_xclp
+
+    async def planted(self: Recording, *arguments: Any) -> None:
+        await hold(self, *arguments)
+        if struck(self):
+            self.record = dataclasses.replace(self.record, number=self.record.number + 1)
+
+    patch.setattr(Recording, "hold_xclp", planted)
+
+
+def a_copy_that_nobody_has(patch: Patch) -> None:
+    end = Network.end
+
+    def planted(self: Network, kind: str, *arguments: Any) -> None:
+        end(self, kind, *arguments)
+        self.in_flight += kind != "deliver"
+
+    patch.setattr(Network, "end", planted)
+
+
+def a_byte_too_many(patch: Patch) -> None:
+    count = Ledger.count
+
+    def planted(self: Ledger, packet: Any, *arguments: Any) -> None:
+        count(self, packet, *arguments)
+        row: LedgerRow = next(reversed(self.rows()))
+        row.envelope += packet.type == "Dismissed"  # which nobody is without a fault
+
+    patch.setattr(Ledger, "count", planted)
+
+
+def another_model(patch: Patch) -> None:
+    hold = TrainingServer.hold
+
+    async def planted(self: TrainingServer, *arguments: Any) -> Any:
+        record = await hold(self, *arguments)
+        if struck(self):
+            self.model = bytes(len(self.model))
+        return record
+
+    patch.setattr(TrainingServer, "hold", planted)
+
+
+def forget_labels(simulation: Simulation, result: Simulated) -> None:
+    for client in simulation.clients:
+        client.labels = None
+
+
+def end_otherwise(simulation: Simulation, result: Simulated) -> None:
+    for client in simulation.clients:
+        client.ending = "lost its way"
+
+
+def go_on(simulation: Simulation, result: Simulated) -> None:
+    for client in simulation.clients:
+        client.finished = client.idle = False
+
+
+def blame_all(simulation: Simulation, result: Simulated) -> None:
+    result.lost = [Loss(client.name, "", "given up") for client in simulation.clients]
+
+
+def fails(simulation: Simulation, result: Simulated) -> None:
+    result.outcome, result.reason = "failed", "of itself"
+
+
+def unlike(simulation: Simulation, result: Simulated) -> None:
+    result.equals_plaintext = False
+
+
+def to_everybody(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
+    everybody = list(self.clients)
+    return [(everybody, type(message)(everybody))]
+
+
+def to_one_less(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
+    return [(parties[:1], type(message)(list(message.names)[:-1])), (parties[1:], message)]
+
+
+def breaks_down(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
+    raise LookupError("a bug")
+
+
+def one_too_few(server: Any, record: Any) -> dict[str, Any]:
+    return {"averaged": record.averaged[:1]}
+
+
+def all_averaged(server: Any, record: Any) -> dict[str, Any]:
+    return {"averaged": server.clients}
+
+
+def all_counted(server: Any, record: Any) -> dict[str, Any]:
+    return {"answered": server.clients}
+
+
+def none_counted(server: Any, record: Any) -> dict[str, Any]:
+    return {"answered": ()}
+
+
+def misnumbered(server: Any, record: Any) -> dict[str, Any]:
+    return {"number": 7}
+
+
+class Bug(NamedTuple):
+    """How it is planted, and the protocol that has it."""
+
+    plant: Callable[[Patch], None]
+    protocol: str = "xclp"
+
+
+BUGS = {
+    "it ends": Bug(for_ever),
+    "no exception": Bug(in_a_broadcast(hamming.Members, breaks_down)),
+    "the same set for all": Bug(in_a_broadcast(hamming.Members, to_one_less)),
+    "only who answered is in": Bug(in_a_broadcast(hamming.Members, to_everybody)),
+    "complete blocks": Bug(in_a_broadcast(hamming.Members, to_everybody)),
+    "fresh masks": Bug(old_masks),
+    "one answer an attempt": Bug(two_answers),
+    "messages are conserved": Bug(a_copy_that_nobody_has),
+    "the ledger is the trace": Bug(a_byte_too_many),
+    "equal to the oracle": Bug(in_what_came_out(unlike)),
+    "the model is the oracle's": Bug(another_model, "fedavg"),
+    "averages of what came": Bug(in_a_record(TrainingServer, all_averaged), "fedavg"),
+    "aborts only for a loss": Bug(in_what_came_out(fails)),
+    "training ends for a loss": Bug(in_what_came_out(fails), "fedavg"),
+    "only who is struck is lost": Bug(in_what_came_out(blame_all)),
+    "who is well is in": Bug(in_what_came_out(forget_labels)),
+    "who is well is averaged": Bug(in_a_record(TrainingServer, one_too_few), "fedavg"),
+    "all rounds": Bug(a_round_too_many),
+    "all rounds of training": Bug(in_a_record(TrainingServer, misnumbered), "fedavg"),
+    "agreed on what came": Bug(in_a_record(CotrainingServer, all_counted), "fedct"),
+    "who is well is counted": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
+    "all rounds of co-training": Bug(in_a_record(CotrainingServer, misnumbered), "fedct"),
+    "who is heard is called": Bug(nobody_again, "fedct"),
+    "no undue labels": Bug(in_what_came_out(end_otherwise)),
+    "every client ends": Bug(in_what_came_out(go_on)),
+}  # fmt: skip
+
+
+def test_there_is_a_bug_for_every_promise() -> None:
+    assert set(BUGS) == set(PROMISES)
+
+
+@pytest.fixture
+def scenarios(small: Scenario, tmp_path: Path) -> dict[str, Scenario]:
+    path = tmp_path / "training.toml"
+    path.write_text(TRAINING)
+    return {"xclp": small, **{name: load(path, [f"protocol.name={name}"]) for name in ("fedavg", "fedct")}}
+
+
+@pytest.mark.parametrize("promise", BUGS)
+def test_a_broken_promise_is_broken_again_by_its_line(
+    scenarios: dict[str, Scenario], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, promise: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bug = BUGS[promise]
+    scenario, plan = scenarios[bug.protocol], Plan(schedules=12, singles=False, seed=3)
+    if bug.protocol == "fedct":
+        plan = Plan(schedules=0, quick=True)
+    with monkeypatch.context() as patch:
+        bug.plant(patch)
+        findings = campaign(scenario, plan)
+        files = write_findings(tmp_path, scenario, "planted", plan, findings)
+        path, failure = next((path, one) for path, one in files.items() if one.promise == promise)
+        lines = failure_lines(failure, path)
+        (command,) = (line.split()[1:] for line in lines if line.startswith("replay"))
+        again = CliRunner().invoke(app, command[1:])
+    assert failure.faults, "the run without faults must be whole"
+    assert again.exit_code == 1, again.output
+    assert f"BROKEN    {promise}: {failure.how}" in again.stdout
+    assert f"trace     {failure.trace_hash}" in lines and f"trace     {failure.trace_hash}" in again.stdout
+    assert f"BROKEN    {promise}" not in CliRunner().invoke(app, command[1:]).stdout  # the bug is gone

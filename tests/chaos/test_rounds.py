@@ -1,0 +1,174 @@
+"""Who is back takes part in the next round, whatever it missed: chaos finds where it does not."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from protocols.cotraining.round import CotrainingRound, CotrainingServer
+from protocols.rounds import Enrolled
+from scenarios import Scenario, load
+from scenarios.chaos import Verdict, verdict
+from scenarios.chaos_trial import observed
+from scenarios.schema import Fault
+
+ROUNDS = """
+title = "Five clients in rounds, to be struck"
+seed = 1
+[data]
+name = "digits"
+clients = 5
+labeled = 0.5
+limit = 100
+[public]
+size = 0.4
+[protocol]
+deadline = "10s"
+[model]
+name = "linear"
+[learner]
+steps = 2
+[training]
+rounds = 6
+epochs = 1
+validation = 0.0
+device = "cpu"
+[cotraining]
+rounds = 6
+[network]
+latency = "uniform:10ms,20ms"
+"""
+CONFIGURATIONS = {
+    "plain": ["protocol.name=fedavg"],
+    "secure": ["protocol.name=fedavg", "training.averaging=secure", "training.min_clients=2"],
+    "scaffold, secure": ["protocol.name=scaffold", "training.averaging=secure", "training.min_clients=2"],
+    "with xclp": ["protocol.name=fedavg+xclp", "protocol.hamming=plaintext", "protocol.bits=8", "protocol.k=3"],
+    "cotraining": ["protocol.name=fedct"],
+}
+WAYS_BACK = {
+    "crash": Fault(party="client/3", time="0s", back_after="5s"),
+    "pause": Fault(kind="pause", party="client/3", time="0s", lasts="10.06s"),
+    "partition": Fault(kind="partition", party="client/3", peer="server", time="0s", lasts="5s"),
+    "hold": Fault(kind="hold", party="client/3", peer="server", time="0s", lasts="10.06s"),
+    "late answer": Fault(kind="delay", party="client/3", peer="server", message="Enrolled", by="10.06s"),
+    "lost answer": Fault(kind="lose", party="client/3", peer="server", message="Enrolled"),
+}
+
+
+@pytest.fixture
+def rounds(tmp_path: Path, request: pytest.FixtureRequest) -> Scenario:
+    path = tmp_path / "rounds.toml"
+    path.write_text(ROUNDS)
+    return load(path, CONFIGURATIONS[request.param])
+
+
+def struck(scenario: Scenario, *faults: Fault) -> Verdict:
+    return verdict(structs.replace(scenario, fault=faults))
+
+
+def broken(scenario: Scenario, *faults: Fault) -> set[str]:
+    return {one.promise for one in struck(scenario, *faults).broken}
+
+
+@pytest.mark.parametrize("rounds", CONFIGURATIONS, indirect=True)
+@pytest.mark.parametrize("way", WAYS_BACK)
+def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: str) -> None:
+    trial = observed(structs.replace(rounds, fault=(WAYS_BACK[way],)))
+    assert trial.fired
+    assert trial.outcome == "completed"
+    assert "client/3" in trial.records[-1].came
+    assert not broken(rounds, WAYS_BACK[way])
+
+
+@pytest.mark.parametrize("rounds", ["plain", "secure", "cotraining"], indirect=True)
+def test_who_is_back_after_all_missed_enrolment_takes_part(rounds: Scenario) -> None:
+    """The rounds do not go by while nobody is there."""
+    trial = observed(structs.replace(rounds, fault=(Fault(party="client/*", time="0s", back_after="15s"),)))
+    assert trial.outcome == "completed"
+    assert len(trial.records[-1].came) == 5
+
+
+@pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
+@pytest.mark.parametrize("way", ["late answer", "crash"])
+def test_an_answer_to_the_enrolment_that_is_dropped_as_late_is_found(
+    rounds: Scenario, way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Enrolled, "lasting", False)
+    found = broken(rounds, WAYS_BACK[way])
+    assert found == ({"who is heard is called"} if rounds.training.averaging == "secure" or way != "crash" else set())
+
+
+@pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
+def test_a_server_that_calls_nobody_again_whom_it_lost_is_found(
+    rounds: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_the_lost(self: CotrainingServer, number: int) -> Sequence[str]:
+        lost = {loss.party for loss in self.lost}
+        members = tuple(name for name in self.clients if name not in lost)
+        self.broadcast(members, CotrainingRound(self.agreed))
+        return members
+
+    monkeypatch.setattr(CotrainingServer, "invite", without_the_lost)
+    assert broken(rounds, Fault(party="client/1", at="cotrain.predict", back_after="1s")) == {"who is heard is called"}
+
+
+@pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
+def test_what_is_agreed_on_in_a_round_that_was_lost_is_found(rounds: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_round = CotrainingServer.lose_round
+
+    def planted(self: CotrainingServer, number: int, began: float, members: tuple[str, ...], why: str) -> object:
+        self.agreed = self.agreed[::-1]
+        return lose_round(self, number, began, members, why)
+
+    everybody = structs.replace(rounds, training=structs.replace(rounds.training, min_clients=5))
+    fault = Fault(party="client/1", at="cotrain.predict", occurrence=2, back_after="1s")
+    assert not broken(everybody, fault)
+    monkeypatch.setattr(CotrainingServer, "lose_round", planted)
+    assert broken(everybody, fault) == {"agreed on what came"}
+
+
+@pytest.mark.parametrize("rounds", ["secure", "scaffold, secure"], indirect=True)
+@pytest.mark.parametrize("kind", ["corrupt", "lose"])
+def test_who_is_not_told_that_a_sum_is_there_is_in_the_next_round(rounds: Scenario, kind: str) -> None:
+    """It is called to the next round before it gives up waiting, and goes there at once."""
+    trial = observed(structs.replace(rounds, fault=(Fault(kind=kind, message="SumDone"),)))
+    assert [len(record.averaged) for record in trial.records] == [5] * 6
+    assert trial.simulation.now < 10.0  # no deadline has passed
+    assert {client.ending for client in trial.simulation.clients} == {"completed"}
+
+
+@pytest.mark.parametrize("rounds", ["secure"], indirect=True)
+def test_a_call_that_comes_after_the_dismissal_from_its_round_is_not_taken(rounds: Scenario) -> None:
+    """It would hold the client up in a round that is over while the next one begins."""
+    datagrams = structs.replace(rounds, network=structs.replace(rounds.network, transport="datagram"))
+    late = Fault(kind="delay", message="TrainingRound", peer="client/3", occurrence=5, by="10.3s")
+    faults = (late, structs.replace(late, occurrence=6, by="5s"))
+    trial = observed(structs.replace(datagrams, fault=faults))
+    assert [len(record.averaged) for record in trial.records] == [5, 5, 5, 5, 4, 5]
+    assert ("client/3", 5) not in {(update.party, update.round) for update in trial.updates}
+
+
+@pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
+def test_one_that_stood_still_for_rounds_goes_on_with_the_latest_call(rounds: Scenario) -> None:
+    pause = Fault(kind="pause", party="client/3", after="cotrain.predict", lasts="35s")
+    trial = observed(structs.replace(rounds, fault=(pause,)))
+    answered = [record.number for record in trial.records if "client/3" in record.answered]
+    assert answered == [1, 5, 6]
+    learnt = [event.round for event in trial.events if event.type == "LocalPredictions" and event.party == "client/3"]
+    assert sorted(set(learnt)) == answered
+
+
+STRUCK = ("Enroll", "Enrolled", "TrainingRound", "Survivors", "SumDone")
+
+
+@pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
+@pytest.mark.parametrize("message", STRUCK)
+@pytest.mark.parametrize("kind", ["corrupt", "lose", "delay", "duplicate"])
+def test_no_promise_is_broken_by_a_message_of_a_round(rounds: Scenario, message: str, kind: str) -> None:
+    if rounds.training.averaging == "plain" and message in ("Survivors", "SumDone"):
+        pytest.skip("a plain average has no such message")
+    by = {"by": "15s"} if kind == "delay" else {}
+    for occurrence in (1, 3, 8):
+        fault = Fault(kind=kind, message=message, occurrence=occurrence, **by)
+        assert not struck(rounds, fault).broken

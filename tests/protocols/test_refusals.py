@@ -1,0 +1,386 @@
+"""What clients refuse a server that lies about who is summed: each sends and reveals no more than one sum takes."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.attacks_sums import pair_secrets
+from parties.client import Client, DismissedError
+from parties.partition import Shard
+from parties.party import NoAnswer, play
+from parties.server import Server
+from protocols import quorum, secure_sum
+from protocols.crypto.agreement import SharedSecret
+from protocols.crypto.sealing import PairChannel
+from protocols.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from protocols.refusal import Least
+from protocols.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
+from protocols.rowsums_shamir import Shamir
+from protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from protocols.values import BadValues
+from sim.compute import Free
+from sim.faults import Crash, Fault
+from sim.trace import Event
+from sim.wire import Packet, decode_body, decode_frame
+from sim.world import World
+
+NAMES = tuple(f"client/{i}" for i in range(5))
+NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
+WAIT = 1.0
+"""Longer than a message and its answer take."""
+
+Part = Callable[[Client], Awaitable[object]]
+Making = Callable[[dict[str, SharedSecret]], Part]
+
+
+class Member(Client):
+    """Takes its `part` as often as it is said, and again when it comes back."""
+
+    def __init__(self, world: World, name: str, part: Part, times: int) -> None:
+        super().__init__(world, name, NOTHING)
+        self.part, self.times, self.ending = part, times, ""
+
+    async def main(self) -> None:
+        try:
+            for _ in range(self.times):
+                await self.part(self)
+        except (DismissedError, NoAnswer, BadValues) as end:
+            self.ending = str(end)
+
+
+class Liar(Server):
+    def __init__(self, world: World, plan: Callable[["Liar"], Awaitable[None]]) -> None:
+        super().__init__(world, NAMES)
+        self.plan = plan
+
+    async def main(self) -> None:
+        await self.plan(self)
+
+    async def deal(self, attempt: int, names: Sequence[str], begin: SumStart | Summing) -> Sequence[str]:
+        """Have keys dealt among those of `names` who will; returns who."""
+        self.advance(max(1, self.round), attempt)
+        self.broadcast(names, begin)
+        keys = (await self.collect(DealtKey, names, deadline=WAIT)).answers
+        self.broadcast(list(keys), DealtKeys(list(keys), [answer.public_key for answer in keys.values()]))
+        await asyncio.sleep(WAIT)
+        return tuple(keys)
+
+    async def sum(self, attempt: int, names: Sequence[str], survivors: Sequence[str]) -> None:
+        """Open an attempt of the round among `names`, as far as they let it, for `survivors`."""
+        dealt = await self.deal(attempt, names, SumStart())
+        self.broadcast(dealt, ChunkWanted(0))
+        await self.collect(MaskedChunk, dealt, deadline=WAIT)
+        self.broadcast(names, Survivors(list(survivors)))
+        await asyncio.sleep(WAIT)
+
+
+@dataclass
+class Played:
+    members: list[Member]
+    events: list[Event]
+    packets: list[Packet]
+
+    def senders(self, kind: type) -> Counter[str]:
+        return Counter(packet.sender for packet in self.packets if packet.type == kind.__name__)
+
+    def refused(self, text: str) -> list[str]:
+        """Who refused something with `text` in the note."""
+        return [e.party for e in self.events if e.note.startswith("refused to") and text in e.note]
+
+
+def played(
+    plan: Callable[[Liar], Awaitable[None]],
+    part: Making,
+    *,
+    faults: Iterable[Fault] = (),
+    times: int = 1,
+) -> Played:
+    """The run of a `plan` against five clients; `part` makes a client's of its pair secrets."""
+    events: list[Event] = []
+    packets: list[Packet] = []
+    world = World(1, cost=Free(), faults=faults, sinks=[events.append])
+    send = world.network.send
+    world.network.send = lambda packet: (packets.append(packet), send(packet))[1]
+    secrets = pair_secrets(NAMES, world, SharedSecret)
+
+    def with_channels(name: str) -> Part:
+        async def take(me: Client) -> object:
+            me.channels = {k: PairChannel(secret, lower=name < k) for k, secret in secrets[name].items()}
+            return await part(secrets[name])(me)
+
+        return take
+
+    members = [Member(world, name, with_channels(name), times) for name in NAMES]
+    try:
+        world.loop.run(play([server := Liar(world, plan), *members], server))
+    finally:
+        world.loop.finish()
+    return Played(members, events, packets)
+
+
+def summing(**changes: object) -> Making:
+    """The part of a client in a secure sum of vectors."""
+    its = secure_sum.Settings(**{"dimension": 8, "min_clients": 3, "deadline": 20.0, **changes})
+    return lambda secrets: lambda me: secure_sum.client(me, np.ones(8), secrets, its)
+
+
+def rows(how: SecureRowSums, labeled: Iterable[str] = NAMES) -> Making:
+    """The part of a client in a sum of rows, with two rows of each client; at least three with labels."""
+    where = {name: np.arange(2 * i, 2 * i + 2) for i, name in enumerate(NAMES)}
+    least = Least(3, frozenset(labeled))
+    return lambda secrets: lambda me: how.client(me, Scores(np.ones((10, 2)), where, secrets, 32, least), 20.0)
+
+
+def test_an_honest_plan_is_followed() -> None:
+    async def plan(server: Liar) -> None:
+        await server.sum(1, NAMES, NAMES)
+
+    run = played(plan, summing())
+    assert run.senders(MaskedChunk) == run.senders(Revealed) == Counter(NAMES)
+    assert not run.refused("")
+
+
+def test_after_masked_values_every_other_attempt_is_refused() -> None:
+    async def plan(server: Liar) -> None:
+        await server.sum(1, NAMES, NAMES[:2])  # too few, so that nobody has revealed anything
+        await server.sum(2, NAMES, NAMES)
+
+    run = played(plan, summing())
+    assert sorted(run.refused("begin a sum: it has sent masked values in attempt 1 of round 1")) == list(NAMES)
+    assert run.senders(MaskedChunk) == run.senders(DealtKey) == Counter(NAMES)
+    assert not run.senders(Revealed)
+
+
+def test_before_masked_values_a_later_attempt_is_followed() -> None:
+    async def plan(server: Liar) -> None:
+        await server.deal(1, NAMES, SumStart())
+        await server.sum(2, NAMES[1:], NAMES[1:])
+
+    run = played(plan, summing())
+    assert run.senders(Revealed) == Counter(NAMES[1:])
+    assert not run.refused("")
+
+
+def test_one_that_comes_back_in_the_round_remembers() -> None:
+    async def plan(server: Liar) -> None:
+        await server.sum(1, NAMES, ())
+        await asyncio.sleep(5.0)
+        await server.sum(2, NAMES, NAMES)
+
+    run = played(plan, summing(), faults=[Crash("client/1", after="sum.mask", back_after=3.0)])
+    assert "client/1" in run.refused("it has sent masked values in attempt 1 of round 1")
+    assert run.senders(MaskedChunk)["client/1"] == 1
+
+
+def test_an_earlier_round_is_refused_after_coming_back() -> None:
+    async def plan(server: Liar) -> None:
+        server.advance(2, 0)
+        await server.sum(1, NAMES, ())
+        await asyncio.sleep(5.0)
+        server.round = 1
+        await server.sum(1, NAMES, NAMES)
+
+    run = played(plan, summing(), faults=[Crash("client/1", after="sum.mask", back_after=3.0)])
+    assert run.refused("it has sent masked values in attempt 1 of round 2") == ["client/1"]
+    assert run.senders(MaskedChunk)["client/1"] == 1
+
+
+def test_a_second_sum_in_the_round_is_refused_to_whoever_calls_it() -> None:
+    async def plan(server: Liar) -> None:
+        await server.sum(1, NAMES, NAMES)
+        server.broadcast(NAMES, SumDone())
+        await asyncio.sleep(WAIT)
+        await server.sum(2, NAMES, NAMES)
+
+    run = played(plan, summing(), times=2)
+    assert sorted(run.refused("begin a sum")) == list(NAMES)
+    assert run.senders(MaskedChunk) == run.senders(Revealed) == Counter(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("part", "begin"),
+    [(summing(), SumStart()), (rows(Shamir()), Summing(list(NAMES)))],
+    ids=["secure sum", "rows"],
+)
+def test_an_attempt_that_is_begun_twice_is_dealt_once(part: Making, begin: SumStart | Summing) -> None:
+    async def plan(server: Liar) -> None:
+        await server.deal(1, NAMES, begin)
+        await server.deal(1, NAMES, begin)
+
+    run = played(plan, part)
+    assert run.senders(DealtKey) == Counter(NAMES)
+    assert sorted(run.refused("deal its keys twice in one attempt")) == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "why"),
+    [
+        (1, {}, "1 clients are fewer than 3"),
+        (2, {}, "2 clients are fewer than 3"),
+        (4, {"min_clients": 5}, "4 clients are fewer than 5"),
+        (4, {"threshold": 5}, "4 are fewer than 5"),
+    ],
+)
+def test_a_sum_among_too_few_is_refused(count: int, changes: dict[str, int], why: str) -> None:
+    async def plan(server: Liar) -> None:
+        await server.sum(1, NAMES[:count], NAMES[:count])
+
+    run = played(plan, summing(**changes))
+    assert sorted(run.refused(why)) == list(NAMES[:count])
+    assert not run.senders(MaskedChunk)
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "why"),
+    [
+        (2, {}, "2 survivors are fewer than the threshold, 3"),
+        (2, {"threshold": 2}, "2 survivors are fewer than the threshold, 3"),
+        (3, {"min_clients": 4}, "3 clients are fewer than 4"),
+        (3, {"threshold": 4}, "3 survivors are fewer than the threshold, 4"),
+        (3, {}, "3 survivors of 5 are fewer than 4"),
+    ],
+)
+def test_a_sum_that_is_opened_for_too_few_is_refused(count: int, changes: dict[str, int], why: str) -> None:
+    async def plan(server: Liar) -> None:
+        await server.sum(1, NAMES, NAMES[:count])
+
+    run = played(plan, summing(**changes))
+    assert sorted(run.refused(why)) == list(NAMES[:count])
+    assert not run.senders(Revealed)
+
+
+def test_members_that_a_client_has_no_key_of_are_refused() -> None:
+    async def plan(server: Liar) -> None:
+        server.advance(1, 1)
+        server.broadcast(NAMES, SumStart())
+        keys = (await server.collect(DealtKey, NAMES, deadline=WAIT)).answers
+        own = [answer.public_key for answer in keys.values()]
+        server.broadcast(NAMES, DealtKeys([*NAMES, "client/9"], [*own, own[0]]))
+        await asyncio.sleep(WAIT)
+
+    run = played(plan, summing())
+    assert all("DealtKeys from server: 6 names are not those of client/" in member.ending for member in run.members)
+
+
+def test_another_key_for_oneself_is_refused() -> None:
+    async def plan(server: Liar) -> None:
+        server.advance(1, 1)
+        server.broadcast(NAMES, SumStart())
+        keys = (await server.collect(DealtKey, NAMES, deadline=WAIT)).answers
+        own = [answer.public_key for answer in keys.values()]
+        server.broadcast(NAMES, DealtKeys(list(NAMES), [own[1], own[1], *own[2:]]))
+        await asyncio.sleep(WAIT)
+
+    run = played(plan, summing())
+    assert "the key that is ascribed to client/0 is not the one that it sent" in run.members[0].ending
+    assert run.senders(DealtShares)["client/1"] == 4 and "client/0" not in run.senders(DealtShares)
+
+
+@pytest.mark.parametrize("number", [-1, 1, 2**40])
+def test_a_chunk_that_is_not_there_ends_the_part_of_the_client(number: int) -> None:
+    async def plan(server: Liar) -> None:
+        server.broadcast(await server.deal(1, NAMES, SumStart()), ChunkWanted(number))
+        await asyncio.sleep(WAIT)
+
+    run = played(plan, summing())
+    assert all(f"there is no chunk {number}; there are 1" in member.ending for member in run.members)
+
+
+some = st.lists(st.sampled_from(NAMES), unique=True).map(sorted)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    asked=st.lists(st.tuples(st.integers(1, 3), some, some), min_size=1, max_size=4),
+    back=st.sampled_from([None, "client/0", "client/3"]),
+)
+def test_whatever_is_asked_one_sum_at_most_can_be_opened(
+    asked: list[tuple[int, list[str], list[str]]], back: str | None
+) -> None:
+    """Of each client: masked values of one attempt, one answer to Survivors; and these of three clients or more."""
+
+    async def plan(server: Liar) -> None:
+        for attempt, names, survivors in asked:
+            await server.sum(max(attempt, server.attempt), names, survivors)
+
+    faults = [] if back is None else [Crash(back, after="sum.mask", back_after=0.5)]
+    run = played(plan, summing(), faults=faults)
+    masked = {(packet.sender, packet.attempt) for packet in run.packets if packet.type == "MaskedChunk"}
+    revealed = [packet for packet in run.packets if packet.type == "Revealed"]
+    assert len(masked) == len({sender for sender, _ in masked})
+    assert len(revealed) == len({packet.sender for packet in revealed})
+    assert {(packet.sender, packet.attempt) for packet in revealed} <= masked
+    for packet in revealed:
+        frame = decode_frame(packet.data)
+        assert len(decode_body(frame, frame.body, Revealed).shares) >= 3
+
+
+# Rows
+
+
+def test_rows_are_masked_once_an_attempt_also_after_a_crash() -> None:
+    async def plan(server: Liar) -> None:
+        server.advance(1, 1)
+        for names in (NAMES, NAMES[1:], NAMES):
+            server.broadcast(NAMES, Summing(list(names)))
+            await asyncio.sleep(2.0)
+
+    run = played(plan, rows(Restart()), faults=[Crash("client/1", after="rowsums.mask", back_after=3.0)])
+    assert run.senders(MaskedRows) == Counter(NAMES)
+    assert run.refused("mask for a second set in one attempt").count("client/1") == 1
+
+
+def test_another_attempt_at_rows_is_followed() -> None:
+    async def plan(server: Liar) -> None:
+        for attempt, names in ((1, NAMES), (2, NAMES[1:])):
+            server.advance(1, attempt)
+            server.broadcast(names, Summing(list(names)))
+            await asyncio.sleep(WAIT)
+
+    run = played(plan, rows(Restart()))
+    assert run.senders(MaskedRows) == Counter(NAMES) + Counter(NAMES[1:])
+
+
+@pytest.mark.parametrize("how", [Restart(), Shamir()], ids=lambda one: one.name)
+def test_rows_are_summed_with_enough_who_have_labels(how: SecureRowSums) -> None:
+    async def plan(server: Liar) -> None:
+        if isinstance(how, Shamir):
+            await server.deal(1, NAMES[:4], Summing(list(NAMES[:4])))
+        else:
+            server.advance(1, 1)
+            server.broadcast(NAMES[:4], Summing(list(NAMES[:4])))
+            await asyncio.sleep(WAIT)
+
+    run = played(plan, rows(how, NAMES[:2] + NAMES[4:]))
+    assert sorted(run.refused("take part in a sum: 2 clients with labels are fewer than 3")) == list(NAMES[:4])
+    assert not run.senders(MaskedRows)
+    assert played(plan, rows(how, NAMES[:3])).senders(MaskedRows) == Counter(NAMES[:4])
+
+
+def test_rows_are_opened_for_enough_who_have_labels() -> None:
+    async def plan(server: Liar) -> None:
+        await server.deal(1, NAMES, Summing(list(NAMES)))
+        await server.collect(MaskedRows, NAMES, deadline=WAIT)
+        server.broadcast(NAMES[:3], Survivors(list(NAMES[:3])))
+        await asyncio.sleep(WAIT)
+
+    run = played(plan, rows(Shamir(), NAMES[1:]))
+    assert sorted(run.refused("reveal shares: 2 clients with labels are fewer than 3")) == list(NAMES[:3])
+    assert not run.senders(Revealed)
+    assert played(plan, rows(Shamir())).senders(Revealed) == Counter(NAMES[:3])
+
+
+@given(st.data())
+def test_as_many_as_are_always_left_take_no_more_survivors_than_the_threshold(data: st.DataObject) -> None:
+    members = data.draw(st.integers(2, 300))
+    threshold = data.draw(st.integers(quorum.threshold_of(None, members), members))
+    least = quorum.always_left(members, threshold)
+    assert 2 <= least <= threshold == quorum.fewest_left(members, threshold, least)
+    if least < threshold:
+        assert quorum.fewest_left(members, threshold, least + 1) > threshold

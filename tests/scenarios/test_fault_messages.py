@@ -1,0 +1,68 @@
+"""Every message that a run sends can be named in [[fault]], of every protocol and with every choice."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec import structs
+
+from protocols.registry import PROTOCOLS
+from scenarios import Data, Fault, Model, Network, Protocol, Scenario, Training
+from scenarios.checks_faults import check_fault_places, choices_of, messages_of
+from scenarios.schema import Cotraining, Learner, Privacy, Public
+from scenarios.simulation import Simulation
+
+AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
+"""Messages that are sent only when somebody was lost."""
+
+
+def small(name: str) -> Scenario:
+    """A run of a fraction of a second."""
+    cotraining = "cotraining" in PROTOCOLS[name].parts
+    return Scenario(
+        seed=3,
+        engine="inline",
+        entropy="os" if "private" in PROTOCOLS[name].parts else "seeded",
+        data=Data(name="digits", clients=1 if name == "centralised" else 4, labeled=0.5, limit=80),
+        protocol=Protocol(
+            name=name, hamming="plaintext", bits=8, k=3, deadline="10s", key_bits=512, insecure_keys=True
+        ),
+        model=Model(name="linear"),
+        training=Training(rounds=2, epochs=1, device="cpu"),
+        public=Public(size=0.4) if cotraining else Public(),
+        learner=Learner(steps=2),
+        cotraining=Cotraining(rounds=2),
+        privacy=Privacy(),
+        network=Network(latency="5ms"),
+    )
+
+
+def every_choice() -> Iterator[Scenario]:
+    for name in PROTOCOLS:
+        plain = small(name)
+        yield plain
+        if name == "xclp":
+            for hamming in ("paillier", "iknp", "naor-pinkas"):
+                yield structs.replace(plain, protocol=structs.replace(plain.protocol, hamming=hamming))
+        if choices_of(plain).get("protocol.recovery") == "restart":
+            yield structs.replace(plain, protocol=structs.replace(plain.protocol, recovery="shamir"))
+        if "training.averaging" in choices_of(plain) and name != "fedmatch":  # which needs each client's model
+            yield structs.replace(plain, training=structs.replace(plain.training, averaging="secure"))
+
+
+def named(scenario: Scenario) -> str:
+    return " ".join([scenario.protocol.name, *choices_of(scenario).values()])
+
+
+@pytest.mark.parametrize("scenario", every_choice(), ids=named)
+def test_what_a_run_sends_is_what_faults_may_name(scenario: Scenario) -> None:
+    simulation = Simulation(scenario, engine="inline")
+    try:
+        assert simulation.run().outcome == "completed"
+    finally:
+        simulation.close()
+    sent = {row.type for row in simulation.ledger.rows()}
+    allowed = set(messages_of(scenario))
+    assert sent <= allowed
+    assert allowed - sent <= AFTER_A_LOSS
+    faults = tuple(Fault(kind="lose", message=message) for message in sorted(sent))
+    check_fault_places(structs.replace(scenario, fault=faults))

@@ -1,0 +1,86 @@
+"""A disk that fills up while a run writes its folder."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import scenarios.runner
+from scenarios import load, run
+
+ROOT = Path(scenarios.runner.__file__).parents[1]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 110 kB: room for a scenario and the reserve, and too little for the record of a run."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=110k", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("a file system of its own takes the right to mount one")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def tacit(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "scenarios.entry", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_a_disk_that_fills_up_is_told_in_a_line_and_in_the_result(quick: Path, small_disk: Path) -> None:
+    done = tacit("run", quick, "--out", small_disk / "out")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    record = json.loads((small_disk / "out" / "result.json").read_text())
+    assert (record["outcome"], record["reason"]) == (
+        "failed", "the run's folder could not be written: database or disk is full",
+    )  # fmt: skip
+    told = [line for line in done.stdout.splitlines() if "written" in line]
+    assert told == [f"outcome   failed: {record['reason']}"]
+    assert not (small_disk / "out" / "labels.csv").exists()
+
+
+def test_no_room_at_all_is_one_line(quick: Path, small_disk: Path) -> None:
+    (small_disk / "full").write_bytes(bytes(60_000))
+    done = tacit("run", quick, "--out", small_disk / "out")
+    assert done.returncode == 1
+    assert done.stderr == f"error: {small_disk / 'out'}: No space left on device\n"
+
+
+@pytest.mark.parametrize("file", ["labels.csv", "result.json"])
+def test_a_file_that_finds_no_room_is_a_failed_run(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """Also where no file system can be mounted: the device that is always full takes the file's place."""
+    left = [2 if file == "result.json" else 1]
+    open_, write = Path.open, Path.write_text
+
+    def full_open(path: Path, *arguments, **options):
+        return open_(Path("/dev/full") if path.name == file else path, *arguments, **options)
+
+    def full_write(path: Path, text: str, *arguments, **options) -> int:
+        if path.name == f".{file}.partial" and left[0] > 1:
+            left[0] -= 1
+            return write(Path("/dev/full"), text, *arguments, **options)
+        return write(path, text, *arguments, **options)
+
+    with monkeypatch.context() as full:  # and no longer: /dev/full never ends when it is read
+        full.setattr(Path, "open", full_open)
+        full.setattr(Path, "write_text", full_write)
+        result = run(load(quick), out=tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "result.json").read_text())
+    if file == "labels.csv":
+        assert result.outcome == record["outcome"] == "failed"
+        assert record["reason"] == "the run's folder could not be written: No space left on device"
+        assert not (tmp_path / "out" / "labels.csv").exists()
+    else:  # the second try leaves out what is long
+        assert (record["outcome"], record["rounds"], record["trace_hash"]) == ("completed", [], result.trace_hash)

@@ -1,0 +1,111 @@
+"""Secure averages by scenario: how few a round may average, and that a late answer opens no second sum."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scenarios import Result, Scenario, ScenarioError, load, run
+from scenarios.checks import cautions
+from scenarios.simulation import Simulation
+
+LATE = """
+[[fault]]
+kind = "crash"
+party = "client/3"
+before = "sum.mask"
+[[fault]]
+kind = "delay"
+party = "client/2"
+peer = "server"
+message = "Revealed"
+by = "10.2s"
+"""
+
+
+def secure(tiny: Path, *changes: str, faults: str = "") -> Scenario:
+    tiny.write_text(tiny.read_text() + faults)
+    return load(tiny, ["protocol.name=fedavg", "training.averaging=secure", *changes])
+
+
+def fewest(scenario: Scenario) -> int:
+    """How many models all parties know a round needs."""
+    simulation = Simulation(scenario)
+    try:
+        found = {client.settings.min_clients for client in simulation.clients}
+        (one,) = found | {simulation.server.settings.min_clients}
+        return one
+    finally:
+        simulation.close()
+
+
+def rows(result: Result, query: str) -> list[tuple]:
+    with closing(sqlite3.connect(result.folder / "run.sqlite")) as database:
+        return database.execute(query).fetchall()
+
+
+def test_a_late_answer_ends_the_round_without_a_second_sum(tiny: Path) -> None:
+    """Two of three answer in time, the third too late: with another attempt the server would have two sums."""
+    changes = ("training.rounds=2", "protocol.deadline=10s", "entropy=os")
+    result = run(secure(tiny, *changes, faults=LATE), out=tiny.parent / "late")
+    assert [fault.kind for fault in result.faults] == ["crash", "delay"]
+    problem = "the sum stays masked: 2 of 3 clients answered to Survivors; 3 are needed"
+    assert [(one.problem, len(one.averaged)) for one in result.rounds] == [(problem, 0), ("", 3)]
+    assert [(loss.party, loss.action) for loss in result.lost if loss.round == 1][1:] == [
+        ("client/2", "it revealed no shares: the round ends without a sum")
+    ]
+    sent = dict(
+        rows(result, "SELECT round, COUNT(*) FROM messages WHERE type = 'SumStart' AND kind = 'send' GROUP BY round")
+    )
+    assert sent == {1: 4, 2: 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "least"),
+    [
+        ([], 3),
+        (["data.clients=5"], 2),
+        (["data.clients=8"], 4),
+        (["data.clients=5", "training.share=0.5"], 2),
+        (["data.clients=5", "protocol.name=dp-fedavg", "privacy.noise_at=clients"], 3),
+        (["training.share=0.5"], 2),
+        (["training.min_clients=2"], 2),
+        (["training.min_clients=4"], 4),
+        (["training.averaging=plain"], 1),
+        (["protocol.name=fedavg-then-xclp"], 3),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+)
+def test_how_few_a_round_averages(tiny: Path, changes: list[str], least: int) -> None:
+    assert fewest(secure(tiny, *changes)) == least
+
+
+def test_clients_without_labels_that_are_not_drawn_do_not_count(tiny: Path) -> None:
+    changes = ["data.clients=5", "data.labeled_clients=3"]
+    assert fewest(secure(tiny, *changes)) == 2
+    assert fewest(secure(tiny, *changes, "training.min_clients=3")) == 3
+    changes[1] = "data.labeled_clients=4"
+    assert fewest(secure(tiny, *changes)) == 3
+
+
+def test_one_model_alone_is_not_to_be_averaged(tiny: Path) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        secure(tiny, "training.min_clients=1")
+    assert caught.value.key == "training.min_clients" and "allowed: 2 or more" in str(caught.value)
+    with pytest.raises(ScenarioError, match=r'training\.share: 0\.2 of 4 clients .* averaging = "secure" needs 2'):
+        secure(tiny, "training.share=0.2")
+
+
+@pytest.mark.parametrize(("threshold", "warned"), [(2, True), (3, False)])
+def test_a_threshold_of_half_or_less_has_no_effect_and_a_caution(quick: Path, threshold: int, warned: bool) -> None:
+    """With t = 2 of 4 the sum would go on without client/2 and client/3; so it begins again."""
+    lost = "".join(f'[[fault]]\nparty = "client/{i}"\nbefore = "rowsums.reveal"\n' for i in (2, 3))
+    quick.write_text(quick.read_text().split("[expect]")[0] + lost)
+    scenario = load(quick, ["protocol.recovery=shamir", "protocol.min_clients=2", f"protocol.threshold={threshold}"])
+    assert any("more than half of those who sum are taken" in line for line in cautions(scenario)) == warned
+    result = run(scenario, out=quick.parent / "run")
+    assert {loss.party for loss in result.lost} == {"client/2", "client/3"}
+    attempts = {row[0] for row in rows(result, "SELECT attempt FROM messages WHERE type = 'Summing'")}
+    assert len(attempts) == (2 if warned else 1)
+    assert result.outcome == ("completed" if warned else "aborted")

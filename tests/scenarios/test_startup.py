@@ -1,0 +1,81 @@
+"""The `tacit` command from its first moment on: signals while it is imported, and file names that are not ASCII."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import scenarios.runner
+
+ROOT = Path(scenarios.runner.__file__).parents[1]
+
+
+def process(code: str, *arguments: str | Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+    )
+
+
+_STOPPED = """
+import os, signal, sys
+module, number = sys.argv[1], int(sys.argv[2])
+del sys.argv[1:3]
+
+class Stopping:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), number)
+
+sys.meta_path.insert(0, Stopping())
+from scenarios.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["scenarios.cli", "typer", "rich.console", "numpy", "scipy", "scenarios.runner", "scenarios.reading"]
+)
+@pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)")])
+def test_a_signal_while_modules_are_imported_ends_in_one_line(
+    quick: Path, tmp_path: Path, module: str, number: signal.Signals, line: str
+) -> None:
+    done = process(_STOPPED, module, int(number), "run", quick, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", f"{line}\n")
+    assert not (tmp_path / "out").exists()
+
+
+_RUN = "from scenarios.entry import main; main()"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
+    ],
+)
+def test_names_that_are_not_ascii_in_a_locale_that_is(quick: Path, tmp_path: Path, variables: dict[str, str]) -> None:
+    folder = tmp_path / "dör"
+    folder.mkdir()
+    rows = "".join(f"{row % 7},{row % 5},{'äß'[row % 2]}\n" for row in range(60))
+    (folder / "dätä.csv").write_text(f"a,b,label\n{rows}", encoding="utf-8")
+    text = quick.read_text().replace('name = "digits"', 'path = "dätä.csv"').replace("quickly", "größer")
+    (folder / "häl.toml").write_text(text, encoding="utf-8")
+    done = process(_RUN, "run", folder / "häl.toml", "--out", folder / "öut", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    shown = "folder    " + str(folder / "öut")
+    ascii_only = "PYTHONIOENCODING" in variables
+    assert (shown.encode("ascii", "replace").decode() if ascii_only else shown) in done.stdout
+    assert (folder / "öut" / "labels.csv").is_file()
+    again = process(_RUN, "run", folder / "öut", "--out", folder / "zwei", "--engine", "pool:1", **variables)
+    assert again.returncode == 0, again.stdout + again.stderr
