@@ -21,6 +21,7 @@ class Remembering:
     """
 
     name = "inline"
+    least = 0.0
 
     def __init__(self, most: int = 64 << 20) -> None:
         self._most, self._size = most, 0

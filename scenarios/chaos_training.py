@@ -63,7 +63,7 @@ def _average(trial: Trial, updates: tuple[Update, ...]) -> NDArray[np.float64]:
     """Of models that have learnt from something; they count alike, or as many as the points of an epoch."""
     vectors, weights = [], []
     for one in updates:
-        trained = jobs.train(*one.arguments)
+        trained = trial.again(jobs.train, *one.arguments)
         _, _, data, update, *_ = one.arguments
         points = update.batches(*map(len, update.usable(data))).points
         if trained.steps:

@@ -6,9 +6,9 @@ every event. It changes nothing: the trace is that of `tacit run`.
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from parties.learning import jobs
 from parties.party import Party
@@ -43,6 +43,8 @@ _NAMING: tuple[type[Message], ...] = (
 """Messages of the server that say who is in, by naming them or by being sent to them."""
 
 _BLOCKS: tuple[type[Message], ...] = (hamming.Masks, hamming.MaskedDistances)
+
+R = TypeVar("R")
 
 _MOST_EVENTS = 10_000
 """That a run without faults may take, in hundreds: more than a hundred clients have."""
@@ -162,6 +164,10 @@ class Trial:
     def in_flight(self) -> int:
         """Messages that were still on their way at the end."""
         return self.simulation.server.world.network.in_flight
+
+    def again(self, function: Callable[..., R], *arguments: Any) -> R:
+        """What `function(*arguments)` comes to; an engine that remembers need not run it a second time."""
+        return self.simulation.server.world.computing.engine.submit(function, arguments).result()
 
     @property
     def ledger(self) -> list[LedgerRow]:

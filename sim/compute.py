@@ -52,7 +52,6 @@ __all__ = [
 
 R = TypeVar("R")
 
-_WORTH_SENDING = 0.002  # modelled seconds; a shorter job is done here before a worker would have it
 
 Work = Mapping[str, float]
 """Operations of a job: how many of each that the cost table names."""
@@ -155,9 +154,10 @@ class Job(Protocol[R]):  # type: ignore[misc]
 
 
 class Engine(Protocol):
-    """Where jobs run."""
+    """Where jobs run. Those of less than `least` modelled seconds are done in this process without asking it."""
 
     name: str
+    least: float
 
     def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]: ...
     def close(self) -> None: ...
@@ -178,6 +178,7 @@ class Inline:
     """Runs each job in this process, when its result is due."""
 
     name = "inline"
+    least = 0.0
 
     def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]:
         return _Deferred(function, arguments)
@@ -202,6 +203,7 @@ class Pool:
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, not {workers}.")
         self.name = f"pool:{workers}"
+        self.least = 0.002  # a shorter job is done here before a worker would have it
         self._pool = ProcessPoolExecutor(
             workers, timeout=None, initializer=end_with, initargs=(os.getpid(),), env=_OF_WORKERS
         )
@@ -345,7 +347,7 @@ class Computing:
         modelled = self._table.duration(work)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
         actual = self._stand_in(function)
-        engine = self.engine if modelled > _WORTH_SENDING and actual is function else self._inline
+        engine = self.engine if modelled > self.engine.least and actual is function else self._inline
         job: Job[R] | None = None if self._cost.measures else engine.submit(actual, arguments)
         turn = machine.cores.request()
         try:
