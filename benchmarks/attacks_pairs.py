@@ -10,6 +10,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
@@ -278,7 +279,7 @@ class _OneKey(PairChannel):
 
     def __init__(self, secret: SharedSecret, lower: bool) -> None:
         super().__init__(secret, lower)
-        self._in = self._out = secret.key("gcm-lo-hi")
+        self._in = self._out = AESGCM(secret.key("gcm-lo-hi"))
 
 
 def one_key_for_both_directions(quick: bool = False) -> Finding:

@@ -148,7 +148,7 @@ def main(
     different = any(row.differences for row in rows)
     if json_file is not None:
         content = {
-            "environment": environment(("numpy", "gmpy2", "pycryptodome", "msgspec", "simpy")),
+            "environment": environment(("numpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "simpy")),
             "quick": quick,
             "rows": [asdict(row) for row in rows],
             "grid": asdict(grid),

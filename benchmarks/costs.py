@@ -174,7 +174,9 @@ def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
 
 def write_costs(path: Path, costs: dict[str, float]) -> None:
     """The cost table as TOML."""
-    found = environment(["gmpy2", "numpy", "scipy", "pycryptodome", "scikit-learn", "xgboost-cpu", "imodels", "torch"])
+    found = environment(
+        ["gmpy2", "numpy", "scipy", "pycryptodome", "cryptography", "scikit-learn", "xgboost-cpu", "imodels", "torch"]
+    )
     text = ", ".join(f"{name} {version}" for name, version in found.items())
     rounded = {name: float(f"{seconds:.4g}") for name, seconds in costs.items()}
     path.write_text(tomli_w.dumps({"machine": {"text": f"one core of {text}"}, "seconds": rounded}))

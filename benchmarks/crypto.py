@@ -1,8 +1,8 @@
 """The cryptography's speed on one core, against other libraries.
 
 Peers, each skipped when it is not installed (the extra `peers`): python-paillier (`phe`, with gmpy2), HEU's ZPaillier
-(`sf-heu`, C++), TNO's `tno.mpc.encryption-schemes.paillier`, LightPHE, and pyca/cryptography. pycryptodome's Shamir is
-always there. Contenders take turns; a turn gives each one ratio, and the median of the ratios is reported.
+(`sf-heu`, C++), TNO's `tno.mpc.encryption-schemes.paillier` and LightPHE. pyca/cryptography and pycryptodome are always
+there. Contenders take turns; a turn gives each one ratio, and the median of the ratios is reported.
 """
 
 import importlib
@@ -62,7 +62,7 @@ def main(
     found = environment(_PACKAGES)
     machine = ", ".join(f"{name} {version}" for name, version in found.items()) + "; one core"
     console.print(machine)
-    peers = _peers([*(module for module, _ in PEERS.values()), "cryptography"], console)
+    peers = _peers([module for module, _ in PEERS.values()], console)
     with threadpool_limits(1):
         standings, masks = _races(peers, quick, console)
         pair = measure_pair(peers.get("phe.paillier"), quick, console)
@@ -99,8 +99,8 @@ def _races(peers: dict[str, ModuleType], quick: bool, console: Console) -> tuple
         add(f"Paillier, {bits}-bit modulus", measure_paillier_race(bits, peers, turns))
     transfers = measure_naor_pinkas(32 if quick else 256, turns)
     add("Oblivious transfer", transfers + measure_iknp(1 << 16 if quick else 1 << 20, turns))
-    masks, seconds = measure_masks(peers, turns)
-    add("Secure sums and channels", measure_symmetric(peers, turns) + masks)
+    masks, seconds = measure_masks(turns)
+    add("Secure sums and channels", measure_symmetric(turns) + masks)
     console.print("all masks: " + ", ".join(f"{name} {value:.3f} s" for name, value in seconds.items()))
     return standings, seconds
 

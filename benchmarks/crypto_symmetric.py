@@ -1,15 +1,20 @@
 """What secure sums and sealed channels take: key agreement, sealing, masks, secret sharing.
 
-Peers: pyca/cryptography (OpenSSL) for agreement, sealing and masks; pycryptodome's Shamir, which shares 16 bytes at a
-time in GF(2^128). Ours and pyca's masks are one stream, checked to be equal.
+Agreement and sealing are pyca/cryptography's (OpenSSL) with what Tacit checks and derives around them; beside them
+stand the library alone and pycryptodome's. Masks: the library's counter mode, which gives the same stream. Sharing:
+pycryptodome's Shamir, which shares 16 bytes at a time in GF(2^128).
 """
 
-import importlib
-from collections.abc import Callable, Mapping
-from types import ModuleType
+from collections.abc import Callable
 
 import numpy as np
+from Crypto.Cipher import AES
+from Crypto.Protocol.DH import import_x25519_public_key, key_agreement
 from Crypto.Protocol.SecretSharing import Shamir
+from Crypto.PublicKey import ECC
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from benchmarks.measure import Action, Standing, race
 from protocols.crypto import shamir
@@ -23,80 +28,85 @@ __all__ = ["measure_masks", "measure_symmetric"]
 Contenders = dict[str, tuple[Action, float]]
 
 _THRESHOLD, _SHARES = 60, 100
-_PEER = "pyca/cryptography"
+_PEER, _OTHER = "pyca/cryptography", "pycryptodome"
 
 
-def measure_symmetric(peers: Mapping[str, ModuleType], turns: int) -> list[Standing]:
-    """Agreement, sealing and secret sharing. `peers`: modules by their names, of which "cryptography" counts."""
-    pyca = "cryptography" in peers
-    rows = race("X25519 agreements", _agreements(pyca), turns)
+def measure_symmetric(turns: int) -> list[Standing]:
+    """Agreement, sealing and secret sharing."""
+    rows = race("X25519 agreements", _agreements(), turns)
     for size, count in ((1 << 20, 8), (1 << 10, 2000)):
-        rows += race(f"AES-256-GCM sealing, MB, messages of {size:,} bytes", _seals(size, count, pyca), turns)
+        rows += race(f"AES-256-GCM sealing, MB, messages of {size:,} bytes", _seals(size, count), turns)
     split, combine = _sharing()
     rows += race(f"Shamir split, shares of 32 bytes, {_THRESHOLD} of {_SHARES}", split, turns)
     return rows + race(f"Shamir combine, shares of 32 bytes, {_THRESHOLD} of {_SHARES}", combine, turns)
 
 
-def measure_masks(
-    peers: Mapping[str, ModuleType], turns: int, clients: int = 100, words: int = 1_000_000
-) -> tuple[list[Standing], dict[str, float]]:
+def measure_masks(turns: int, clients: int = 100, words: int = 1_000_000) -> tuple[list[Standing], dict[str, float]]:
     """Words a second of the masks of `clients` keys on a vector of `words` 64-bit words; and each one's seconds."""
-    contenders = _masks(clients, words, "cryptography" in peers)
+    contenders = _masks(clients, words)
     rows = race(f"masks, words, {clients} keys x {words:,}", contenders, turns)
     return rows, {row.contender: contenders[row.contender][1] / row.rate for row in rows}
 
 
-def _agreements(pyca: bool) -> Contenders:
+def _agreements() -> Contenders:
     entropy, count = Entropy.seeded(1, "benchmark", "agreement"), 100
     seed, peer = entropy.bytes(32), KeyPair.generate(entropy).public
     pair = KeyPair(seed)
-    contenders: Contenders = {"Tacit": (_repeated(lambda: pair.agree(peer), count), count)}
-    if pyca:
-        x25519 = importlib.import_module("cryptography.hazmat.primitives.asymmetric.x25519")
-        private, read = x25519.X25519PrivateKey.from_private_bytes(seed), x25519.X25519PublicKey.from_public_bytes
-        assert private.exchange(read(peer)) == pair.agree(peer)
-        contenders[_PEER] = _repeated(lambda: private.exchange(read(peer)), count), count
-    return contenders
+    private, read = X25519PrivateKey.from_private_bytes(seed), X25519PublicKey.from_public_bytes
+    key = ECC.construct(curve="Curve25519", seed=seed)
+
+    def other() -> bytes:
+        secret: bytes = key_agreement(eph_priv=key, eph_pub=import_x25519_public_key(peer), kdf=bytes)
+        return secret
+
+    assert private.exchange(read(peer)) == pair.agree(peer) == other()
+    return {
+        "Tacit": (_repeated(lambda: pair.agree(peer), count), count),
+        _PEER: (_repeated(lambda: private.exchange(read(peer)), count), count),
+        _OTHER: (_repeated(other, count), count),
+    }
 
 
-def _seals(size: int, count: int, pyca: bool) -> Contenders:
+def _seals(size: int, count: int) -> Contenders:
     secret, message, header = SharedSecret(bytes(32), bytes(16), 1, ("a", "b")), bytes(size), b"header"
     channel = PairChannel(secret, lower=True)
     megabytes = size * count / 1e6
-    contenders: Contenders = {"Tacit": (_repeated(lambda: channel.seal(message, header), count), megabytes)}
-    if pyca:
-        aead = importlib.import_module("cryptography.hazmat.primitives.ciphers.aead")
-        cipher, nonces = aead.AESGCM(secret.key("gcm-lo-hi")), iter(range(1 << 62))
-        first = PairChannel(secret, lower=True).seal(message, header)
-        assert first[12:] == cipher.encrypt(bytes(12), message, header)
+    key, nonces = secret.key("gcm-lo-hi"), iter(range(1 << 62))
+    cipher = AESGCM(key)
+    first = PairChannel(secret, lower=True).seal(message, header)
+    assert first[12:] == cipher.encrypt(bytes(12), message, header)
 
-        def seal() -> None:
-            cipher.encrypt(next(nonces).to_bytes(12, "big"), message, header)
+    def peer() -> None:
+        cipher.encrypt(next(nonces).to_bytes(12, "big"), message, header)
 
-        contenders[_PEER] = _repeated(seal, count), megabytes
-    return contenders
+    def other() -> None:
+        one = AES.new(key, AES.MODE_GCM, nonce=next(nonces).to_bytes(12, "big"))
+        one.update(header)
+        one.encrypt_and_digest(message)
+
+    return {
+        "Tacit": (_repeated(lambda: channel.seal(message, header), count), megabytes),
+        _PEER: (_repeated(peer, count), megabytes),
+        _OTHER: (_repeated(other, count), megabytes),
+    }
 
 
-def _masks(clients: int, words: int, pyca: bool) -> Contenders:
+def _masks(clients: int, words: int) -> Contenders:
     entropy = Entropy.seeded(1, "benchmark", "masks")
     keys = [(entropy.bytes(32), number % 2 == 0) for number in range(clients)]
     blocks = [(0, words)]
-    contenders: Contenders = {"Tacit": (lambda: masks(keys, blocks), clients * words)}
-    if pyca:
-        ciphers = importlib.import_module("cryptography.hazmat.primitives.ciphers")
-        zeros, stream = bytes(8 * words), bytearray(8 * words + 15)  # it asks for a block more
+    zeros, stream = bytes(8 * words), bytearray(8 * words + 15)  # the library asks for a block more
 
-        def theirs() -> np.ndarray:
-            total = np.zeros(words, np.uint64)
-            for key, added in keys:
-                counter = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CTR(bytes(16)))
-                counter.encryptor().update_into(zeros, stream)
-                (np.add if added else np.subtract)(total, np.frombuffer(stream, "<u8", words), out=total)
-            return total
+    def theirs() -> np.ndarray:
+        total = np.zeros(words, np.uint64)
+        for key, added in keys:
+            counter = Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
+            counter.encryptor().update_into(zeros, stream)
+            (np.add if added else np.subtract)(total, np.frombuffer(stream, "<u8", words), out=total)
+        return total
 
-        assert (masks(keys, blocks)[0] == theirs()).all()
-        contenders[_PEER] = theirs, clients * words
-    return contenders
+    assert (masks(keys, blocks)[0] == theirs()).all()
+    return {"Tacit": (lambda: masks(keys, blocks), clients * words), _PEER: (theirs, clients * words)}
 
 
 def _sharing() -> tuple[Contenders, Contenders]:
@@ -123,11 +133,11 @@ def _sharing() -> tuple[Contenders, Contenders]:
     return (
         {
             "Tacit": (split, ours * _SHARES),
-            "pycryptodome": (lambda: [Shamir.split(_THRESHOLD, _SHARES, half) for half in halves], _SHARES),
+            _OTHER: (lambda: [Shamir.split(_THRESHOLD, _SHARES, half) for half in halves], _SHARES),
         },
         {
             "Tacit": (combine, ours * _THRESHOLD),
-            "pycryptodome": (lambda: [Shamir.combine(half) for half in theirs], _THRESHOLD),
+            _OTHER: (lambda: [Shamir.combine(half) for half in theirs], _THRESHOLD),
         },
     )
 

@@ -11,8 +11,8 @@ from typing import Any
 __all__ = ["environment", "version"]
 
 _PACKAGES = (
-    "numpy", "scipy", "scikit-learn", "simpy", "gmpy2", "pycryptodome", "msgspec", "typer", "rich", "tomli-w",
-    "threadpoolctl", "torch", "torchvision",
+    "numpy", "scipy", "scikit-learn", "simpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "typer", "rich",
+    "tomli-w", "threadpoolctl", "torch", "torchvision",
 )  # fmt: skip
 
 

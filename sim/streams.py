@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field
 
 import numpy as np
-from Crypto.Cipher import AES
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 __all__ = ["Entropy", "derive", "generator"]
@@ -31,10 +31,7 @@ def derive(seed: int | bytes, *names: str | int) -> bytes:
 
 def _key_stream(key: bytes, start: int, size: int) -> bytes:
     """`size` bytes of AES-256 in counter mode, from the block `start` on; both are of whole blocks."""
-    if size > _FIRST:
-        return AES.new(key, AES.MODE_CTR, nonce=b"", initial_value=start).encrypt(bytes(size))
-    counters = b"".join([number.to_bytes(_BLOCK, "big") for number in range(start, start + size // _BLOCK)])
-    return AES.new(key, AES.MODE_ECB).encrypt(counters)  # sooner set up than a counter
+    return Cipher(algorithms.AES(key), modes.CTR(start.to_bytes(_BLOCK, "big"))).encryptor().update(bytes(size))
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:

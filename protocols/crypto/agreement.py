@@ -7,8 +7,7 @@ derived with all of them in its `info`, length-prefixed so that no two contexts 
 import hmac
 from collections.abc import Iterable
 
-from Crypto.Protocol.DH import import_x25519_public_key, key_agreement
-from Crypto.PublicKey import ECC
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from sim.streams import Entropy
 
@@ -51,8 +50,8 @@ class KeyPair:
         if len(seed) != KEY_BYTES:
             raise ValueError(f"an X25519 private key is {KEY_BYTES} bytes, not {len(seed)}")
         self._seed = seed
-        self._key = ECC.construct(curve="Curve25519", seed=seed)
-        self.public: bytes = self._key.public_key().export_key(format="raw")
+        self._key = X25519PrivateKey.from_private_bytes(seed)
+        self.public: bytes = self._key.public_key().public_bytes_raw()
 
     @classmethod
     def generate(cls, entropy: Entropy) -> "KeyPair":
@@ -70,10 +69,9 @@ class KeyPair:
         if len(peer) != KEY_BYTES:
             raise ValueError(f"an X25519 public key is {KEY_BYTES} bytes, not {len(peer)}")
         try:
-            secret: bytes = key_agreement(eph_priv=self._key, eph_pub=import_x25519_public_key(peer), kdf=bytes)
+            return self._key.exchange(X25519PublicKey.from_public_bytes(peer))
         except ValueError:
             raise ValueError("an X25519 public key is a point of small order: no secret comes of it") from None
-        return secret
 
     def __repr__(self) -> str:
         return f"<X25519 key pair, public {self.public.hex()[:16]}>"

@@ -7,7 +7,7 @@ in Z_{2^64} to all others, as long as AES is a pseudorandom permutation and no (
 from collections.abc import Sequence
 
 import numpy as np
-from Crypto.Cipher import AES
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 __all__ = ["Streams", "words"]
@@ -42,8 +42,7 @@ class Streams:
         """The words of all blocks under the 32-byte `key`, one block after another: (size,)."""
         if len(key) != KEY_BYTES:
             raise ValueError(f"a key of the generator is {KEY_BYTES} bytes, not {len(key)}")
-        stream = bytearray(len(self._counters))
-        AES.new(key, AES.MODE_ECB).encrypt(self._counters, output=stream)
+        stream = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(self._counters)
         drawn = np.frombuffer(stream, dtype="<u8")
         return drawn if self._whole else drawn[self._kept.reshape(-1)]
 

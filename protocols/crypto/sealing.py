@@ -5,7 +5,8 @@ direction's key, so it never repeats; one key for both directions would repeat e
 two messages and the authentication key.
 """
 
-from Crypto.Cipher import AES
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from protocols.crypto.agreement import SharedSecret
 
@@ -23,7 +24,7 @@ class PairChannel:
 
     def __init__(self, secret: SharedSecret, lower: bool) -> None:
         keys = [secret.key("gcm-lo-hi"), secret.key("gcm-hi-lo")]
-        self._out, self._in = keys if lower else reversed(keys)
+        self._out, self._in = map(AESGCM, keys if lower else reversed(keys))
         self._sent = 0
         self._seen: set[int] = set()
         self._context = b""
@@ -36,10 +37,7 @@ class PairChannel:
         """`plaintext` sealed and bound to `associated_data`."""
         nonce = self._sent.to_bytes(NONCE_BYTES, "big")
         self._sent += 1
-        cipher = AES.new(self._out, AES.MODE_GCM, nonce=nonce, mac_len=TAG_BYTES)
-        cipher.update(self._context + associated_data)
-        ciphertext, tag = cipher.encrypt_and_digest(plaintext)
-        return nonce + ciphertext + tag
+        return nonce + self._out.encrypt(nonce, plaintext, self._context + associated_data)
 
     def open(self, sealed: bytes, associated_data: bytes) -> bytes:
         """What was sealed. Raises ValueError for what is not authentic or was opened before."""
@@ -47,11 +45,9 @@ class PairChannel:
             raise ValueError(f"{len(sealed)} bytes are too few for a sealed message")
         nonce = sealed[:NONCE_BYTES]
         number = int.from_bytes(nonce, "big")
-        cipher = AES.new(self._in, AES.MODE_GCM, nonce=nonce, mac_len=TAG_BYTES)
-        cipher.update(self._context + associated_data)
         try:
-            plaintext = cipher.decrypt_and_verify(sealed[NONCE_BYTES:-TAG_BYTES], sealed[-TAG_BYTES:])
-        except ValueError:
+            plaintext = self._in.decrypt(nonce, sealed[NONCE_BYTES:], self._context + associated_data)
+        except InvalidTag:
             raise ValueError("the seal does not verify: altered on the way, or not from this sender") from None
         if number in self._seen:
             raise ValueError(f"sealed message {number} came twice")
