@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks import attacks_keys, attacks_labels, attacks_openings, attacks_pairs, attacks_privacy, attacks_sums
 from benchmarks.attacks_finding import Finding
 from benchmarks.measure import environment
-from scenarios import report
+from scenarios.command import report
 
 __all__ = ["ATTACKS", "main"]
 

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.attacks_finding import Finding, randomness, share
-from parties.data import load
-from parties.partition import Shard
+from parties.data.sets import load
+from parties.data.splits import Shard
 from parties.party import play
 from protocols.crypto.fixed_point import decode
-from protocols.hamming_plaintext import PlaintextHamming
-from protocols.influence import Columns, Rows
-from protocols.xclp import Parameters, XclpClient, XclpServer
+from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.influence import Columns, Rows
+from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from sim.compute import Free
 from sim.wire import Message, Packet, decode_body, decode_frame
 from sim.world import World

@@ -4,16 +4,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.attacks_finding import Finding, randomness, share
-from parties.data import load
-from parties.partition import shards
+from parties.data.sets import load
+from parties.data.splits import shards
 from parties.party import play
 from protocols.cotraining.dp_fedct import NoisyLabels
 from protocols.crypto.fixed_point import decode, encode
-from protocols.graph import Influence, contribution, neighbour_graph
-from protocols.hamming_plaintext import PlaintextHamming
 from protocols.privacy.noise import bernoulli
 from protocols.privacy.xor_mechanism import flip_probability
-from protocols.xclp import Parameters, XclpClient, XclpServer
+from protocols.xclp.graph import Influence, contribution, neighbour_graph
+from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from sim.compute import Free
 from sim.streams import Entropy
 from sim.world import World

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.client import Client, DismissedError
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import NoAnswer, play
 from parties.server import Server
 from protocols import dealing, quorum, secure_sum
@@ -23,12 +23,12 @@ from protocols.crypto.fixed_point import encode
 from protocols.crypto.prg import words
 from protocols.crypto.sealing import PairChannel
 from protocols.dealing import Dealt, Revealed, Survivors
-from protocols.graph import Influence, neighbour_graph
-from protocols.lsh import distances, hash_bits, planes
 from protocols.masking import Ring, joined, masks, read
 from protocols.outcome import Abort
 from protocols.refusal import Least
-from protocols.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_key
+from protocols.xclp.graph import Influence, neighbour_graph
+from protocols.xclp.lsh import distances, hash_bits, planes
+from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_key
 from sim.compute import Free
 from sim.faults import Crash
 from sim.streams import derive

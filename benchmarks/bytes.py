@@ -23,13 +23,13 @@ from rich.table import Table
 from benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sweep
 from benchmarks.measure import environment
 from benchmarks.plots import check_plot
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import Party, play
-from protocols.xclp import Parameters, XclpClient, XclpServer
-from scenarios.prediction import hamming_payloads, round_payloads
-from scenarios.report import make_console
-from scenarios.schema import Protocol
-from scenarios.variants import variant_of
+from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
+from scenarios.command.report import make_console
+from scenarios.families.xclp.variants import variant_of
+from scenarios.files.schema import Protocol
+from scenarios.running.prediction import hamming_payloads, round_payloads
 from sim.compute import Free
 from sim.latency import parse_latency
 from sim.network import Conditions

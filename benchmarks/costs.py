@@ -16,10 +16,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks.costs_ot import GROUPS, measure_extension, measure_group
 from benchmarks.measure import environment, seconds_each, timed
 from parties.learning import MissingExtra, average, jobs, table_work
-from protocols import graph, lsh
 from protocols.crypto import key_proof, packed_hamming, paillier, prg, shamir
 from protocols.crypto.agreement import KeyPair
 from protocols.crypto.fixed_base import Comb, FixedBase, SubsetTable, join, split_all
+from protocols.xclp import graph, lsh
 from sim.streams import Entropy, generator
 
 __all__ = ["KEY_BITS", "measure_costs", "measure_paillier", "predicted", "write_costs"]

@@ -1,7 +1,7 @@
 """At which bandwidth SecureHamming by oblivious transfer (iknp) is done before the one by Paillier.
 
 One pair, two clients with n points of L bits each: the real clients and server set up keys and channels and run
-`protocols.hamming` on a mesh, where all three have the same bandwidth up and down and every link the same constant
+`protocols.xclp.hamming` on a mesh, where all three have the same bandwidth up and down and every link the same constant
 latency. Computing costs what the cost table says (`cost = modelled`), on one core each. The time is virtual, from the
 first client's `hamming.encode` to the server's H; the set-up before it is not counted, so neither is Paillier's key.
 
@@ -26,14 +26,15 @@ from rich.console import Console
 from rich.table import Table
 
 from parties.client import Client
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import Party, play
 from parties.server import Server
-from protocols import hamming, setup
+from protocols import setup
 from protocols.crypto.groups import find_group
-from protocols.hamming import SecureHamming
-from protocols.hamming_iknp import IknpHamming
-from protocols.hamming_paillier import PaillierHamming
+from protocols.xclp import hamming
+from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.hamming_iknp import IknpHamming
+from protocols.xclp.hamming_paillier import PaillierHamming
 from sim.compute import Job
 from sim.latency import parse_latency
 from sim.network import Conditions

@@ -25,7 +25,7 @@ from benchmarks.measure import timed
 from protocols.crypto import ot_hamming, packed_hamming, paillier
 from protocols.crypto.groups import find_group
 from protocols.crypto.ot_hamming import IknpReceiver, IknpSender
-from protocols.lsh import distances
+from protocols.xclp.lsh import distances
 from sim.streams import Entropy, generator
 
 __all__ = ["PairSize", "iknp_pair", "measure_pair", "packed_pair"]

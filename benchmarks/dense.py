@@ -15,15 +15,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.settings import LocalData
 from parties.learning.vectors import average
-from parties.partition import Shard
 from protocols.federated.round import Settings
-from scenarios.deals import deal, parts_of
-from scenarios.reading import load
-from scenarios.schema import Protocol, Scenario, ScenarioError
-from scenarios.training import cohorts_of, settings_of
+from scenarios.families.training.experiment import cohorts_of, settings_of
+from scenarios.files.reading import load
+from scenarios.files.schema import Protocol, Scenario, ScenarioError
+from scenarios.observing.deals import deal, parts_of
 
 __all__ = ["dense_labels", "train"]
 

@@ -6,7 +6,7 @@ One thread of torch, on the processor; the pixels and labels are random.
 
 *Plain loop* is what one would write without a simulator: a network, torch's own optimiser, two nested loops. It knows
 who trains in which round and in which order each goes through its images, and so ends with the very bits that Tacit
-ends with; that is checked in each turn. *Tacit* is `scenarios.runner.run` as a user calls it: the scenario is checked,
+ends with; that is checked in each turn. *Tacit* is `scenarios.run` as a user calls it: the scenario is checked,
 the data dealt, every model encoded, hashed, sent over links with latency and bandwidth, decoded and averaged, every
 event chained into the trace and written into the run's folder, checkpoints among them; it computes in its own process.
 Beside them stand pfl and Flower (with Ray) with the same work, where they are installed (the extra `simulators`, best
@@ -35,17 +35,18 @@ from rich.table import Table
 
 from benchmarks.measure import environment
 from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size
+from parties.data.splits import Shard
 from parties.datasets import store
 from parties.datasets.content import Content, Part
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra, require
-from parties.partition import Shard
-from scenarios import runner, schema
-from scenarios.deals import dealt
-from scenarios.report import make_console
-from scenarios.runner import Watch
-from scenarios.training import cohorts_of, settings_of
-from scenarios.training_observation import TrainedRound
+from scenarios.command.report import make_console
+from scenarios.families.training.experiment import cohorts_of, settings_of
+from scenarios.families.training.observer import TrainedRound
+from scenarios.files import schema
+from scenarios.observing.deals import dealt
+from scenarios.running import runner
+from scenarios.running.runner import Watch
 from sim.streams import Entropy, derive
 from sim.trace import Event
 

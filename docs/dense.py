@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.partition import Shard
+from parties.data.splits import Shard
 from scenarios import Scenario, load
-from scenarios.deals import dealt
+from scenarios.observing.deals import dealt
 
 Matrix = NDArray[np.float64]
 

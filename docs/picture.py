@@ -16,11 +16,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from scenarios import report
-from scenarios.checks import cautions
-from scenarios.folder import byte_rows
-from scenarios.reading import Loaded, read
-from scenarios.runner import carry_out
+from scenarios.command import report
+from scenarios.files.checks import cautions
+from scenarios.files.reading import Loaded, read
+from scenarios.running.folder import byte_rows
+from scenarios.running.runner import carry_out
 
 WIDTH = 110
 """Columns of the picture; more if a line of prose, which is never wrapped, needs them."""

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import Channel, Party
 from parties.server import Dismissed
 from sim.wire import Message

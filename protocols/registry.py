@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from protocols import xclp
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.federated import fedavg_then_xclp
 from protocols.federated.round import steps as training_steps
 from protocols.steps import Step
+from protocols.xclp import xclp
 
 __all__ = ["PROTOCOLS", "Protocol", "using"]
 

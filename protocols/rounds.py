@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from parties.client import Client, DismissedError
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import NoAnswer
 from parties.server import Server
 from protocols.outcome import Abort, Overtaken

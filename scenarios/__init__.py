@@ -11,10 +11,8 @@ already be able to end on Ctrl-C.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scenarios.folder import Loss, Result
-    from scenarios.reading import load
-    from scenarios.runner import Watch, run
-    from scenarios.schema import (
+    from scenarios.files.reading import load
+    from scenarios.files.schema import (
         Data,
         Device,
         Expect,
@@ -26,16 +24,24 @@ if TYPE_CHECKING:
         ScenarioError,
         Training,
     )
+    from scenarios.running.folder import Loss, Result
+    from scenarios.running.runner import Watch, run
 else:
     from importlib import import_module
 
-    _MODULES = {"Loss": "folder", "Result": "folder", "load": "reading", "Watch": "runner", "run": "runner"}
+    _MODULES = {
+        "Loss": "running.folder",
+        "Result": "running.folder",
+        "load": "files.reading",
+        "Watch": "running.runner",
+        "run": "running.runner",
+    }
 
     def __getattr__(name: str) -> object:
-        """The public name, from the module that defines it: `scenarios.schema` where `_MODULES` names no other."""
+        """The public name, from its module: `scenarios.files.schema` where `_MODULES` names no other."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"scenarios.{_MODULES.get(name, 'schema')}"), name)
+        found = globals()[name] = getattr(import_module(f"scenarios.{_MODULES.get(name, 'files.schema')}"), name)
         return found
 
     def __dir__() -> list[str]:

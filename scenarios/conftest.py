@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from scenarios import Expect, ScenarioError
-from scenarios.reading import load, read
-from scenarios.runner import carry_out
+from scenarios.files.reading import load, read
+from scenarios.running.runner import carry_out
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> "ScenarioFile | None":

@@ -10,8 +10,8 @@ import pytest
 PROGRAM = """
 import json, sys
 import msgspec
-from scenarios.schema import Scenario
-from scenarios.simulation import Simulation
+from scenarios.files.schema import Scenario
+from scenarios.running.simulation import Simulation
 
 if __name__ == "__main__":
     scenario = msgspec.convert(json.loads(sys.argv[1]), Scenario)

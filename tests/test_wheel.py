@@ -76,10 +76,10 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
     assert said["License-File"] == "LICENSE"
     assert said["Requires-Python"] == ">=3.11"
     (scripts,) = (name for name in wheel.root.namelist() if name.endswith("entry_points.txt"))
-    assert "tacit = scenarios.entry:main" in wheel.root.read(scripts).decode()
+    assert "tacit = scenarios.command.entry:main" in wheel.root.read(scripts).decode()
 
 
-OPTIONAL = ("benchmarks/", "parties/learning/", "parties/vision.py", "protocols/privacy/")
+OPTIONAL = ("benchmarks/", "parties/learning/", "parties/learning/vision.py", "protocols/privacy/")
 """Where packages of the extras may be imported."""
 
 

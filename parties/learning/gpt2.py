@@ -201,7 +201,7 @@ def _kept(path: str, classes: int, device: str) -> tuple[Any, Any]:
 def _loaded(path: str, classes: int) -> tuple[Any, Any]:
     """The folder's model and tokenizer; a head that it has not is drawn from torch's global generator."""
     require("transformers", "language", "the learner gpt2")
-    from parties.vision import torchvision
+    from parties.learning.vision import torchvision
 
     torchvision()  # which transformers imports where it finds it
     from transformers import AutoTokenizer, GPT2ForSequenceClassification

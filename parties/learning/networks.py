@@ -113,7 +113,7 @@ def _cnn13(spec: ModelSpec) -> Parts:
 
 
 def _resnet18(spec: ModelSpec) -> Parts:
-    from parties.vision import torchvision
+    from parties.learning.vision import torchvision
 
     network = torchvision().models.resnet18(num_classes=spec.classes)
     head, network.fc = network.fc, nn.Identity()

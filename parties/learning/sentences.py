@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.vision import torchvision
+from parties.learning.vision import torchvision
 
 __all__ = ["PACKAGES", "load", "version"]
 

@@ -29,9 +29,9 @@ from parties.client import Client
 from parties.learning.vectors import average, decode, encode
 from parties.server import Server
 from protocols import secure_sum, setup
-from protocols.hamming import Keys
 from protocols.outcome import require
 from protocols.values import understood
+from protocols.xclp.hamming import Keys
 from sim.wire import Message
 
 __all__ = ["Averages", "Averaging", "Expected", "Plain", "Secure", "Update"]

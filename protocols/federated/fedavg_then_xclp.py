@@ -25,12 +25,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.data.splits import Shard
 from parties.learning import jobs
-from parties.partition import Shard
-from protocols import xclp
 from protocols.federated import round as training
 from protocols.federated.round import Record, TrainingClient, TrainingRound, TrainingServer
 from protocols.steps import Step
+from protocols.xclp import xclp
 from sim.world import World
 
 __all__ = ["STEPS", "PredictingClient", "PredictingServer", "Settings"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from protocols.federated.fedavg_mt import fedavg_mt
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
-from protocols.rowsums_shamir import Shamir
+from protocols.xclp.rowsums_shamir import Shamir
 
 __all__ = ["fedprop", "fedprop_mt"]
 

@@ -22,10 +22,10 @@ from parties.client import Client
 from parties.learning import jobs
 from parties.learning.spec import ModelSpec
 from parties.server import Server
-from protocols import xclp
-from protocols.label_propagation import label_by, propagate
-from protocols.lsh import SEED_BYTES, distances, hash_bits, planes
-from protocols.recipe import PAPER, Recipe
+from protocols.xclp import xclp
+from protocols.xclp.label_propagation import label_by, propagate
+from protocols.xclp.lsh import SEED_BYTES, distances, hash_bits, planes
+from protocols.xclp.recipe import PAPER, Recipe
 
 __all__ = ["Across", "Alone", "Labeller", "Network", "Once", "PseudoLabels"]
 

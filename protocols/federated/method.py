@@ -10,7 +10,7 @@ from parties.learning.scaffold import server_control
 from parties.learning.spec import ModelSpec
 from parties.server import Server
 from protocols.federated.labelling import Labeller
-from protocols.xclp import Parameters
+from protocols.xclp.xclp import Parameters
 
 __all__ = ["Averaged", "Companion", "Controls", "Extra", "Helpers", "Method", "Options", "Silent"]
 

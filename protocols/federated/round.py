@@ -31,10 +31,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
-from parties.partition import Shard
 from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update

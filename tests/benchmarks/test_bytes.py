@@ -17,10 +17,10 @@ from benchmarks.bytes import VARIANTS, Case
 from benchmarks.crossover import Grid, Point, Remembering, crossings, duration, sweep
 from protocols.crypto import ot_sizes
 from protocols.crypto.groups import find_group
-from protocols.hamming_iknp import IknpHamming
-from protocols.hamming_paillier import PaillierHamming
+from protocols.xclp.hamming_iknp import IknpHamming
+from protocols.xclp.hamming_paillier import PaillierHamming
 from scenarios import Data, Network, Protocol, Scenario, run
-from scenarios.variants import variant_of
+from scenarios.families.xclp.variants import variant_of
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))
 TINY = Grid((1e6, 1e10), (0.01,), ((4, 16),), key_bits=512)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.dense import dense_labels, main, train
-from protocols.lsh import hash_bits, planes
-from scenarios import Protocol, ScenarioError, load, oracle
-from scenarios.runner import carry_out
+from protocols.xclp.lsh import hash_bits, planes
+from scenarios import Protocol, ScenarioError, load
+from scenarios.families.xclp import oracle
+from scenarios.running.runner import carry_out
 
 SMALL = ["data.limit=400", "protocol.hamming=plaintext", "engine=inline", "training.rounds=14", "expect={}"]
 

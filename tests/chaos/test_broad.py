@@ -10,12 +10,12 @@ from typer.testing import CliRunner, Result
 
 from protocols.crypto.agreement import SharedSecret
 from protocols.registry import PROTOCOLS
-from scenarios import chaos_broad_command
-from scenarios.chaos_broad import Broad, BroadFindings, broad_campaign, calm_scenario
-from scenarios.chaos_configurations import CONFIGURATIONS, Configuration
-from scenarios.chaos_promises import is_cotraining, is_training, is_xclp, promises_of
-from scenarios.chaos_report import verdict_line
-from scenarios.cli import app
+from scenarios.chaos.broad import Broad, BroadFindings, broad_campaign, calm_scenario
+from scenarios.chaos.configurations import CONFIGURATIONS, Configuration
+from scenarios.chaos.promises import is_cotraining, is_training, is_xclp, promises_of
+from scenarios.chaos.report import verdict_line
+from scenarios.command import chaos_broad as chaos_broad_command
+from scenarios.command.main import app
 
 FEW = [
     one

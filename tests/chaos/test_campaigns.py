@@ -7,8 +7,8 @@ import pytest
 from msgspec import structs
 
 from scenarios import Scenario, load
-from scenarios.chaos import Findings, Plan, campaign
-from scenarios.chaos_report import verdict_line
+from scenarios.chaos.campaign import Findings, Plan, campaign
+from scenarios.chaos.report import verdict_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +44,7 @@ def test_random_mixtures(small: Scenario, keys: dict[str, object], transport: st
 def test_every_crash_of_the_main_scenario(recovery: str) -> None:
     """40 vectors a client, Paillier with short keys: `tacit chaos xclp-digits --set data.limit=400`."""
     keys = ["data.limit=400", "fault=[]", "protocol.key_bits=512", "protocol.insecure_keys=true"]
-    scenario = load(ROOT / "scenarios/xclp-digits.toml", [*keys, f'protocol.recovery="{recovery}"'])
+    scenario = load(ROOT / "scenarios/library/xclp-digits.toml", [*keys, f'protocol.recovery="{recovery}"'])
     findings = campaign(scenario, Plan(schedules=0, jobs=os.cpu_count() or 1))
     assert_held(findings)
     steps = findings.verdicts[0].course.steps

@@ -12,8 +12,8 @@ import scenarios
 
 _PRESSED = """
 import os, signal, sys
-import scenarios.chaos_command, sim.trace
-from scenarios.cli import main
+import scenarios.command.chaos, sim.trace
+from scenarios.command.main import main
 left, of = int(sys.argv[1]), sys.argv[2]
 def counting(inner):
     def counted(self, *arguments):
@@ -23,7 +23,7 @@ def counting(inner):
         if not left:
             os.killpg(0, signal.SIGINT)  # as a terminal does: to all processes
     return counted
-owner, name = (sim.trace.Trace, "add") if of == "event" else (scenarios.chaos_command.Progressing, "__call__")
+owner, name = (sim.trace.Trace, "add") if of == "event" else (scenarios.command.chaos.Progressing, "__call__")
 setattr(owner, name, counting(getattr(owner, name)))
 sys.argv = ["tacit", *sys.argv[3:]]
 if __name__ == "__main__":

@@ -10,23 +10,24 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner, Result
 
 from parties.client import Client
-from protocols import dealing, rowsums, rowsums_shamir, secure_sum
+from protocols import dealing, secure_sum
 from protocols.crypto import shamir
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from protocols.crypto.fixed_point import encode
 from protocols.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
 from protocols.masking import joined, masks
 from protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from protocols.xclp import rowsums, rowsums_shamir
 from scenarios import load
-from scenarios.chaos_server import Sweep, sums_of, sweep, tried
-from scenarios.chaos_server_lies import parse, programs, single_lies, text
-from scenarios.chaos_server_view import Relation, exposed
-from scenarios.chaos_server_world import Miniature, Outcome, perform
-from scenarios.cli import app
+from scenarios.chaos.server import Sweep, sums_of, sweep, tried
+from scenarios.chaos.server_lies import parse, programs, single_lies, text
+from scenarios.chaos.server_view import Relation, exposed
+from scenarios.chaos.server_world import Miniature, Outcome, perform
+from scenarios.command.main import app
 
 SUM = Miniature("secure_sum", clients=4, min_clients=2)
 SUMS = [SUM, Miniature("restart", clients=4, min_clients=2), Miniature("shamir", clients=4, min_clients=2)]
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "scenarios" / "library"
 
 ALL = "keys 0 1 2 3; want 0 1 2 3"
 ALL_FIVE = "keys 0 1 2 3 4; want 0 1 2 3 4"
@@ -361,7 +362,7 @@ def test_the_command_sweeps(tmp_path: Path) -> None:
 
 
 def test_the_line_for_an_honest_server_has_the_same_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.chaos_server.perform", lambda *_: Outcome(("client/0",), "", 1, 0, ()))
+    monkeypatch.setattr("scenarios.chaos.server.perform", lambda *_: Outcome(("client/0",), "", 1, 0, ()))
     changes = ("--set", "protocol.min_clients=2")
     done = tacit("chaos", "xclp-digits", "--server", "--quick", "--schedules", 0, "--jobs", 1, *changes)
     assert done.exit_code == 1

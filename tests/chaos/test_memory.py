@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from scenarios import Scenario
-from scenarios.chaos import Plan, campaign, verdict
-from scenarios.chaos_memory import Remembering
+from scenarios.chaos.campaign import Plan, campaign, verdict
+from scenarios.chaos.memory import Remembering
 
 CALLS: list[int] = []
 

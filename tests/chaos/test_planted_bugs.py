@@ -10,12 +10,12 @@ from parties.party import Collected, Party
 from parties.server import Server
 from protocols.crypto.agreement import SharedSecret
 from protocols.dealing import DealtKeys, Survivors
-from protocols.rowsums import MaskedRows
+from protocols.xclp.rowsums import MaskedRows
 from scenarios import Scenario
-from scenarios.chaos import Failure, Plan, campaign, verdict
-from scenarios.chaos_schedules import Schedule
-from scenarios.chaos_shrinking import shrink
-from scenarios.schema import Fault
+from scenarios.chaos.campaign import Failure, Plan, campaign, verdict
+from scenarios.chaos.schedules import Schedule
+from scenarios.chaos.shrinking import shrink
+from scenarios.files.schema import Fault
 from sim.wire import Message
 
 SINGLES = Plan(schedules=0, quick=True)

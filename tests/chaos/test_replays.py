@@ -13,18 +13,18 @@ from typer.testing import CliRunner
 
 from parties.party import Collected, Party
 from parties.server import Loss, Server
-from protocols import hamming, rowsums
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.crypto.agreement import SharedSecret
 from protocols.federated.round import TrainingServer
-from protocols.xclp import Recording
+from protocols.xclp import hamming, rowsums
+from protocols.xclp.xclp import Recording
 from scenarios import Scenario, load
-from scenarios.chaos import Plan, campaign
-from scenarios.chaos_promises import PROMISES
-from scenarios.chaos_report import failure_lines, write_findings
-from scenarios.cli import app
-from scenarios.simulated import Simulated
-from scenarios.simulation import Simulation
+from scenarios.chaos.campaign import Plan, campaign
+from scenarios.chaos.promises import PROMISES
+from scenarios.chaos.report import failure_lines, write_findings
+from scenarios.command.main import app
+from scenarios.observing.simulated import Simulated
+from scenarios.running.simulation import Simulation
 from sim.network import Network
 from sim.wire import Ledger, LedgerRow, Message
 

@@ -9,9 +9,9 @@ from msgspec import structs
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.rounds import Enrolled
 from scenarios import Scenario, load
-from scenarios.chaos import Verdict, verdict
-from scenarios.chaos_trial import observed
-from scenarios.schema import Fault
+from scenarios.chaos.campaign import Verdict, verdict
+from scenarios.chaos.trial import observed
+from scenarios.files.schema import Fault
 
 ROUNDS = """
 title = "Five clients in rounds, to be struck"

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from protocols.federated import averaging
 from scenarios import Scenario, load
-from scenarios.chaos import Findings, Plan, campaign, verdict
-from scenarios.chaos_report import verdict_line
-from scenarios.schema import Fault
+from scenarios.chaos.campaign import Findings, Plan, campaign, verdict
+from scenarios.chaos.report import verdict_line
+from scenarios.files.schema import Fault
 
 TRAINING = """
 title = "Four clients that train, to be struck"

@@ -18,12 +18,12 @@ from protocols.crypto.agreement import KeyPair, SharedSecret
 from protocols.crypto.groups import find_group
 from protocols.crypto.ot_pair import Pair, sums
 from protocols.crypto.sealing import PairChannel
-from protocols.hamming import SecureHamming
-from protocols.hamming_iknp import IknpHamming
-from protocols.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.hamming_paillier import PaillierHamming
-from protocols.hamming_plaintext import PlaintextHamming
 from protocols.setup import Group
+from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.hamming_iknp import IknpHamming
+from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
+from protocols.xclp.hamming_paillier import PaillierHamming
+from protocols.xclp.hamming_plaintext import PlaintextHamming
 from sim.streams import Entropy
 
 PER_BYTE = 200  # numbers of fields, one bit each, as eight bytes, twice over

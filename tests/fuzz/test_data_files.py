@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from parties.data import DataError, Dataset, load_file
-from scenarios.cli import app
-from scenarios.durations import durations_of
-from scenarios.folder import ByteRow, FolderError, byte_rows
-from scenarios.prediction import predicted
-from scenarios.reading import load
-from scenarios.runner import run
+from parties.data.sets import DataError, Dataset, load_file
+from scenarios.command.main import app
+from scenarios.files.reading import load
+from scenarios.running.durations import durations_of
+from scenarios.running.folder import ByteRow, FolderError, byte_rows
+from scenarios.running.prediction import predicted
+from scenarios.running.runner import run
 from sim.compute import CostTable
 from sim.faults import availability, availability_file
 from sim.latency import parse_latency

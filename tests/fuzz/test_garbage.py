@@ -20,18 +20,18 @@ import pytest
 from msgspec import inspect as types
 
 import protocols
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import Party, play
 from protocols.crypto.groups import find_group
-from protocols.hamming import SecureHamming
-from protocols.hamming_iknp import IknpHamming
-from protocols.hamming_naor_pinkas import NaorPinkasHamming
-from protocols.hamming_paillier import PaillierHamming
-from protocols.hamming_plaintext import PlaintextHamming
-from protocols.lsh import distances
-from protocols.rowsums import Restart
-from protocols.rowsums_shamir import Shamir
-from protocols.xclp import Parameters, XclpClient, XclpServer
+from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.hamming_iknp import IknpHamming
+from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
+from protocols.xclp.hamming_paillier import PaillierHamming
+from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.lsh import distances
+from protocols.xclp.rowsums import Restart
+from protocols.xclp.rowsums_shamir import Shamir
+from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from sim.compute import Free
 from sim.trace import Event
 from sim.wire import Message

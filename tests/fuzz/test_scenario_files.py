@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import tomli_w
 
-from scenarios.keys import keys
-from scenarios.reading import Loaded, read, shipped
-from scenarios.schema import Scenario, ScenarioError
-from scenarios.sweep import plan
+from scenarios.files.keys import keys
+from scenarios.files.reading import Loaded, read, shipped
+from scenarios.files.schema import Scenario, ScenarioError
+from scenarios.sweeping.runs import plan
 
 MOST = 16 << 20  # the bundled digits take 5 MiB while they are read and dealt out
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.data import DATASETS, DataError, MissingDataError, load, load_drawn, load_file, load_split
+from parties.data.sets import DATASETS, DataError, MissingDataError, load, load_drawn, load_file, load_split
 from parties.datasets.catalogue import BUNDLED, CATALOGUE
 
 CSV = "height,client,label,weight\n1.5,b,cat,2\n\n-3e2,a,,0\n0,b,ant,7\n"
@@ -310,7 +310,7 @@ def test_all_rows_cannot_be_for_testing(test):
 
 _PRESSED_AS_IT_LOADS = """
 import signal, sys
-from parties.data import load
+from parties.data.sets import load
 class Press:
     def find_spec(self, name, path=None, target=None):
         if name == "sklearn.datasets":

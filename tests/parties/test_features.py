@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties import features
+from parties.data import features
+from parties.data.features import FEATURES, Kind, features_of
 from parties.datasets.error import DataError
-from parties.features import FEATURES, Kind, features_of
 from parties.learning import LocalData, LocalUpdate, MissingExtra, ModelSpec, embed_all, initial, size, train
 from sim.streams import generator
 

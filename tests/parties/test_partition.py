@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.data import DataError, Dataset, load
-from parties.partition import Shard, parse_partition, partition, shards
+from parties.data.sets import DataError, Dataset, load
+from parties.data.splits import Shard, parse_partition, partition, shards
 
 
 def table(labels: list[int], clients: list[int] | None = None) -> Dataset:

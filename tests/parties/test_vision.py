@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from parties.vision import torchvision
+from parties.learning.vision import torchvision
 
 HIDE = """
 import sys
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == sys.argv[1] else found(name)
-from parties.vision import torchvision
+from parties.learning.vision import torchvision
 try:
     torchvision()
 except ModuleNotFoundError as error:

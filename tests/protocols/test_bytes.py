@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocols.crypto import ot_sizes, sizes
-from protocols.recipe import RECIPES
+from protocols.xclp.recipe import RECIPES
 
 HAMMING = {
     "plaintext": sizes.plaintext_hamming,

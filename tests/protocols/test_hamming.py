@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.hamming import choose_members, own_block, own_bytes
+from protocols.xclp.hamming import choose_members, own_block, own_bytes
 
 NAMES = tuple(f"client/{i}" for i in range(6))
 PAIRS = [(j, k) for i, j in enumerate(NAMES) for k in NAMES[i + 1 :]]

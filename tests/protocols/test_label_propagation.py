@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from parties.data import load
-from parties.partition import shards
-from protocols.label_propagation import label_rows, per_client, propagate
-from protocols.lsh import distances, hash_bits, planes
+from parties.data.sets import load
+from parties.data.splits import shards
+from protocols.xclp.label_propagation import label_rows, per_client, propagate
+from protocols.xclp.lsh import distances, hash_bits, planes
 from sim.streams import derive
 
 

@@ -10,8 +10,8 @@ from protocols.crypto import iknp, naor_pinkas
 from protocols.crypto.agreement import KeyPair, SharedSecret
 from protocols.crypto.paillier import PrivateKey
 from protocols.crypto.sealing import PairChannel
-from protocols.rowsums import Restart
-from protocols.rowsums_shamir import Shamir
+from protocols.xclp.rowsums import Restart
+from protocols.xclp.rowsums_shamir import Shamir
 from sim.faults import Crash
 from sim.streams import Entropy
 from sim.world import World

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.data import load
-from parties.partition import Shard, shards
+from parties.data.sets import load
+from parties.data.splits import Shard, shards
 from parties.party import play
 from protocols.crypto.fixed_point import encode
-from protocols.graph import Influence, contribution, neighbour_graph
-from protocols.hamming_plaintext import PlaintextHamming
-from protocols.xclp import Parameters, XclpClient, XclpServer
+from protocols.xclp.graph import Influence, contribution, neighbour_graph
+from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from sim.compute import Free
 from sim.world import World
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from protocols.lsh import distances, hash_bits, pack_bits, planes, unpack_bits
+from protocols.xclp.lsh import distances, hash_bits, pack_bits, planes, unpack_bits
 
 SEED = bytes(range(32))
 

@@ -9,11 +9,11 @@ import pytest
 
 from protocols.crypto import key_proof
 from protocols.crypto.paillier import PublicKey, generate
-from protocols.hamming import Keys
-from protocols.hamming_paillier import PaillierHamming
-from protocols.hamming_plaintext import PlaintextHamming
 from protocols.moduli import proof_context
 from protocols.setup import Join, Roster
+from protocols.xclp.hamming import Keys
+from protocols.xclp.hamming_paillier import PaillierHamming
+from protocols.xclp.hamming_plaintext import PlaintextHamming
 from sim.compute import Modelled
 from sim.streams import Entropy
 

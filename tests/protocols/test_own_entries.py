@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from protocols.influence import Rows
 from protocols.setup import Roster
+from protocols.xclp.influence import Rows
 from sim.wire import Message
 
 SIZES = [4, 5, 9, 4]

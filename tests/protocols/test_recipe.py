@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocols.crypto.fixed_point import encode
-from protocols.recipe import AUTHORS_CODE, PAPER
-from protocols.rowsums import MaskedRows, Restart, SummedRows
-from protocols.rowsums_shamir import Shamir
+from protocols.xclp.recipe import AUTHORS_CODE, PAPER
+from protocols.xclp.rowsums import MaskedRows, Restart, SummedRows
+from protocols.xclp.rowsums_shamir import Shamir
 from sim.faults import Crash
 from sim.wire import decode_body, decode_frame, encode_body, pack_frame
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.attacks_sums import pair_secrets
 from parties.client import Client, DismissedError
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import NoAnswer, play
 from parties.server import Server
 from protocols import quorum, secure_sum
@@ -20,10 +20,10 @@ from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.sealing import PairChannel
 from protocols.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
 from protocols.refusal import Least
-from protocols.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
-from protocols.rowsums_shamir import Shamir
 from protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from protocols.values import BadValues
+from protocols.xclp.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
+from protocols.xclp.rowsums_shamir import Shamir
 from sim.compute import Free
 from sim.faults import Crash, Fault
 from sim.trace import Event

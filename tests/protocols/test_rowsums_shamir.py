@@ -8,8 +8,8 @@ from protocols import dealing
 from protocols.crypto import sizes
 from protocols.dealing import Revealed, Survivors
 from protocols.masking import masks, read
-from protocols.rowsums import MaskedRows
-from protocols.rowsums_shamir import Shamir
+from protocols.xclp.rowsums import MaskedRows
+from protocols.xclp.rowsums_shamir import Shamir
 from sim.faults import Crash
 from sim.wire import decode_body, decode_frame
 

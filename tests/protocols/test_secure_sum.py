@@ -11,16 +11,16 @@ import pytest
 from numpy.typing import NDArray
 
 from parties.client import Client, DismissedError
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import NoAnswer, play
 from parties.server import Server
 from protocols import dealing, secure_sum, setup
 from protocols.crypto import sizes
 from protocols.crypto.fixed_point import encode
 from protocols.dealing import Revealed, Survivors
-from protocols.hamming import Keys
 from protocols.outcome import Abort
 from protocols.secure_sum import MaskedChunk, Settings
+from protocols.xclp.hamming import Keys
 from sim.compute import Free
 from sim.faults import Crash
 from sim.latency import parse_latency

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.recipe import AUTHORS_CODE
-from protocols.rowsums import Restart
-from protocols.rowsums_shamir import Shamir
-from protocols.sized import STAND_INS
+from protocols.xclp.recipe import AUTHORS_CODE
+from protocols.xclp.rowsums import Restart
+from protocols.xclp.rowsums_shamir import Shamir
+from protocols.xclp.sized import STAND_INS
 from sim.compute import Modelled
 from sim.faults import Corrupt, Crash, Fault, Lose, Pause
 

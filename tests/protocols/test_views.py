@@ -7,10 +7,10 @@ from scipy import stats
 from protocols.crypto import packed_hamming
 from protocols.crypto.fields import pack_fields, unpack_fields
 from protocols.crypto.paillier import Rerandomiser, generate
-from protocols.hamming import MaskedDistances, Masks, OwnBlock
-from protocols.rowsums import MaskedRows, Restart
-from protocols.rowsums_shamir import Shamir
 from protocols.setup import Join
+from protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
+from protocols.xclp.rowsums import MaskedRows, Restart
+from protocols.xclp.rowsums_shamir import Shamir
 from sim.streams import Entropy
 from sim.wire import decode_body, decode_frame
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from protocols.crypto import shamir
 from protocols.crypto.share_errors import blamed, corrected
 from protocols.dealing import DealtShares, Revealed
-from protocols.rowsums_shamir import Shamir
+from protocols.xclp.rowsums_shamir import Shamir
 from sim.faults import Crash
 from sim.streams import Entropy
 from sim.wire import Message

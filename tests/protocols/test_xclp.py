@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parties.server import Dismissed
-from protocols.hamming import MaskedDistances, Masks, OwnBlock
-from protocols.rowsums import Restart, Summing
-from protocols.rowsums_shamir import Shamir
-from protocols.xclp import STEPS
+from protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
+from protocols.xclp.rowsums import Restart, Summing
+from protocols.xclp.rowsums_shamir import Shamir
+from protocols.xclp.xclp import STEPS
 from sim.faults import Crash
 from sim.wire import Frame, decode_body, decode_frame, encode_body, pack_frame
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import scenarios.runner
+import scenarios.running.runner
 from scenarios import load, run
-from scenarios.runner import Watch
+from scenarios.running.runner import Watch
 from sim.trace import Event
 
 QUICK = """
@@ -124,10 +124,10 @@ def break_off() -> Callable[..., None]:
 
 _SLOW = """
 import sys, time
-import scenarios.runner
-from scenarios.cli import main
+import scenarios.running.runner
+from scenarios.command.main import main
 left = int(sys.argv[1])
-class Slow(scenarios.runner.Recorder):
+class Slow(scenarios.running.runner.Recorder):
     def __init__(self, *arguments, **options):
         global left
         super().__init__(*arguments, **options)
@@ -137,7 +137,7 @@ class Slow(scenarios.runner.Recorder):
         if not left and event.kind == "compute":
             print("begun", file=sys.stderr, flush=True)
             time.sleep(60)
-scenarios.runner.Recorder = Slow
+scenarios.running.runner.Recorder = Slow
 sys.argv = ["tacit", *sys.argv[2:]]
 main()
 """
@@ -153,7 +153,7 @@ def stopped() -> Callable[..., tuple[int, str, str]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(scenarios.runner.__file__).parents[1])},
+            env={**os.environ, "PYTHONPATH": str(Path(scenarios.running.runner.__file__).parents[1])},
         )
         assert process.stderr is not None
         before = ""

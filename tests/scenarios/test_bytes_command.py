@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios.cli import app
+from scenarios.command.main import app
 
 COUNTS = ("messages", "payload", "sealing", "envelope", "total")
 

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from scenarios import Fault, ScenarioError, load, run
-from scenarios.checks import cautions
-from scenarios.cli import app
-from scenarios.reading import read
+from scenarios.command.main import app
+from scenarios.files.checks import cautions
+from scenarios.files.reading import read
 
 
 @pytest.fixture

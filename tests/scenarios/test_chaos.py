@@ -13,14 +13,14 @@ from typer.testing import CliRunner, Result
 
 from protocols.crypto.agreement import SharedSecret
 from scenarios import Scenario, load
-from scenarios.chaos import Findings, Plan, campaign, verdict
-from scenarios.chaos_promises import promises_of
-from scenarios.chaos_schedules import Course, random_schedules, single_crashes, text
-from scenarios.chaos_shrinking import shrink
-from scenarios.cli import app
-from scenarios.faults import KINDS, faults_of
-from scenarios.faults import given as keys_given
-from scenarios.schema import Fault
+from scenarios.chaos.campaign import Findings, Plan, campaign, verdict
+from scenarios.chaos.promises import promises_of
+from scenarios.chaos.schedules import Course, random_schedules, single_crashes, text
+from scenarios.chaos.shrinking import shrink
+from scenarios.command.main import app
+from scenarios.files.schema import Fault
+from scenarios.observing.faults import KINDS, faults_of
+from scenarios.observing.faults import given as keys_given
 from sim.trace import Event, Trace
 
 COURSE = Course(
@@ -181,7 +181,7 @@ def test_an_interrupted_one_says_how_far_it_came_and_where_it_is(quick: Path, mo
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scenarios.chaos.verdict", press)
+    monkeypatch.setattr("scenarios.chaos.campaign.verdict", press)
     result = tacit("chaos", quick, "--jobs", "1", "--out", "here")
     assert result.exit_code == 130
     assert "interrupted before the first run" in result.stdout and "folder    here" in result.stdout

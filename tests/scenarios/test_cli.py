@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-import scenarios.runner
-from scenarios.cli import app
-from scenarios.simulation import Simulated, Simulation
+import scenarios.running.runner
+from scenarios.command.main import app
+from scenarios.running.simulation import Simulated, Simulation
 
-ROOT = Path(scenarios.runner.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +118,7 @@ def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.
         def run(self) -> Simulated:
             raise RuntimeError("no luck today")
 
-    monkeypatch.setattr(scenarios.runner, "Simulation", Breaking)
+    monkeypatch.setattr(scenarios.running.runner, "Simulation", Breaking)
     result = tacit("run", quick)
     assert result.exit_code == 1
     assert "outcome   failed: RuntimeError: no luck today" in result.stdout
@@ -293,7 +293,7 @@ def test_a_signal_ends_a_sweep_with_what_is_done(quick: Path, stopped, with_sign
 def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
     terminal, inside = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "scenarios.cli", "run", str(quick)],
+        [sys.executable, "-m", "scenarios.command.main", "run", str(quick)],
         stdout=inside, stderr=inside, env={**environment(), "TERM": "xterm"},
     )  # fmt: skip
     os.close(inside)

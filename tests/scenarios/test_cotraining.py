@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from parties.data import Dataset
+from parties.data.sets import Dataset
 from protocols.cotraining.round import CotrainingServer
 from protocols.registry import PROTOCOLS, using
 from scenarios import Result, ScenarioError, load, run
-from scenarios.chaos import Plan, campaign
-from scenarios.cotraining_observation import CotrainedRound, stable_after
-from scenarios.deals import dealt, parts_of
-from scenarios.folder import byte_rows, message_bytes
-from scenarios.prediction import predicted
-from scenarios.public_points import set_apart
-from scenarios.report import byte_table, outcome_lines
-from scenarios.runner import Watch, resume
-from scenarios.schema import Public
+from scenarios.chaos.campaign import Plan, campaign
+from scenarios.command.report import byte_table, outcome_lines
+from scenarios.families.cotraining.observer import CotrainedRound, stable_after
+from scenarios.files.schema import Public
+from scenarios.observing.deals import dealt, parts_of
+from scenarios.observing.public_points import set_apart
+from scenarios.running.folder import byte_rows, message_bytes
+from scenarios.running.prediction import predicted
+from scenarios.running.runner import Watch, resume
 from sim.trace import Event
 
 TINY = """

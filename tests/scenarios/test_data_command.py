@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from parties.data import DATASETS
+from parties.data.sets import DATASETS
 from parties.datasets import store
 from parties.datasets.catalogue import CATALOGUE
-from scenarios.cli import app as tacit
-from scenarios.data_command import app
-from scenarios.reading import load
-from scenarios.schema import ScenarioError
+from scenarios.command.data import app
+from scenarios.command.main import app as tacit
+from scenarios.files.reading import load
+from scenarios.files.schema import ScenarioError
 
 CSV = "Poisonous/Edible,Cap\n" + "p,x\ne,y\n" * 20
 
@@ -144,7 +144,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from parties.datasets.catalogue import CATALOGUE
-from scenarios.data_command import app
+from scenarios.command.data import app
 CATALOGUE["mushroom"] = replace(CATALOGUE["mushroom"], sha256=None)
 app(["fetch", "mushroom", "--from", sys.argv[1]])
 """

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from protocols.registry import PROTOCOLS
 from scenarios import Data, Fault, Model, Network, Protocol, Scenario, Training
-from scenarios.checks_faults import check_fault_places, choices_of, messages_of
-from scenarios.schema import Cotraining, Learner, Privacy, Public
-from scenarios.simulation import Simulation
+from scenarios.files.fault_checks import check_fault_places, choices_of, messages_of
+from scenarios.files.schema import Cotraining, Learner, Privacy, Public
+from scenarios.running.simulation import Simulation
 
 AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
 """Messages that are sent only when somebody was lost."""

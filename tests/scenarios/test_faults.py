@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenarios import Expect, Fault, Scenario, ScenarioError, Training, load
-from scenarios.checks_faults import messages_of, steps_of
-from scenarios.faults import KINDS, faults_of
-from scenarios.schema import Protocol
+from scenarios.files.fault_checks import messages_of, steps_of
+from scenarios.files.schema import Protocol
+from scenarios.observing.faults import KINDS, faults_of
 from sim import faults as sim
 
 HEAD = "[data]\nclients = 4\nlimit = 60\n[protocol]\nhamming = 'plaintext'\nk = 3\n"

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parties.data.features import FEATURES, Kind
 from parties.datasets import store
 from parties.datasets.content import Content, Part
-from parties.features import FEATURES, Kind
 from scenarios import ScenarioError, load, run
-from scenarios.deals import parts_of
+from scenarios.observing.deals import parts_of
 from sim.streams import generator
 
 

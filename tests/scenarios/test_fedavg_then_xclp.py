@@ -12,11 +12,11 @@ from rich.console import Console
 
 from protocols.registry import PROTOCOLS
 from scenarios import Result, load, run
-from scenarios.deals import dealt
-from scenarios.prediction import predicted
-from scenarios.report import print_result
-from scenarios.runner import Watch, resume
-from scenarios.simulation import Simulation
+from scenarios.command.report import print_result
+from scenarios.observing.deals import dealt
+from scenarios.running.prediction import predicted
+from scenarios.running.runner import Watch, resume
+from scenarios.running.simulation import Simulation
 from sim.trace import Event
 
 pytest.importorskip("torch")

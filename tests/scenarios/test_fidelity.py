@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from scenarios import ScenarioError, run
-from scenarios.cli import app
-from scenarios.prediction import predicted
-from scenarios.reading import read
+from scenarios.command.main import app
+from scenarios.files.reading import read
+from scenarios.running.prediction import predicted
 
 SMALL = ["data.limit=40", "cost=modelled", "engine=inline", "protocol.insecure_keys=true", "protocol.key_bits=512"]
 

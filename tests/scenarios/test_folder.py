@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scenarios import Scenario
-from scenarios.folder import FolderError, RunFolder, byte_rows, new_folder
-from scenarios.recorder import Recorder
+from scenarios.running.folder import FolderError, RunFolder, byte_rows, new_folder
+from scenarios.running.recorder import Recorder
 from sim.trace import Event
 from sim.wire import Packet
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import scenarios.runner
 from scenarios import load, run
 
-ROOT = Path(scenarios.runner.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def tacit(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "scenarios.entry", *map(str, arguments)],
+        [sys.executable, "-m", "scenarios.command.entry", *map(str, arguments)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -13,12 +13,12 @@ from parties.learning import ModelSpec, jobs
 from protocols.cotraining.round import LocalPredictions
 from protocols.federated.averaging import LocalModel
 from scenarios import Result, ScenarioError, load, run
-from scenarios.deals import deal, parts_of
-from scenarios.folder import FolderError, byte_rows
-from scenarios.membership import attack
-from scenarios.membership_data import NOBODY, probe_of, shadowed
-from scenarios.prediction import predicted
-from scenarios.simulation import Simulation
+from scenarios.attacking.data import NOBODY, probe_of, shadowed
+from scenarios.attacking.membership import attack
+from scenarios.observing.deals import deal, parts_of
+from scenarios.running.folder import FolderError, byte_rows
+from scenarios.running.prediction import predicted
+from scenarios.running.simulation import Simulation
 from sim.streams import generator
 from sim.wire import Frame, decode_body, decode_frame, encode_body
 

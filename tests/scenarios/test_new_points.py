@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.partition import Shard
+from parties.data.splits import Shard
 from scenarios import Result, ScenarioError, run
-from scenarios.deals import dealt
-from scenarios.prediction import predicted
-from scenarios.reading import read
-from scenarios.simulation import Simulation
+from scenarios.files.reading import read
+from scenarios.observing.deals import dealt
+from scenarios.running.prediction import predicted
+from scenarios.running.simulation import Simulation
 
 
 def settings(**values: Any) -> list[str]:

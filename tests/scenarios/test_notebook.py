@@ -81,14 +81,14 @@ def test_everything_from_python_works_in_a_kernel(quick: Path, tmp_path: Path, c
         one = f"result = run(load('quick.toml'), engine={engine!r}); print(result.outcome, result.trace_hash)"
         assert cell(one) == f"completed {outside}\n"
     swept = cell(
-        "from scenarios.sweep import perform, plan\n"
+        "from scenarios.sweeping.runs import perform, plan\n"
         "Path('many').mkdir()\n"
         "plans = plan('quick.toml', ['protocol.k=2,4'], 1, [])\n"
         "print([(result.outcome, code) for _, result, code in perform(plans, Path('many'), 1)])"
     )
     assert swept == "[('completed', 0), ('completed', 0)]\n"
     chaos = cell(
-        "from scenarios.chaos import Plan, campaign\n"
+        "from scenarios.chaos.campaign import Plan, campaign\n"
         "found = campaign(load('quick.toml', ['fault=[]', 'expect={}']), Plan(schedules=2, singles=False))\n"
         "print(len(found.verdicts), found.broken, found.verdicts[0].outcome)"
     )

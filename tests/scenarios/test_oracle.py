@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.data import load
-from parties.partition import shards
+from parties.data.sets import load
+from parties.data.splits import shards
 from protocols.crypto.fixed_point import decode, encode
-from protocols.graph import Influence, class_counts, contribution, neighbour_graph
-from protocols.label_propagation import label_by, label_rows
-from protocols.lsh import distances, hash_bits, planes
-from protocols.recipe import AUTHORS_CODE, PAPER, Recipe
-from scenarios import oracle
+from protocols.xclp.graph import Influence, class_counts, contribution, neighbour_graph
+from protocols.xclp.label_propagation import label_by, label_rows
+from protocols.xclp.lsh import distances, hash_bits, planes
+from protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
+from scenarios.families.xclp import oracle
 from sim.streams import derive
 
 World = tuple[list[np.ndarray], list[np.ndarray]]

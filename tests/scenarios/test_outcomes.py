@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from parties.party import NoAnswer
-from protocols.xclp import XclpClient
+from protocols.xclp.xclp import XclpClient
 from scenarios import Expect, Result, load
-from scenarios.reading import read
-from scenarios.report import outcome_lines
-from scenarios.runner import carry_out, exit_code
+from scenarios.command.report import outcome_lines
+from scenarios.files.reading import read
+from scenarios.running.runner import carry_out, exit_code
 
 NOTHING_EXPECTED = "expect={}"
 
@@ -271,9 +271,9 @@ def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.Mo
 
 
 def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import protocols.xclp
+    import protocols.xclp.xclp
 
-    right = protocols.xclp.hamming.server
+    right = protocols.xclp.xclp.hamming.server
 
     async def wrong_once(me, *arguments):
         members, h = await right(me, *arguments)
@@ -281,7 +281,7 @@ def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest
             h[0, 1] = h[1, 0] = h[0, 1] + 1
         return members, h
 
-    monkeypatch.setattr(protocols.xclp.hamming, "server", wrong_once)
+    monkeypatch.setattr(protocols.xclp.xclp.hamming, "server", wrong_once)
     result = load_and_run(quick, "protocol.rounds=2", out="out")
     assert [one.equals_plaintext for one in result.rounds] == [False, True]
 

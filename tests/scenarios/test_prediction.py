@@ -6,8 +6,8 @@ import sqlite3
 import pytest
 
 from scenarios import load, run
-from scenarios.checks import cautions
-from scenarios.prediction import deadline_cautions, hamming_time
+from scenarios.files.checks import cautions
+from scenarios.running.prediction import deadline_cautions, hamming_time
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]
 VARIANTS = {

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.partition import Shard
+from parties.data.splits import Shard
 from protocols.cotraining.algorithms import ALGORITHMS
 from protocols.cotraining.options import Options
 from protocols.cotraining.round import Settings
 from protocols.cotraining.study import Public
 from protocols.privacy import accounting
 from scenarios import Result, ScenarioError, run
-from scenarios.cotraining_privacy import estimate
-from scenarios.privacy import privacy_lines
-from scenarios.reading import read
-from scenarios.report import outcome_lines
+from scenarios.command.report import outcome_lines
+from scenarios.families.cotraining.privacy import estimate
+from scenarios.files.reading import read
+from scenarios.observing.privacy import privacy_lines
 
 TINY = """
 title = "Three clients share labels, quickly"

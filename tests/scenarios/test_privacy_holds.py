@@ -14,14 +14,14 @@ from parties.learning.vectors import decode
 from protocols.cotraining.round import LocalPredictions
 from protocols.privacy.noise import bernoulli, gaussian
 from scenarios import Result, Scenario, run
-from scenarios.checks import cautions
-from scenarios.privacy import Spent, privacy_lines
-from scenarios.reading import read
-from scenarios.report import outcome_lines
-from scenarios.runner import Watch, carry_out, resume
-from scenarios.simulation import Simulation
-from scenarios.sweep_command import sweep
-from scenarios.sweep_folder import Asked
+from scenarios.command.report import outcome_lines
+from scenarios.command.sweep import sweep
+from scenarios.files.checks import cautions
+from scenarios.files.reading import read
+from scenarios.observing.privacy import Spent, privacy_lines
+from scenarios.running.runner import Watch, carry_out, resume
+from scenarios.running.simulation import Simulation
+from scenarios.sweeping.folder import Asked
 from sim.streams import Entropy
 from sim.trace import Event
 from sim.wire import Packet, decode_body, decode_frame

@@ -17,11 +17,11 @@ import pytest
 from rich.console import Console
 
 from scenarios import Result, load, run
-from scenarios.checkpoint import read_checkpoint
-from scenarios.report import print_result
-from scenarios.runner import Watch, resume
-from scenarios.simulated import Simulated
-from scenarios.simulation import Simulation
+from scenarios.command.report import print_result
+from scenarios.observing.simulated import Simulated
+from scenarios.running.checkpoint import read_checkpoint
+from scenarios.running.runner import Watch, resume
+from scenarios.running.simulation import Simulation
 from sim.plain import NotPlain
 from sim.trace import Event
 
@@ -54,7 +54,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from scenarios import load, run
-from scenarios.runner import Watch
+from scenarios.running.runner import Watch
 
 class Killer(Watch):
     def __init__(self, left): self.left = left

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from scenarios.checkpoint import read_checkpoint
-from scenarios.cli import app
-from scenarios.folder import FolderError, RunFolder
-from scenarios.runner import resume
+from scenarios.command.main import app
+from scenarios.running.checkpoint import read_checkpoint
+from scenarios.running.folder import FolderError, RunFolder
+from scenarios.running.runner import resume
 
 Resumable = Callable[..., Path]
 BreakOff = Callable[..., None]
@@ -79,7 +79,7 @@ def test_a_damaged_checkpoint(broken: Path, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_version(broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.checkpoint.version", lambda: "99.0")
+    monkeypatch.setattr("scenarios.running.checkpoint.version", lambda: "99.0")
     assert "and this is 99.0" in refused(spoil(broken, tmp_path))
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-import scenarios.runner
+import scenarios.running.runner
 from scenarios import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
-from scenarios.folder import RunFolder, byte_rows
-from scenarios.reading import read
-from scenarios.runner import carry_out, exit_code, unmet
-from scenarios.simulation import Simulated, Simulation
+from scenarios.files.reading import read
+from scenarios.running.folder import RunFolder, byte_rows
+from scenarios.running.runner import carry_out, exit_code, unmet
+from scenarios.running.simulation import Simulated, Simulation
 from sim.trace import Event
 
 FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite"}
@@ -33,7 +33,7 @@ def breaking_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None
             super().run()
             raise error
 
-    monkeypatch.setattr(scenarios.runner, "Simulation", Breaking)
+    monkeypatch.setattr(scenarios.running.runner, "Simulation", Breaking)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_an_error_while_the_world_is_built_leaves_a_complete_folder(
     def refuse(*_: object, **__: object) -> Simulation:
         raise MemoryError("too big")
 
-    monkeypatch.setattr(scenarios.runner, "Simulation", refuse)
+    monkeypatch.setattr(scenarios.running.runner, "Simulation", refuse)
     result = run(load(quick), out=tmp_path / "out")
     assert names(result.folder) == FILES | {"failure.txt"}
     assert (result.outcome, result.reason, result.trace_hash) == ("failed", "MemoryError: too big", "")

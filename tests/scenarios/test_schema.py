@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scenarios import Data, Fault, Network, Protocol, Scenario, ScenarioError, load
-from scenarios.checks import cautions, check
-from scenarios.keys import keys
-from scenarios.reading import checked, read, shipped
-from scenarios.schema import as_table
-from scenarios.unused import unused
+from scenarios.files.checks import cautions, check
+from scenarios.files.keys import keys
+from scenarios.files.reading import checked, read, shipped
+from scenarios.files.schema import as_table
+from scenarios.files.unused import unused
 
 
 def refusal(path: Path, text: str, *changes: str) -> str:
@@ -367,7 +367,7 @@ def test_a_run_that_will_not_fit_into_memory_says_so(monkeypatch: pytest.MonkeyP
     class Little:
         available = 2_000_000
 
-    monkeypatch.setattr("scenarios.checks.psutil.virtual_memory", Little)
+    monkeypatch.setattr("scenarios.files.checks.psutil.virtual_memory", Little)
     with pytest.raises(ScenarioError) as caught:
         load("xclp-digits")
     assert str(caught.value).endswith(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scenarios import Result, Scenario, ScenarioError, load, run
-from scenarios.checks import cautions
-from scenarios.simulation import Simulation
+from scenarios.files.checks import cautions
+from scenarios.running.simulation import Simulation
 
 LATE = """
 [[fault]]

@@ -12,8 +12,8 @@ import pytest
 
 import scenarios
 from scenarios import Expect, Result
-from scenarios.reading import Loaded, read, shipped
-from scenarios.runner import carry_out, exit_code
+from scenarios.files.reading import Loaded, read, shipped
+from scenarios.running.runner import carry_out, exit_code
 
 CHEAP = ["protocol.key_bits=512", "protocol.insecure_keys=true"]
 SMALL = {True: [], False: ["data.limit=240", *CHEAP]}
@@ -66,7 +66,7 @@ def test_it_holds_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
 PROGRAM = """
 import sys
 from scenarios import load
-from scenarios.simulation import Simulation
+from scenarios.running.simulation import Simulation
 
 for name in sys.argv[1:]:
     simulation = Simulation(load(name))

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import scenarios.runner
-
-ROOT = Path(scenarios.runner.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def process(code: str, *arguments: str | Path, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -34,13 +32,22 @@ class Stopping:
             os.kill(os.getpid(), number)
 
 sys.meta_path.insert(0, Stopping())
-from scenarios.entry import main
+from scenarios.command.entry import main
 main()
 """
 
 
 @pytest.mark.parametrize(
-    "module", ["scenarios.cli", "typer", "rich.console", "numpy", "scipy", "scenarios.runner", "scenarios.reading"]
+    "module",
+    [
+        "scenarios.command.main",
+        "typer",
+        "rich.console",
+        "numpy",
+        "scipy",
+        "scenarios.running.runner",
+        "scenarios.files.reading",
+    ],
 )
 @pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)")])
 def test_a_signal_while_modules_are_imported_ends_in_one_line(
@@ -51,7 +58,7 @@ def test_a_signal_while_modules_are_imported_ends_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
-_RUN = "from scenarios.entry import main; main()"
+_RUN = "from scenarios.command.entry import main; main()"
 
 
 @pytest.mark.parametrize(

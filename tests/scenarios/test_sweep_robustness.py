@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import scenarios.runner
+import scenarios.running.runner
 from scenarios import Scenario, ScenarioError, load
-from scenarios.cli import app
-from scenarios.simulation import Simulation
+from scenarios.command.main import app
+from scenarios.running.simulation import Simulation
 
 CRASH = """
 [[fault]]
@@ -187,7 +187,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario], 
                 if which(scenario):
                     raise RuntimeError("no luck")
 
-        monkeypatch.setattr(scenarios.runner, "Simulation", Breaking)
+        monkeypatch.setattr(scenarios.running.runner, "Simulation", Breaking)
 
     return breaks
 

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-import scenarios.runner
+import scenarios.running.runner
 from scenarios import Scenario, ScenarioError
-from scenarios.cli import app
-from scenarios.reading import read, shipped
-from scenarios.simulation import Simulation
+from scenarios.command.main import app
+from scenarios.files.reading import read, shipped
+from scenarios.running.simulation import Simulation
 
-ROOT = Path(scenarios.runner.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 TABLE = """
 [scales.paper]
@@ -183,7 +183,7 @@ def test_a_run_that_did_not_complete_is_no_number(tabled: Path, monkeypatch: pyt
             if scenario.protocol.k == 2 and (scenario.protocol.bits == 32 or scenario.seed == 4):
                 raise RuntimeError("no luck")
 
-    monkeypatch.setattr(scenarios.runner, "Simulation", Breaking)
+    monkeypatch.setattr(scenarios.running.runner, "Simulation", Breaking)
     done = tacit("sweep", tabled, "--out", "out")
     assert done.exit_code == 1
     first = cells_of("out")[1]

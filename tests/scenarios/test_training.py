@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import scenarios.training_checks
+import scenarios.families.training.checks
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from protocols.registry import PROTOCOLS, using
 from scenarios import Expect, Result, ScenarioError, load, run
-from scenarios.prediction import hamming_time, predicted
-from scenarios.reading import read
-from scenarios.report import round_table
-from scenarios.runner import exit_code
-from scenarios.simulation import Simulation
+from scenarios.command.report import round_table
+from scenarios.files.reading import read
+from scenarios.running.prediction import hamming_time, predicted
+from scenarios.running.runner import exit_code
+from scenarios.running.simulation import Simulation
 
 NAMES = [name for name in using("training") if name not in using("prediction")]
 FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"}
@@ -108,7 +108,7 @@ def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
 
 def test_the_saved_model_is_the_one_that_was_measured(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=4")
-    from parties.data import load_split
+    from parties.data.sets import load_split
 
     test = load_split("digits")[1].first(80)
     with np.load(result.folder / "model.npz") as saved:
@@ -339,7 +339,7 @@ def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str)
 
 def test_models_that_do_not_fit_into_memory_are_told_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = SimpleNamespace(available=4 * 650 * 10)
-    monkeypatch.setattr(scenarios.training_checks.psutil, "virtual_memory", lambda: few)
+    monkeypatch.setattr(scenarios.families.training.checks.psutil, "virtual_memory", lambda: few)
     problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 46\.8 kB of memory and 26 kB"
     with pytest.raises(ScenarioError, match=problem):
         load(tiny, ["protocol.name=fedavg"])

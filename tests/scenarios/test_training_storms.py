@@ -8,8 +8,8 @@ import pytest
 
 from protocols.registry import using
 from scenarios import Data, Fault, Model, Network, Protocol, Scenario, Training, run
-from scenarios.checks_faults import steps_of
-from scenarios.schema import Cotraining, Learner, Public
+from scenarios.files.fault_checks import steps_of
+from scenarios.files.schema import Cotraining, Learner, Public
 
 CLIENTS = 5
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data import DATASETS
+from parties.data.sets import DATASETS
 from parties.datasets import store
 from parties.datasets.catalogue import BUNDLED, CATALOGUE
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data import load, load_split
+from parties.data.sets import load, load_split
+from parties.data.splits import shards
 from parties.datasets import store
 from parties.datasets.catalogue import CATALOGUE
 from parties.datasets.content import Content, Part, Report, quiet
 from parties.datasets.error import DataError
 from parties.datasets.fetching import fetch, own_folder
-from parties.partition import shards
 
 Layouts = dict[str, Callable[[Path], None]]
 

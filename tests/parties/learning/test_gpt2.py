@@ -9,7 +9,7 @@ import pytest
 
 from parties.learning.gpt2 import GPT2Learner
 from parties.learning.learners import learner_of
-from parties.vision import torchvision
+from parties.learning.vision import torchvision
 
 torchvision()  # which transformers imports where it finds it
 

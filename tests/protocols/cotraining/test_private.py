@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.partition import Shard
+from parties.data.splits import Shard
 from parties.party import play
 from protocols.cotraining import packing
 from protocols.cotraining.algorithms import ALGORITHMS

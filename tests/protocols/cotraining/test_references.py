@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parties.data import load
+from parties.data.sets import load
+from parties.data.splits import shards
 from parties.learning.learner import NetworkLearner
 from parties.learning.spec import ModelSpec
-from parties.partition import shards
 from parties.party import play
 from protocols.cotraining.algorithms import ALGORITHMS
 from protocols.cotraining.options import Options

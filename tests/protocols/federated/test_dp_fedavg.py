@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.data import load
+from parties.data.sets import load
+from parties.data.splits import Shard, shards
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
-from parties.partition import Shard, shards
 from parties.party import play
 from parties.server import Server
 from protocols import dealing

@@ -14,23 +14,23 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from parties.data import load
+from parties.data.sets import load
+from parties.data.splits import Shard, shards
 from parties.learning import jobs
 from parties.learning.fedmatch import FedMatch
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode
-from parties.partition import Shard, shards
 from parties.party import play
-from protocols import xclp
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.method import Method, Options
 from protocols.federated.round import Settings, TrainingClient, TrainingServer
-from protocols.hamming_plaintext import PlaintextHamming
-from protocols.lsh import hash_bits, planes
-from protocols.recipe import AUTHORS_CODE, PAPER, Recipe
-from protocols.xclp import Parameters
+from protocols.xclp import xclp
+from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.lsh import hash_bits, planes
+from protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
+from protocols.xclp.xclp import Parameters
 from sim.latency import parse_latency
 from sim.network import Conditions
 from sim.world import World

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.data import load
+from parties.data.sets import load
+from parties.data.splits import Shard, shards
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import average, decode
-from parties.partition import Shard, shards
 from parties.party import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.labelling import Across, Alone, Labeller, Network, Once
 from protocols.federated.method import Method, Options
 from protocols.federated.round import Record, Settings, TrainingClient, TrainingServer
-from protocols.hamming_plaintext import PlaintextHamming
-from protocols.xclp import Parameters
+from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.xclp import Parameters
 from sim.faults import Crash, Fault, Pause, Slow
 from sim.latency import parse_latency
 from sim.network import Conditions

@@ -1,0 +1,1 @@
+"""What clients hold: data sets, files, splits and features."""

@@ -1,0 +1,237 @@
+"""Data in a file of one's own: comma-separated values or a numpy archive, and the errors that say what is wrong.
+
+- ``.csv``: UTF-8, commas, one header line. One column holds the label, one may hold the client a row
+  belongs to, every other column is a feature and holds finite numbers. An empty label cell means that the
+  label is unknown. Any text is a class name, so ``-1`` is a class here.
+- ``.npz``: arrays ``features`` (n, d) of numbers, ``labels`` (n,) of integers with -1 for an unknown label,
+  and, if there are natural clients, ``clients`` (n,) of integers or text.
+
+Classes are the distinct labels of the whole file, in the order of their numbers when all are whole numbers
+and else in alphabetical order; a `limit` therefore never renumbers them.
+"""
+
+import csv
+import math
+from array import array
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import ZipFile, is_zipfile
+
+import numpy as np
+from numpy.lib import format
+from numpy.typing import NDArray
+
+from parties.data.dataset import Dataset
+from parties.datasets.error import DataError
+
+if TYPE_CHECKING:
+    import _csv
+
+__all__ = ["load_file"]
+
+_LARGEST = 1e150
+"""Beyond it, squares and their sums leave float64."""
+
+_SINGLE_ARRAY = b"\x93NUMPY"
+_HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}
+_DEFLATED = 1100  # bytes that one byte of a compressed archive may stand for; deflate reaches 1032
+
+
+def load_file(
+    path: str | Path, label_column: str = "label", client_column: str = "client", limit: int | None = None
+) -> Dataset:
+    """The data set in a .csv or .npz file, or its first `limit` rows.
+
+    The module's docstring gives the two formats. The column names apply to .csv only; there the client
+    column may be absent. Raises DataError naming file, row and column. The row of a .csv is the line of the
+    file, counted from 1; that of a .npz is the array's index, from 0.
+    """
+    path = Path(path)
+    if path.suffix not in _READERS:
+        raise DataError(f"{path}: a data file ends in {' or '.join(_READERS)}")
+    try:
+        dataset = _READERS[path.suffix](path, label_column, client_column)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return dataset.first(limit)
+
+
+def _numbered(values: Iterable[str]) -> dict[str, int]:
+    """Each distinct value's index: in numeric order if all are whole numbers, else in alphabetical order."""
+    distinct = set(values)
+    try:
+        # "1" and "01" are the same number but not the same name, so the name is part of the order.
+        ordered = sorted(distinct, key=lambda value: (int(value), value))
+    except ValueError:
+        ordered = sorted(distinct)
+    return {value: index for index, value in enumerate(ordered)}
+
+
+def _assemble(
+    path: Path, features: NDArray[np.float64], labels: list[str | None], clients: list[str] | None
+) -> Dataset:
+    """A Dataset of text labels (None: unknown) and text clients."""
+    classes = _numbered(label for label in labels if label is not None)
+    if not classes:
+        raise DataError(f"{path}: no row has a label")
+    codes = np.array([-1 if label is None else classes[label] for label in labels], dtype=np.int64)
+    if clients is None:
+        return Dataset(path.stem, features, codes, tuple(classes))
+    names = _numbered(clients)
+    members = np.array([names[client] for client in clients], dtype=np.int64)
+    return Dataset(path.stem, features, codes, tuple(classes), members, tuple(names))
+
+
+# --- .csv
+
+
+def _read_csv(path: Path, label_column: str, client_column: str) -> Dataset:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            return _parse_csv(path, csv.reader(lines), label_column, client_column)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
+    except csv.Error as error:
+        raise DataError(f"{path}: is not comma-separated values ({error})") from error
+
+
+def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_column: str) -> Dataset:
+    header = [name.strip() for name in next(reader, [])]
+    if label_column not in header:
+        shown = ", ".join(repr(name) for name in header[:10]) + (", ..." if len(header) > 10 else "")
+        raise DataError(
+            f"{path}: the first line must name the columns, among them {label_column!r}; it is {shown or 'empty'}"
+        )
+    if repeated := sorted({name for name in header if header.count(name) > 1}):
+        raise DataError(f"{path}: the first line names {repeated[0]!r} more than once")
+    label_at = header.index(label_column)
+    client_at = header.index(client_column) if client_column in header else None
+    features_at = [place for place in range(len(header)) if place not in (label_at, client_at)]
+    if not features_at:
+        raise DataError(f"{path}: no column is left for features beside {label_column!r} and {client_column!r}")
+
+    numbers, labels, clients = array("d"), list[str | None](), list[str]()
+    for cells in reader:
+        if not cells:
+            continue  # a blank line
+        row = reader.line_num
+        if len(cells) != len(header):
+            raise DataError(f"{path}: row {row} has {len(cells)} cells; the first line names {len(header)} columns")
+        for place in features_at:
+            numbers.append(_number(path, row, header[place], cells[place]))
+        labels.append(cells[label_at].strip() or None)
+        if client_at is not None:
+            clients.append(cells[client_at].strip())
+            if not clients[-1]:
+                raise DataError(f"{path}: row {row}, column {client_column!r}: is empty; every row needs a client")
+    if not labels:
+        raise DataError(f"{path}: holds no rows below the first line")
+    features = np.array(numbers, dtype=np.float64).reshape(len(labels), len(features_at))
+    return _assemble(path, features, labels, clients if client_at is not None else None)
+
+
+def _number(path: Path, row: int, column: str, cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(f"{path}: row {row}, column {column!r}: {cell!r} is not a finite number")
+    if abs(value) > _LARGEST:
+        raise DataError(f"{path}: row {row}, column {column!r}: {cell!r} is too large; allowed: up to {_LARGEST:g}")
+    return value
+
+
+# --- .npz
+
+
+def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
+    with path.open("rb") as file:
+        start = file.read(len(_SINGLE_ARRAY))
+    if start == _SINGLE_ARRAY:
+        raise DataError(f"{path}: is a single array; needed is an archive of arrays, as numpy.savez makes it")
+    if not is_zipfile(path):
+        raise DataError(f"{path}: is not a numpy archive, or its end is missing")
+    try:
+        arrays = _npz_arrays(path)
+    except OSError:
+        raise
+    except Exception as error:  # what a damaged archive raises depends on where the damage is
+        problem = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path}: is damaged, or holds other things than plain arrays ({problem})") from error
+    for name in ("features", "labels"):
+        if name not in arrays:
+            raise DataError(f"{path}: array {name!r} is missing; needed are 'features' and 'labels'")
+    features = _npz_features(path, arrays["features"])
+    labels = _npz_labels(path, arrays["labels"], len(features))
+    clients = _npz_clients(path, arrays["clients"], len(features)) if "clients" in arrays else None
+    return _assemble(path, features, labels, clients)
+
+
+def _npz_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
+    most = _DEFLATED * path.stat().st_size
+    with ZipFile(path) as archive:
+        members = {name: f"{name}.npy" for name in ("features", "labels", "clients")}
+        there = set(archive.namelist())
+        return {name: _array(archive, member, most) for name, member in members.items() if member in there}
+
+
+def _array(archive: ZipFile, member: str, most: int) -> NDArray[np.generic]:
+    """The array in `member`. Its header must agree with its size, for numpy reserves whatever the header says."""
+    size = archive.getinfo(member).file_size
+    with archive.open(member) as file:
+        version = format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"{member} has format version {version}")
+        shape, _, kind = _HEADERS[version](file)
+        due, there = math.prod(shape) * kind.itemsize, size - file.tell()
+    if not kind.hasobject and (due != there or size > most):
+        raise ValueError(f"{member} holds an array of {due} bytes by its header, and {min(there, most)} bytes at most")
+    with archive.open(member) as file:
+        found: NDArray[np.generic] = format.read_array(file, allow_pickle=False)
+    return found
+
+
+def _npz_features(path: Path, features: NDArray[np.generic]) -> NDArray[np.float64]:
+    if features.dtype.kind not in "biuf":
+        raise DataError(f"{path}: array 'features' has type {features.dtype}; it must hold real numbers")
+    if features.ndim != 2 or 0 in features.shape:
+        raise DataError(
+            f"{path}: array 'features' has shape {features.shape}; it must be (rows, columns), none of them 0"
+        )
+    values = features.astype(np.float64)
+    for bad, problem in (
+        (~np.isfinite(values), "is not a finite number"),
+        (np.abs(values) > _LARGEST, f"is too large; allowed: up to {_LARGEST:g}"),
+    ):
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            place = f"array 'features', row {row}, column {column}"
+            raise DataError(f"{path}: {place}: {values[row, column]} {problem}")
+    return values
+
+
+def _npz_labels(path: Path, labels: NDArray[np.generic], rows: int) -> list[str | None]:
+    _check_length(path, "labels", labels, rows)
+    if labels.dtype.kind not in "iuf":
+        raise DataError(f"{path}: array 'labels' has type {labels.dtype}; it must hold integers, -1 if unknown")
+    for row, label in enumerate(labels.tolist()):
+        if not float(label).is_integer() or label < -1:
+            raise DataError(f"{path}: array 'labels', row {row}: {label} is not an integer >= -1 (-1: unknown)")
+    return [None if label == -1 else str(int(label)) for label in labels.tolist()]
+
+
+def _npz_clients(path: Path, clients: NDArray[np.generic], rows: int) -> list[str]:
+    _check_length(path, "clients", clients, rows)
+    if clients.dtype.kind not in "iuU":
+        raise DataError(f"{path}: array 'clients' has type {clients.dtype}; it must hold integers or text")
+    return [str(client) for client in clients.tolist()]
+
+
+def _check_length(path: Path, name: str, values: NDArray[np.generic], rows: int) -> None:
+    if values.shape != (rows,):
+        raise DataError(f"{path}: array {name!r} has shape {values.shape}; with these features it must be ({rows},)")
+
+
+_READERS: dict[str, Callable[[Path, str, str], Dataset]] = {".csv": _read_csv, ".npz": _read_npz}

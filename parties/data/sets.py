@@ -1,0 +1,183 @@
+"""Data sets: those that are bundled, those that are fetched once (`parties.datasets`), and files of one's own.
+
+A data set is one table; `parties.data.splits` deals its rows to the clients.
+"""
+
+import difflib
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.data.dataset import Dataset
+from parties.data.files import load_file
+from parties.datasets import store
+from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
+from parties.datasets.content import Content, Part
+from parties.datasets.error import DataError, MissingDataError
+from sim.compute import interrupts_held_back
+from sim.streams import generator
+
+__all__ = [
+    "DATASETS",
+    "DataError",
+    "Dataset",
+    "MissingDataError",
+    "drawn",
+    "known",
+    "load",
+    "load_drawn",
+    "load_file",
+    "load_split",
+]
+
+DATASETS: dict[str, About] = BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()}
+"""Every data set there is a name for."""
+
+_TESTED = 5
+"""Where upstream has no split, the last of the rows are the test part: one in so many."""
+
+
+@functools.cache
+def _file_of_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """scikit-learn reads it from text, which would be a fifth of a short run's time."""
+    with interrupts_held_back():
+        from sklearn.datasets import load_digits  # here, because importing scikit-learn takes a second
+
+    pixels, labels = load_digits(return_X_y=True)
+    return pixels, labels
+
+
+def _digits() -> Dataset:
+    pixels, labels = _file_of_digits()
+    classes = tuple(str(digit) for digit in range(10))
+    return Dataset("digits", pixels / 16.0, labels.astype(np.int64), classes, grid=(8, 8, 1))
+
+
+def _breast_cancer() -> Dataset:
+    with interrupts_held_back():
+        from sklearn.datasets import load_breast_cancer
+
+    raw = load_breast_cancer()
+    features = (raw.data - raw.data.mean(axis=0)) / raw.data.std(axis=0)
+    classes = tuple(str(name) for name in raw.target_names)
+    columns = tuple(str(name) for name in raw.feature_names)
+    return Dataset("breast_cancer", features, raw.target.astype(np.int64), classes, columns=columns)
+
+
+_READ: dict[str, Callable[[], Dataset]] = {"digits": _digits, "breast_cancer": _breast_cancer}
+
+
+def known(name: str) -> str:
+    """`name`, if there is such a data set. Raises DataError with the names that there are."""
+    if name not in DATASETS:
+        close = difflib.get_close_matches(name.lower().replace("-", "_"), DATASETS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise DataError(f"there is no data set {name!r}; known are {', '.join(DATASETS)}{hint}")
+    return name
+
+
+def load(name: str, limit: int | None = None) -> Dataset:
+    """The data set `name`, or its first `limit` rows: upstream's training part, or all where it has no split.
+
+    The preprocessing is that of the whole set, whatever the limit. (The column means and deviations of tables are
+    pooled over all clients, which a real federation would have to compute together first.) Raises DataError for an
+    unknown name, a limit below 1 and, as MissingDataError, a set that is not on this machine.
+    """
+    if known(name) in _READ:
+        return _READ[name]().first(limit)
+    content = _content(name)
+    return _dataset(name, content, content.train, limit)
+
+
+def load_split(name: str) -> tuple[Dataset, Dataset]:
+    """The training and the test part of data set `name`.
+
+    Where upstream has no split, the last fifth of the rows is the test part. Tables are standardised by the training
+    part's means and deviations in both; breast_cancer by those of all rows. Images stay uint8 and mapped from their
+    files. Raises DataError as `load` does.
+    """
+    if known(name) in _READ:
+        whole = _READ[name]()
+        kept = _kept(len(whole.labels))
+        return whole.take(slice(kept)), whole.take(slice(kept, None))
+    content = _content(name)
+    train, test = content.train, content.test
+    if test is None:
+        kept = _kept(len(train.labels))
+        train, test = train.take(slice(kept)), train.take(slice(kept, None))
+    return _dataset(name, content, train), _dataset(name, content, test, fitted=train)
+
+
+def load_drawn(name: str, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """All rows of data set `name`, upstream's parts together, but `test` of them; and those, drawn with the seed.
+
+    Both stand in the order of the stream (seed, "test"). Tables are standardised by the means and deviations of the
+    first. Raises DataError as `load_split` does, and for more test rows than leave one.
+    """
+    if known(name) in _READ:
+        whole = _READ[name]()
+        held, tested = drawn(whole, test, seed)
+        if whole.columns is not None:
+            for part in (tested, held):  # the held one last, as both are measured by it
+                _standardise(part.points, held.points)
+        return held, tested
+    content = _content(name)
+    parts = list(content.parts.values())
+    everything = Part(
+        np.concatenate([part.points for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        None if content.train.clients is None else np.concatenate([part.clients for part in parts]),
+    )
+    kept, rest = (everything.take(rows) for rows in _drawn(name, len(everything.labels), test, seed))
+    return _dataset(name, content, kept), _dataset(name, content, rest, fitted=kept)
+
+
+def drawn(dataset: Dataset, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """The rows of `dataset` but `test` of them, and those, drawn and in the order as `load_drawn` has them.
+
+    Raises DataError for more test rows than leave one.
+    """
+    kept, tested = _drawn(dataset.name, len(dataset.labels), test, seed)
+    return dataset.take(kept), dataset.take(tested)
+
+
+def _drawn(name: str, rows: int, test: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to keep, and `test` others."""
+    if not 1 <= test < rows:
+        raise DataError(f"test(={test}) must be 1 to {rows - 1}, as {name} has {rows} rows")
+    order = generator(seed, "test").permutation(rows)
+    return order[test:], order[:test]
+
+
+def _kept(rows: int) -> int:
+    return rows - rows // _TESTED
+
+
+def _content(name: str) -> Content:
+    stored = store.stored(name)
+    if stored is None:
+        raise MissingDataError(f"{name} is not on this machine; get it by: tacit data fetch {name}")
+    return stored.content
+
+
+def _dataset(name: str, content: Content, part: Part, limit: int | None = None, fitted: Part | None = None) -> Dataset:
+    """The first `limit` rows of `part`, a table standardised by the quantities of `fitted`, else of the part itself."""
+    fitted = fitted or part
+    raw = Dataset(
+        name, part.points, part.labels, content.classes, part.clients, content.client_names, content.columns
+    ).first(limit)
+    if part.points.ndim != 2:
+        return raw
+    points = raw.points.astype(np.float64)
+    _standardise(points[:, : content.numbers], fitted.points[:, : content.numbers])
+    return Dataset(name, points, raw.labels, raw.classes, raw.clients, raw.client_names, raw.columns)
+
+
+def _standardise(values: NDArray[np.float64], fitted: NDArray[np.generic]) -> None:
+    """Take the columns' means of `fitted` off `values` and divide by the deviations, in place; 0 counts as 1."""
+    numbers = fitted.astype(np.float64)
+    deviations = numbers.std(axis=0)
+    values -= numbers.mean(axis=0)
+    values /= np.where(deviations > 0.0, deviations, 1.0)

@@ -1,0 +1,396 @@
+"""SecureHamming: the server learns all pairwise Hamming distances of the clients' bit vectors, and nobody the bits.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| hamming.encode | OwnBlock | client -> server | n_j (n_j - 1) / 2 fields of w bits | distances among its vectors |
+| hamming.encode | the variant's | j -> k, sealed | | j's vectors, encoded |
+| hamming.evaluate | the variant's | k -> j, sealed | | masked distances, encoded |
+| hamming.* | Masks | k or j -> server | R, the other's name | the masks |
+| hamming.* | MaskedDistances | j or k -> server | T, the other's name | the masked distances, T = h + R |
+| hamming.collect | RollCall | server -> who lacks a block | 0 | only after the deadline: are you there? |
+| hamming.* | Present | client -> server | 0 | yes |
+| hamming.collect | Members | server -> each in Q | names of Q | whose blocks are complete |
+
+For each pair j < k (by number) one of the two masks, the other ends with the masked distances, and the server takes h
+from T and R. How is the variant's affair: `hamming_paillier`, `hamming_iknp`, `hamming_naor_pinkas`,
+`hamming_plaintext`. Paper: XCLP, Section 3.2 and Algorithm 1 line 5; n_j
+vectors of L bits, w = bitlength(L), a distance takes the L + 1 values 0..L (the paper computes in Z_L, where h = L
+reads as 0).
+
+A client evaluates and reports at the same time, each pair as its message comes.
+
+Lost clients: the server waits until every block is there or the deadline has passed. Then it calls those who lack a
+block; who does not answer within a quarter of the deadline, and still lacks one, is lost and left out. Among those who
+answer it leaves out each without an own block; then, while a pair lacks its block (they cannot reach each other), the
+client with most such pairs (ties: the later), and tells it. The blocks of the rest stand. A client whose blocks are all
+there stays in, lost or not. A block with distances that cannot be is none.
+
+Security: semi-honest, no collusion between server and clients. The server learns every distance in H, and with the
+vectors of one colluding client could reconstruct others' well; distances already sent by a client that is left out
+remain known to it. Clients learn nothing about each other's vectors (except in the plaintext variant, which protects
+nothing).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.party import Party
+from parties.server import Server
+from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from protocols.crypto.ot_pair import Pair as VectorPair
+from protocols.outcome import require
+from protocols.setup import Group
+from protocols.steps import Step
+from protocols.values import BadValues, announced, understood, values_of
+from protocols.xclp.lsh import distances
+from sim.streams import derive
+from sim.wire import Message
+
+__all__ = [
+    "STEPS",
+    "Keys",
+    "MaskedDistances",
+    "Masks",
+    "Members",
+    "SecureHamming",
+    "client",
+    "for_each",
+    "pair_of_vectors",
+    "pairs_after",
+    "pairs_before",
+    "server",
+    "total_work",
+]
+
+Bits = NDArray[np.bool_]
+Pair = tuple[str, str]
+M = TypeVar("M", bound=Message)
+
+STEPS = (
+    Step("client", "hamming.encode", "compute the distances among its own vectors; encode and send its vectors"),
+    Step("client", "hamming.evaluate", "answer each earlier client's encoded vectors with masked distances"),
+    Step("client", "hamming.report", "decode the answers of the later clients, send them to the server"),
+    Step("server", "hamming.collect", "gather all blocks; decide whose are complete; unmask"),
+)
+
+
+class OwnBlock(Message):
+    distances: bytes
+
+
+class Masks(Message):
+    peer: str
+    values: bytes
+
+
+class MaskedDistances(Message):
+    peer: str
+    values: bytes
+
+
+class RollCall(Message):
+    pass
+
+
+class Present(Message):
+    pass
+
+
+class Members(Message):
+    announces: ClassVar[bool] = True
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a variant needs for one client and round: what is public, a `modulus` and its proof (b"": none), and what is
+    private."""
+
+    modulus: bytes = b""
+    private: Any = field(default=None, repr=False)
+
+
+class SecureHamming(Protocol):
+    """One variant of the pair protocol; `answer` is the message that k sends back to j."""
+
+    name: str
+    answer: type[Message]
+
+    @property
+    def modulus_bits(self) -> int:
+        """The bits of each client's Paillier modulus, 0 where there is none."""
+
+    async def generate_keys(self, me: Client) -> Keys:
+        """Make this round's keys of `me`."""
+
+    def plan(self, me: Client, group: Group) -> Mapping[str, float]:
+        """All work of `me` in one round with `group`, for an estimate of the time it takes."""
+
+    async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
+        """Send the first message of every pair."""
+
+    async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        """As k: play the pair with every earlier j, and send the server k's part."""
+
+    async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        """As j: play the pair with every later k from its first `answer` on, and send the server j's part."""
+
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+        """As server: the distances (n_k, n_j) of `pair` = (j, k). Raises ValueError for values that cannot be."""
+
+
+def pair_of_vectors(me: Party, group: Group, j: str, k: str, bits: int) -> VectorPair:
+    """What j and k know of their pair beforehand, with a context that no other pair, attempt, round or run shares."""
+    context = derive(me.world.run_id, "pair", me.round, me.attempt, j, k)
+    return VectorPair(group.points[j], group.points[k], bits, context, len(group.names))
+
+
+def total_work(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The sum of some jobs' operations."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def pairs_after(me: str, group: Group) -> tuple[str, ...]:
+    """The k that `me` encodes for."""
+    return group.names[group.names.index(me) + 1 :]
+
+
+def pairs_before(me: str, group: Group) -> tuple[str, ...]:
+    """The j that `me` evaluates for."""
+    return group.names[: group.names.index(me)]
+
+
+async def client(
+    me: Client, group: Group, variant: SecureHamming, keys: Keys, bits: Bits, deadline: float
+) -> tuple[str, ...]:
+    """Take part with the vectors `bits` (n_j, L). Returns the announced members Q."""
+    with me.step("hamming.encode"):
+        own = await me.compute(own_work(*bits.shape), own_block, bits)
+        me.send(me.server, OwnBlock(own))
+        await variant.encode(me, group, keys, bits)
+    evaluated = asyncio.Event()
+    later = pairs_after(me.name, group)
+
+    async def evaluate() -> None:
+        with me.step("hamming.evaluate"):
+            await variant.evaluate(me, group, keys, bits, deadline)
+        evaluated.set()
+
+    async def report() -> None:
+        # The step begins with the first answer, while this client may still evaluate: a j that is lost must not hold
+        # up what the others wait for.
+        if later:
+            with me.incoming((variant.answer,), later, deadline=deadline, until=(Members,)) as answers:
+                await answers.begun()
+        else:
+            await evaluated.wait()
+        with me.step("hamming.report"):
+            await variant.report(me, group, keys, bits, deadline)
+            await evaluated.wait()  # the steps end in their order
+
+    async def answer_calls() -> None:
+        with me.incoming((RollCall,), (me.server,), deadline=2 * deadline, until=(Members,)) as calls:
+            async for _ in calls:
+                me.send(me.server, Present())
+
+    await me.together(evaluate(), report(), answer_calls())
+    members = await me.recv(Members, me.server, deadline)
+    with values_of(me, me.server, "Members"):
+        return announced(me, members.names, group.names)
+
+
+async def for_each(
+    me: Client,
+    kind: type[M],
+    peers: tuple[str, ...],
+    deadline: float,
+    handle: Callable[[str, M], Awaitable[None]],
+) -> None:
+    """Await one `kind` message from each of `peers` and `handle` each as it comes, all at the same time.
+
+    A peer that is silent is given up at the deadline, or when the server announces the members; one whose message
+    cannot be, at once.
+    """
+
+    async def one(peer: str) -> None:
+        answers = (await me.collect(kind, [peer], deadline=deadline, until=(Members,))).answers
+        if answers:
+            with suppress(BadValues), values_of(me, peer, kind.__name__):
+                await handle(peer, answers.pop(peer))  # here nothing of it is to stay
+
+    await me.together(*(one(peer) for peer in peers))
+
+
+async def server(
+    me: Server, group: Group, variant: SecureHamming, bits: int, min_clients: int, deadline: float
+) -> tuple[Group, NDArray[np.int32]]:
+    """Gather all blocks. Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
+    with me.step("hamming.collect"):
+        blocks = _Blocks()
+        await _gather(me, group, blocks, deadline)
+        suspects = blocks.incomplete(group.names)
+        me.broadcast(suspects, RollCall())
+        called = await me.collect(Present, suspects, deadline=deadline / 4)
+        await _gather(me, group, blocks, 0.0)  # what has come meanwhile
+        lacking = blocks.incomplete(group.names)
+        silent = tuple(name for name in called.missing if name in lacking)
+        own = understood(me, blocks.own, lambda name, block: _own_distances(block.distances, group.points[name], bits))
+        pairs = [pair for pair in blocks.pairs(group.names) if not set(pair) & set(silent)]
+        found = await me.together(*(_combined(me, group, variant, bits, blocks, pair) for pair in pairs))
+        between = {pair: block for pair, block in zip(pairs, found, strict=True) if block is not None}
+        there = tuple(name for name in group.names if name not in silent)
+        members, cut_off = choose_members(there, set(own), set(between))
+        lost = silent + cut_off
+        me.lose(lost, "left out of the graph: not all of its blocks came in time")
+        me.dismiss(lost, f"left out: not all of your Hamming blocks came within {deadline:g} s")
+        kept = group.without(lost)
+        require(len(members), "clients with complete Hamming blocks", min_clients)
+        me.advance(me.round, me.attempt + 1)
+        me.broadcast(members, Members(list(members)))
+    return kept, _assemble(kept, own, between)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """What has come of the blocks: of each client its own, of each pair (j, k) both parts."""
+
+    own: dict[str, OwnBlock] = field(default_factory=dict)
+    masks: dict[Pair, bytes] = field(default_factory=dict)
+    masked: dict[Pair, bytes] = field(default_factory=dict)
+
+    def complete(self, clients: int) -> bool:
+        """Whether all blocks of so many clients are there."""
+        return len(self.own) == clients and len(self.masks) == len(self.masked) == clients * (clients - 1) // 2
+
+    def pairs(self, names: Sequence[str]) -> list[Pair]:
+        """The pairs of `names` that have both parts."""
+        return [pair for pair in combinations(names, 2) if pair in self.masks and pair in self.masked]
+
+    def incomplete(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` who lack a block, of their own or of a pair."""
+        gaps = _gaps(names, set(self.pairs(names)))
+        return [name for name in names if gaps[name] or name not in self.own]
+
+
+async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) -> None:
+    """Take in blocks until all are there, or the deadline has passed."""
+    kinds = (OwnBlock, Masks, MaskedDistances)
+    with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
+        while not blocks.complete(len(group.names)):
+            arrival = await arrivals.next()
+            if arrival is None:
+                break
+            source, message = arrival
+            with suppress(BadValues), values_of(me, source, type(message).__name__):
+                match message:
+                    case OwnBlock():
+                        blocks.own.setdefault(source, message)
+                    case Masks():
+                        blocks.masks.setdefault(_pair(group, source, message.peer), message.values)
+                    case MaskedDistances():
+                        blocks.masked.setdefault(_pair(group, source, message.peer), message.values)
+
+
+async def _combined(
+    me: Server, group: Group, variant: SecureHamming, bits: int, blocks: _Blocks, pair: Pair
+) -> NDArray[np.int64] | None:
+    """The distances of `pair`, or None where its parts give none."""
+    with suppress(BadValues), values_of(me, " and ".join(pair), "the block"):
+        return _possible(await variant.combine(me, group, pair, blocks.masked[pair], blocks.masks[pair]), bits)
+    return None
+
+
+def _possible(found: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """`found`, if all of it can be distances of `bits` bits; else ValueError."""
+    if found.size and not 0 <= found.min() <= found.max() <= bits:
+        raise ValueError(f"distances of {found.min()} to {found.max()}, and {bits} bits allow 0 to {bits}")
+    return found
+
+
+def _pair(group: Group, one: str, other: str) -> Pair:
+    """The two in the order of their numbers. Raises ValueError for what is no pair of the group."""
+    if other not in group.names or one == other:
+        raise ValueError(f"{one} and {other} are no pair of this round")
+    return (one, other) if group.names.index(one) < group.names.index(other) else (other, one)
+
+
+def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:
+    """How many pairs of each lack their block."""
+    gaps = dict.fromkeys(names, 0)
+    for i, j in enumerate(names):
+        for k in names[i + 1 :]:
+            if (j, k) not in complete:
+                gaps[j] += 1
+                gaps[k] += 1
+    return gaps
+
+
+def choose_members(
+    names: tuple[str, ...], with_own: set[str], complete: set[Pair]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who stays, and who is left out in the order of leaving.
+
+    `complete`: pairs (j, k), j before k, whose block is there.
+    """
+    lost = [name for name in names if name not in with_own]
+    members = [name for name in names if name in with_own]
+    while True:
+        gaps = _gaps(members, complete)
+        worst = max(gaps.values(), default=0)
+        if worst == 0:
+            return tuple(members), tuple(lost)
+        last = [name for name in members if gaps[name] == worst][-1]
+        members.remove(last)
+        lost.append(last)
+
+
+def own_block(bits: Bits) -> bytes:
+    """The distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of bitlength(L)."""
+    upper = np.triu_indices(len(bits), 1)
+    return pack_fields(distances(bits, bits)[upper], bits.shape[1].bit_length())
+
+
+def own_work(points: int, bits: int) -> dict[str, float]:
+    """Operations of `own_block`."""
+    return {"hamming.word": points * points * -(-bits // 64)}
+
+
+def own_bytes(points: int, bits: int) -> int:
+    """Bytes of `own_block`."""
+    return field_bytes(points * (points - 1) // 2, bits.bit_length())
+
+
+def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.int64]:
+    """What `own_block` made of so many points."""
+    return _possible(unpack_fields(block, bits.bit_length(), points * (points - 1) // 2), bits)
+
+
+def _assemble(
+    group: Group, own: dict[str, NDArray[np.int64]], blocks: dict[Pair, NDArray[np.int64]]
+) -> NDArray[np.int32]:
+    ends = np.cumsum([group.points[name] for name in group.names])
+    place = {name: slice(end - group.points[name], end) for name, end in zip(group.names, ends.tolist(), strict=True)}
+    h = np.zeros((ends[-1], ends[-1]), dtype=np.int32)
+    for name in group.names:
+        count = group.points[name]
+        block = np.zeros((count, count), dtype=np.int32)
+        block[np.triu_indices(count, 1)] = own[name]
+        h[place[name], place[name]] = block + block.T
+    for (j, k), rectangle in blocks.items():
+        if j not in place or k not in place:
+            continue
+        h[place[k], place[j]] = rectangle
+        h[place[j], place[k]] = rectangle.T
+    return h

@@ -1,0 +1,184 @@
+"""SecureHamming by oblivious-transfer extension (IKNP): one correlated transfer a bit of k's vectors, for all of j's.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| hamming.encode | BaseSetup | k -> j, sealed | 2 e | k as sender of 128 base transfers |
+| hamming.report | BaseRequest | j -> k, sealed | 128 e | j's choices, hidden |
+| hamming.evaluate | Extension | k -> j, sealed, each chunk | 16 a transfer, n_k L transfers in all | k's bits, hidden |
+| hamming.report | Corrections | j -> k, sealed, each chunk | n_j fields of w bits a transfer | K0 - K1 + 1 - 2 b |
+| hamming.evaluate | MaskedDistances | k -> server | n_j n_k fields of w bits, name of j | T = sum_l t |
+| hamming.report | Masks | j -> server | n_j n_k fields of w bits, name of k | R = sum_l r |
+
+e bytes an element of the base transfers' group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and
+the sources stand in `crypto.ot_hamming`. Paper: XCLP, Section 3.2 (SHADE), with one transfer a column (GSHADE).
+Chunks of k's vectors bound the memory, see `hamming_chunks`; k asks for a few chunks ahead.
+
+Security: semi-honest; the base transfers' assumption (`crypto.naor_pinkas`) and a hash that is correlation robust
+(`crypto.iknp`). j learns nothing about k's bits; k sees t, uniform without r; the server sees T and R, hence h. Pads
+are bound to run, round, attempt, pair and position, and none is used twice.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.server import Server
+from protocols.crypto import iknp, ot_hamming
+from protocols.crypto.columns import Words
+from protocols.crypto.fields import Lanes
+from protocols.crypto.groups import Group as ExponentGroup
+from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums_work
+from protocols.crypto.ot_pair import Pair as VectorPair
+from protocols.setup import Group
+from protocols.xclp.hamming import Bits, Keys, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
+from sim.wire import Message
+
+__all__ = ["IknpHamming"]
+
+
+class BaseSetup(Message):
+    elements: bytes
+
+
+class BaseRequest(Message):
+    elements: bytes
+
+
+class Extension(ChunkMessage):
+    rows: bytes
+
+
+class Corrections(ChunkMessage):
+    values: bytes
+
+
+class IknpHamming:
+    """The variant for vectors of `bits` bits, with base transfers in `exponents`."""
+
+    name = "iknp"
+    answer: type[Message] = BaseSetup
+    modulus_bits = 0
+
+    def __init__(self, bits: int, exponents: ExponentGroup) -> None:
+        self.bits, self.exponents = bits, exponents
+
+    async def generate_keys(self, me: Client) -> Keys:
+        return Keys(private={})  # by earlier client: what k keeps of the base transfers
+
+    def plan(self, me: Client, group: Group) -> Mapping[str, float]:
+        parts: list[Mapping[str, float]] = []
+        for j in pairs_before(me.name, group):
+            pair = pair_of_vectors(me, group, j, me.name, self.bits)
+            parts += [iknp.base_setup_work(self.exponents), iknp.base_seeds_work(self.exponents), sums_work(pair)]
+            parts += [ot_hamming.extend_work(pair, block) for block in pair.iknp_blocks()]
+            parts.append(ot_hamming.finish_work(pair, range(pair.n_k)))  # as much as all chunks
+        for k in pairs_after(me.name, group):
+            pair = pair_of_vectors(me, group, me.name, k, self.bits)
+            parts += [iknp.base_request_work(self.exponents), sums_work(pair)]
+            parts += [ot_hamming.expand_work(pair, block) for block in pair.iknp_blocks()]
+            parts.append(ot_hamming.correct_work(pair, range(pair.n_k)))
+        return total_work(parts)
+
+    async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
+        for j in pairs_before(me.name, group):
+            pair = pair_of_vectors(me, group, j, me.name, self.bits)
+            work = iknp.base_setup_work(self.exponents)
+            keys.private[j], message = await me.compute(
+                work, IknpReceiver.setup, pair, self.exponents, me.entropy("base", j)
+            )
+            me.send(j, BaseSetup(message))
+
+    async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        async def receive(j: str, message: BaseRequest) -> None:
+            pair = pair_of_vectors(me, group, j, me.name, self.bits)
+            work = iknp.base_seeds_work(self.exponents)
+            base = await me.compute(work, iknp.base_seeds, keys.private[j], pair.context, message.elements)
+            del message  # its bytes are not to stay while the pair is played
+            await _ReceiverPair(me, j, IknpReceiver(pair, base, bits)).play(deadline)
+
+        await for_each(me, BaseRequest, pairs_before(me.name, group), deadline, receive)
+
+    async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        by_column = np.asfortranarray(bits)  # one copy for all pairs
+
+        async def send(k: str, message: BaseSetup) -> None:
+            pair = pair_of_vectors(me, group, me.name, k, self.bits)
+            work = iknp.base_request_work(self.exponents)
+            base, request = await me.compute(
+                work, iknp.base_request, self.exponents, pair.context, message.elements, me.entropy("base", k)
+            )
+            del message
+            await _SenderPair(me, k, IknpSender(pair, base, by_column)).play(BaseRequest(request), deadline)
+
+        await for_each(me, BaseSetup, pairs_after(me.name, group), deadline, send)
+
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+        return await combine(me, group, pair, self.bits, masked, masks)
+
+
+class _ReceiverPair:
+    """k's end of a pair, from the extension on."""
+
+    def __init__(self, me: Client, j: str, receiver: IknpReceiver) -> None:
+        self._me, self._j, self._receiver, self._pair = me, j, receiver, receiver.pair
+        self._chunks, self._blocks = receiver.pair.iknp_chunks(), deque(receiver.pair.iknp_blocks())
+        # Of each chunk that is expanded u, until it is sent, and t, until it is finished.
+        self._extensions: deque[Words] = deque()
+        self._rows: deque[Words] = deque()
+
+    async def play(self, deadline: float) -> None:
+        pair, count = self._pair, len(self._chunks)
+        await ask_for_chunks(
+            self._me, pair, self._j, Corrections, count, pair.iknp_window, deadline, self._extend, self._finish
+        )
+
+    async def _extend(self, number: int) -> Extension:
+        if not self._extensions:
+            block = self._blocks.popleft()
+            work = ot_hamming.extend_work(self._pair, block)
+            u, t = await self._me.compute(work, IknpReceiver.expand, self._receiver, block)
+            self._extensions += _by_chunk(self._pair, block, u)
+            self._rows += _by_chunk(self._pair, block, t)
+        return Extension(number, self._extensions.popleft().tobytes())
+
+    async def _finish(self, number: int, answer: Corrections) -> Lanes:
+        chunk = self._chunks[number]
+        work = ot_hamming.finish_work(self._pair, chunk)
+        rows = self._rows.popleft()
+        return await self._me.compute(work, IknpReceiver.finish, self._receiver, chunk, answer.values, rows)
+
+
+class _SenderPair:
+    """j's end of a pair, from the base request on."""
+
+    def __init__(self, me: Client, k: str, sender: IknpSender) -> None:
+        self._me, self._k, self._sender, self._pair = me, k, sender, sender.pair
+        self._chunks, self._blocks = sender.pair.iknp_chunks(), deque(sender.pair.iknp_blocks())
+        self._rows: deque[Words] = deque()  # of each chunk that is expanded and not yet answered
+
+    async def play(self, request: BaseRequest, deadline: float) -> None:
+        pair, count = self._pair, len(self._chunks)
+        await answer_chunks(
+            self._me, pair, self._k, Extension, count, pair.iknp_window, deadline, self._correct, request
+        )
+
+    async def _correct(self, number: int, request: Extension) -> tuple[Corrections, Lanes]:
+        if not self._rows:
+            block = self._blocks.popleft()
+            rows = await self._me.compute(
+                ot_hamming.expand_work(self._pair, block), IknpSender.expand, self._sender, block
+            )
+            self._rows += _by_chunk(self._pair, block, rows)
+        chunk, rows = self._chunks[number], self._rows.popleft()
+        work = ot_hamming.correct_work(self._pair, chunk)
+        corrections, part = await self._me.compute(work, IknpSender.correct, self._sender, chunk, request.rows, rows)
+        return Corrections(number, corrections), part
+
+
+def _by_chunk(pair: VectorPair, block: range, rows: Words) -> list[Words]:
+    """The `rows` of a block as those of its chunks, each on its own: what one holds goes with it."""
+    return [rows[chunk.start - block.start : chunk.stop - block.start].copy() for chunk in pair.chunks_of(block)]

@@ -1,0 +1,99 @@
+"""SecureHamming without any security: the placeholder that the papers ran, with the same roles, steps and messages.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| hamming.encode | PlainBits | j -> k, sealed | n_j fields of L bits | j's vectors, as they are |
+| hamming.evaluate | PlainDistances | k -> j, sealed | n_k n_j fields of w bits | the distances h |
+| hamming.evaluate | Masks | k -> server | n_k n_j fields of w bits, name of j | zeros |
+| hamming.report | MaskedDistances | j -> server | n_k n_j fields of w bits, name of k | h |
+
+Revealed: k reads all of j's vectors, j reads its distances to k's. For comparison and as an oracle only.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.server import Server
+from protocols.crypto.fields import pack_fields, unpack_fields
+from protocols.setup import Group
+from protocols.xclp.hamming import (
+    Bits,
+    Keys,
+    MaskedDistances,
+    Masks,
+    Pair,
+    for_each,
+    pairs_after,
+    pairs_before,
+)
+from protocols.xclp.lsh import distances
+from sim.wire import Message
+
+__all__ = ["PlaintextHamming"]
+
+
+class PlainBits(Message):
+    bits: bytes
+
+
+class PlainDistances(Message):
+    distances: bytes
+
+
+class PlaintextHamming:
+    """The variant for vectors of `bits` bits."""
+
+    name = "plaintext"
+    answer: type[Message] = PlainDistances
+    modulus_bits = 0
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        self.width = bits.bit_length()
+
+    async def generate_keys(self, me: Client) -> Keys:
+        return Keys()
+
+    def plan(self, me: Client, group: Group) -> Mapping[str, float]:
+        mine, words = group.points[me.name], -(-self.bits // 64)
+        others = sum(group.points[name] for name in pairs_before(me.name, group))
+        return {"hamming.word": mine * (mine + others) * words}
+
+    async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
+        for k in pairs_after(me.name, group):
+            me.send(k, PlainBits(np.packbits(bits).tobytes()))
+
+    async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        async def answer(j: str, message: PlainBits) -> None:
+            rows, words = group.points[j], -(-self.bits // 64)
+            h = await me.compute({"hamming.word": rows * len(bits) * words}, _between, message.bits, rows, bits)
+            me.send(j, PlainDistances(h))
+            me.send(me.server, Masks(j, bytes(len(h))))
+
+        await for_each(me, PlainBits, pairs_before(me.name, group), deadline, answer)
+
+    async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        async def pass_on(k: str, message: PlainDistances) -> None:
+            me.send(me.server, MaskedDistances(k, message.distances))
+
+        await for_each(me, PlainDistances, pairs_after(me.name, group), deadline, pass_on)
+
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+        n_j, n_k = (group.points[name] for name in pair)
+        t, r = (unpack_fields(data, self.width, n_k * n_j) for data in (masked, masks))
+        h = t - r
+        if h.min() < 0 or h.max() > self.bits:
+            raise ValueError(f"T - R is not in 0..{self.bits} everywhere: the two do not belong together")
+        return h.reshape(n_k, n_j)
+
+
+def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:
+    """h of every row of `bits` (n_k, L) with every encoded vector, (n_k, n_j) in fields of w bits."""
+    length = bits.shape[1]
+    if len(encoded) != -(-rows * length // 8):
+        raise ValueError(f"{rows} vectors of {length} bits take {-(-rows * length // 8)} bytes, not {len(encoded)}")
+    theirs = np.unpackbits(np.frombuffer(encoded, np.uint8), count=rows * length).reshape(rows, length)
+    return pack_fields(distances(bits, theirs.astype(bool)), length.bit_length())

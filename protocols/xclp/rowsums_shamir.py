@@ -1,0 +1,181 @@
+"""SecureRowSums with secret sharing: masked values that came count, whoever is lost later. Recovery: shamir.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| rowsums.sum | Summing | server -> each candidate | names of the candidates | an attempt begins |
+| rowsums.deal | DealtKey | j -> server | 32 | a second, fresh public key |
+| rowsums.sum | DealtKeys | server -> each in A | 32 |A|, names of A | A and its second keys |
+| rowsums.deal | DealtShares | j -> each other in A, sealed | 72 | shares of its second key and of its seed |
+| rowsums.mask | MaskedRows | j -> server | 8 C sum over i in A, i != j, of |R_i| | Zbar_j + masks_j, others' blocks |
+| rowsums.sum | Survivors | server -> each in U3 | names of U3 | U3, whose masked values were accepted |
+| rowsums.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
+| rowsums.sum | SummedRows | server -> j in U3 | 8 C |R_j| | the sum over U3 \\ {j} on block R_j |
+
+Papers: Scott, Yeo, Lampert, FedProp (the sum with dropouts); Bonawitz et al., CCS 2017 (see `dealing`). In Z_{2^64},
+values in fixed point. Client j sends on each block R_i, i in A \\ {j},
+
+    y_j[R_i] = Zbar_j[R_i] + PRG(b_j; i) + sum_{k in A, k != j} +-PRG(key_jk; i),    + for the lower of j and k,
+
+where b_j is its personal key, and key_jk the pair's set-up key (purpose rowsum-own, A) on the blocks of j and k
+themselves, the dealt key (purpose rowsum-dealt) on all others. On each R_i, i in U3, the server adds the y_j of
+U3 \\ {i} and takes out their personal masks and their dealt pair masks with A \\ U3. What is left beside the sum of
+Zbar are the pair masks of i with U3 under set-up keys, which no one but i can take out: it adds its own masks with U3.
+(Both papers' sums without this would give the server each block.) The block of a client lost in the attempt is under
+set-up keys, too: nobody can ever unmask it, and the server discards it.
+
+Lost clients: before its second key came, not in A. In A, but its values did not come: not in U3, its labels do not
+count, its rows are not summed. In U3: its labels count. Unmasking always runs, and needs t clients of U3; with fewer a
+new attempt begins among those who answered, with fresh keys, seeds and masks: on each block the owner's masks stay, so
+the sums of two attempts say no more than one. `min_clients` counts clients of U3 with labels; the others send masked
+zeros. Clients, who know from `Rows`, and so from the server, which points are labeled, refuse an A or a U3 with fewer.
+
+Security: semi-honest, no collusion between server and clients; `dealing` says what is revealed and what clients see to
+themselves. The server sees on each block values under masks that it cannot all take out, sets and numbers of attempts.
+Client j learns its rows of Z.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import ClassVar
+
+import numpy as np
+
+from parties.client import Client
+from parties.server import Server
+from protocols import dealing, quorum
+from protocols.crypto.prg import Streams, words
+from protocols.masking import Block, Ring, joined, masks, masks_work, parted, read
+from protocols.outcome import require
+from protocols.refusal import is_of_round
+from protocols.steps import Step
+from protocols.values import understood, values_of
+from protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_key
+
+__all__ = ["STEPS", "Shamir"]
+
+STEPS = (
+    Step("client", "rowsums.deal", "deal a second key and a seed in shares; only with recovery = shamir"),
+    Step("client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt"),
+    Step(
+        "client", "rowsums.reveal", "reveal shares of lost clients' keys and others' seeds; only with recovery = shamir"
+    ),
+    Step("client", "rowsums.unmask", "take its own masks out of the sum and add its own scores"),
+    Step("server", "rowsums.sum", "add the masked values; make up for the lost, or begin again; return the rows"),
+)
+
+DEALT = "rowsum-dealt"
+Pair = tuple[bytes, bytes, bool]
+"""The dealt key and the set-up key with another client, and whether this client is the lower."""
+
+
+@dataclass(frozen=True)
+class Shamir:
+    """Shares of second keys and seeds make up for lost clients. `threshold`: t, where above floor(|A| / 2) + 1."""
+
+    threshold: int | None = None
+    name: ClassVar[str] = "shamir"
+    waits: ClassVar[int] = 3
+
+    async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
+        secrets = {name: secret for name, secret in scores.secrets.items() if name in scores.rows}
+        own = np.zeros(0, np.uint64)
+        dealt: dealing.Dealt | None = None
+        number = me.round
+        while True:
+            answer = await me.recv((Summing, dealing.Survivors, SummedRows), me.server, 2 * deadline)
+            if isinstance(answer, SummedRows):
+                break
+            if isinstance(answer, dealing.Survivors):
+                if dealt is not None and dealt.accepts(me, answer.names):
+                    with me.step("rowsums.reveal"):
+                        await dealt.reveal(me, answer.names, deadline)
+                continue
+            number = number or me.round
+            if not is_of_round(me, number) or not dealing.may_deal(me):
+                continue
+            with me.step("rowsums.deal"):
+                dealt = await dealing.deal(me, secrets, self.threshold, scores.least, deadline)
+            if dealt is None:
+                continue
+            with me.step("rowsums.mask"):
+                names, mine = dealt.names, dealt.names.index(me.name)
+                shared, blocks = scores.shared(names), scores.blocks(names)
+                own = shared[scores.rows[me.name]]
+                del blocks[mine]
+                pairs = [
+                    (pair.key(DEALT, me.attempt), own_key(secrets[name], names, me.attempt), mine < names.index(name))
+                    for name, pair in dealt.pairs.items()
+                ]
+                work = masks_work(len(pairs) + 2, blocks)
+                masked = await me.compute(work, _masks, pairs, dealt.personal, blocks)
+                others = [scores.rows[name] for name in dealt.pairs]
+                values = [shared[rows].reshape(-1) + mask for rows, mask in zip(others, masked, strict=True)]
+                me.send(me.server, MaskedRows(joined(values)))
+        with me.step("rowsums.unmask"), values_of(me, me.server, "SummedRows"):
+            if dealt is None:
+                raise ValueError("there was no attempt")
+            if not dealt.answered:  # the sum has overtaken U3, or t others were enough before it came
+                await dealt.hear(me, deadline)
+            # Z[R_j] = sum + Zbar_j[R_j] + the pair masks of j with U3 on block j, under set-up keys
+            mine = dealt.names.index(me.name)
+            keys = [
+                (own_key(secrets[name], dealt.names, dealt.stamp[1]), mine < dealt.names.index(name))
+                for name in dealt.answered
+                if name != me.name
+            ]
+            block = [(mine, own.size)]
+            (own_masks,) = await me.compute(masks_work(len(keys), block), masks, keys, block)
+            (summed,) = read(answer.values, [own.size])
+            return (summed + own_masks).reshape(own.shape) + own
+
+    async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
+        def require_enough(members: tuple[str, ...]) -> None:
+            candidates.require(members)
+            t = quorum.threshold_of(self.threshold, len(members))
+            require(len(members), "clients", t, "protocol.threshold")
+
+        left = tuple(candidates.labeled)
+        with me.step("rowsums.sum"):
+            while True:
+                require_enough(left)
+                me.advance(me.round, me.attempt + 1)
+                me.broadcast(left, Summing(list(left)))
+                attempt = await dealing.gather(me, left, self.threshold, deadline)
+                names = attempt.names
+                require_enough(names)
+                dealing.announce(me, attempt)
+                sent = await me.collect(MaskedRows, names, deadline=deadline)
+                values = understood(me, sent.answers, partial(candidates.read, names))
+                missing = [name for name in names if name not in values]
+                me.lose(missing, "its masked values never came: its labels do not count, its rows are not summed")
+                me.dismiss(missing, f"your masked values did not come within {deadline:g} s")
+                survivors = tuple(values)
+                candidates.require(survivors)
+                found = await dealing.uncover(me, attempt, survivors, DEALT, deadline)
+                if found.signed:
+                    break
+                left = dealing.drop(me, survivors, found)
+            blocks = dict(zip(names, candidates.blocks(names), strict=True))
+            kept = {j: [blocks[i] for i in survivors if i != j] for j in survivors}
+            signed = await me.together(*[
+                me.compute(masks_work(len(keys), kept[j]), masks, keys, kept[j]) for j, keys in found.signed.items()
+            ])  # fmt: skip
+            sums = {i: np.zeros(blocks[i][1], np.uint64) for i in survivors}
+            for j, masked in zip(survivors, signed, strict=True):
+                for i, mask in zip((i for i in survivors if i != j), masked, strict=True):
+                    sums[i] += values[j][i] - mask
+            for i, block in sums.items():
+                me.send(i, SummedRows(joined([block])))
+        return survivors
+
+
+def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring]:
+    """masks_j of the `blocks` of A \\ {j}, whose owners are those of `pairs`, in the same order."""
+    streams, sizes = Streams(blocks), [size for _, size in blocks]
+    total = streams.words(personal).copy()
+    for (dealt, own, lower), (number, size), end in zip(pairs, blocks, accumulate(sizes), strict=True):
+        mask = streams.words(dealt).copy()
+        mask[end - size : end] = words(own, number, size)
+        (np.add if lower else np.subtract)(total, mask, out=total)
+    return parted(total, sizes)

@@ -1,0 +1,317 @@
+"""XCLP: clients label each other's points over a joint neighbourhood graph, without showing a point or a label.
+
+| steps | paper | protocol |
+| --- | --- | --- |
+| setup.* | Algorithm 1 line 1 | `setup`: keys, pair channels, the group seed |
+| lsh.hash | lines 2-4 | `lsh`: bits of random planes from the group seed |
+| hamming.* | line 5 | `hamming`: the server learns H |
+| influence.* | lines 6-12 | `influence`: each client gets the influence columns of its labeled points |
+| rowsums.* | lines 13-14 | `rowsums` or `rowsums_shamir`: Zbar_j = S_L Y_L, summed over the clients |
+| xclp.label | lines 15-16 | label and confidence of each row |
+
+(Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR.)
+Each round is this whole run with fresh keys, planes and masks; a client that was lost may come back for the next.
+
+With a `recipe` that divides class scores by the number of labels of each class (see `recipe`) the rowsums have one row
+more for each client, R_i and the class counts: a row of Zbar_j that says how many labels of each class j has. So the
+counts are summed over the very clients whose labels count, under the same masks, and each client divides its rows.
+
+Security: semi-honest parties, no collusion between server and clients, every client-server link encrypted. Revealed
+to the server: H and so the angles between points, approximately; n_j, l_j and which points are labeled. To client j:
+who takes part with how many points, which of them are labeled, its columns of S, its rows of Z. From these it learns
+which classes the others hold, exactly where the graph is connected; most edges of its labeled points; the other's
+scores, where one other client alone has labels (`min_clients` = 2 allows that); and it can guess others' labels better
+than by chance (see `influence`). With class counts it learns how many labels of each class there are
+altogether; the server does not learn these. Rounds add up: over the same points the server averages H and
+knows the angles better with each, and the difference of two rounds with other contributors is close to the scores of
+those who were missing; of class counts it is theirs. The parts' docstrings say more.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client, DismissedError
+from parties.data.splits import Shard
+from parties.party import NoAnswer
+from parties.server import Server
+from protocols import setup
+from protocols.crypto.fixed_point import decode
+from protocols.dealing import Survivors
+from protocols.masking import Ring
+from protocols.outcome import Abort, Overtaken
+from protocols.refusal import Least
+from protocols.steps import Step
+from protocols.values import BadValues, ending, values_of
+from protocols.xclp import hamming, influence, rowsums_shamir
+from protocols.xclp.graph import class_counts, contribution
+from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.label_propagation import label_by
+from protocols.xclp.lsh import hash_bits, planes
+from protocols.xclp.recipe import PAPER, Recipe
+from protocols.xclp.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
+from sim.wire import Message
+from sim.world import World
+
+__all__ = ["STEPS", "Labels", "Parameters", "Recording", "RoundRecord", "XclpClient", "XclpServer", "client"]
+
+STEPS = (
+    *setup.STEPS,
+    Step("client", "lsh.hash", "hash its points to bits with planes from the group seed"),
+    *hamming.STEPS,
+    *influence.STEPS,
+    *rowsums_shamir.STEPS,
+    Step("client", "xclp.label", "turn its rows of Z into labels and confidences"),
+)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What all parties know beforehand.
+
+    `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long.
+    """
+
+    variant: SecureHamming
+    clients: int
+    classes: int
+    recovery: SecureRowSums = field(default_factory=Restart)
+    bits: int = 1024
+    k: int = 10
+    alpha: float = 0.99
+    recipe: Recipe = PAPER
+    rows: str = "unlabeled"
+    fraction_bits: int = 32
+    min_clients: int = 3
+    deadline: float = 60.0
+    rounds: int = 1
+
+    @property
+    def waits(self) -> int:
+        """How many deadlines a round takes at most: join, one seed and one sum for each client, distances, request."""
+        return (1 + self.recovery.waits) * self.clients + 4
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What a client ends with, for its rows R_j (positions among its own points):
+
+    Z in the ring, label (-1: none), confidence.
+    """
+
+    rows: NDArray[np.int64]
+    z: NDArray[np.uint64]
+    labels: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+
+
+def ignore(*_: object, **__: object) -> None:
+    """Nobody looks on."""
+
+
+class XclpClient(Client):
+    """`labels` is the last round's result, None if it has none; `ending` says how the client's part ended.
+
+    For the observer who compares with the plaintext, `bits_of_round` keeps the bits of the round `hashed_in`, and
+    `results` what each round came to. A client that was dismissed, or has not heard from the server in a round, joins
+    the next one that it hears of.
+    """
+
+    observed = ("bits_of_round", "hashed_in", "results")
+
+    def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
+        super().__init__(world, name, shard, **access)
+        self.parameters = parameters
+        self.labels: Labels | None = None
+        self.ending = "never took part"
+        self.bits_of_round: NDArray[np.bool_] | None = None
+        self.hashed_in = 0
+        self.results: dict[int, Labels] = {}
+
+    async def main(self) -> None:
+        its, clock = self.parameters, self.world.loop.time
+        end = clock() + its.rounds * its.waits * its.deadline
+        while self.round < its.rounds:
+            self.labels = None
+            self.ending = "heard of no next round" if self.ending == "completed" else self.ending
+            try:
+                self.rest(True)
+                await self.recv(setup.RoundStart, self.server, end - clock())
+                self.rest(False)
+                number = self.round
+                self.labels = self.results[number] = await self._unless_overtaken(end - clock())
+                self.ending = "completed"
+            except DismissedError as dismissed:
+                self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
+                if dismissed.aborted:
+                    return
+            except Overtaken:
+                self.ending = "heard of no end of its last round"
+            except (NoAnswer, BadValues) as problem:
+                self.ending = ending(problem)
+                if clock() >= end:
+                    return
+
+    async def _unless_overtaken(self, patience: float) -> Labels:
+        """Take part in the round that has begun. Raises Overtaken when the next one has, and nothing more comes."""
+
+        async def watch() -> None:
+            with self.incoming((setup.RoundStart,), (self.server,), deadline=patience) as starts:
+                overtaken = await starts.begun()
+            if overtaken:
+                with self.incoming((setup.RoundStart,), (), deadline=self.parameters.deadline / 4) as grace:
+                    await grace.next()  # datagrams that it overtook may still come
+                raise Overtaken
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(watch())
+                labels = await self._round()
+                watching.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return labels
+
+    async def _round(self) -> Labels:
+        def hashed(bits: NDArray[np.bool_]) -> None:
+            self.bits_of_round, self.hashed_in = bits, self.round
+
+        return await client(self, self.shard.features, self.parameters, hashed)
+
+
+async def client(
+    me: Client, features: NDArray[np.float64], its: Parameters, hashed: Callable[[NDArray[np.bool_]], None] = ignore
+) -> Labels:
+    """Take part in a round that the server opens, with `features` (n_j, d) of the points of its shard.
+
+    `hashed` is told their bits.
+    """
+    group, keys = await setup.client(me, its.variant.generate_keys, its.deadline, its.variant.modulus_bits)
+    with me.step("lsh.hash"):
+        work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * its.bits}
+        bits = await me.compute(work, _hash, features, group.seed, its.bits)
+        hashed(bits)
+    names = await hamming.client(me, group, its.variant, keys, bits, its.deadline)
+    members = group.without(tuple(name for name in group.names if name not in names))
+    view = await influence.client(me, members, its.rows, its.deadline)
+    own = me.shard.labels[me.shard.labeled]
+    work = {"ring.add": view.columns.size}
+    zbar = await me.compute(work, contribution, view.columns, own, its.classes)
+    scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits, Least(its.min_clients, view.labeled))
+    if its.recipe.class_balanced:
+        scores = _with_counts(scores, class_counts(own, its.classes))
+    summed = await its.recovery.client(me, scores, its.deadline)
+    with me.step("xclp.label"):
+        z, counts = _without_counts(me, summed, len(view.rows[me.name]), its.fraction_bits)
+        values = decode(z, its.fraction_bits)
+        labels, confidence = await me.compute({"ring.add": summed.size}, label_by, its.recipe, values, counts)
+    start = sum(group.points[name] for name in names[: names.index(me.name)])
+    return Labels(view.rows[me.name] - start, z, labels, confidence)
+
+
+def _with_counts(scores: Scores, counts: NDArray[np.float64]) -> Scores:
+    """`scores` with the class `counts` (C,) as one more row, which every client gets."""
+    row = len(scores.zbar)
+    rows = {name: np.append(own, row) for name, own in scores.rows.items()}
+    return replace(scores, zbar=np.vstack([scores.zbar, counts]), rows=rows)
+
+
+def _without_counts(me: Client, summed: Ring, rows: int, fraction_bits: int) -> tuple[Ring, NDArray[np.float64]]:
+    """Z on the client's `rows`, and the class counts (C,) in the row after them, zeros if there is none."""
+    counts = decode(summed[rows:], fraction_bits).sum(axis=0)
+    with values_of(me, me.server, "SummedRows"):
+        if (counts < 0).any() or (counts % 1 != 0).any():
+            raise ValueError("class counts that are no whole numbers, or below 0")
+    return summed[:rows], counts
+
+
+@dataclass(frozen=True, eq=False)
+class RoundRecord:
+    """One round at the server, from the virtual time `began`, as far as it got.
+
+    `joined` is P, `members` Q, `h` in their order, `contributors` whose labels count, as announced last. `finished`:
+    all sums are out.
+    """
+
+    number: int
+    began: float
+    joined: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    h: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    contributors: tuple[str, ...] = ()
+    finished: bool = False
+
+
+class Recording(Server):
+    """A server that keeps the `record` of the latest round of XCLP; `aborted` says why that ended early, else ""."""
+
+    record = RoundRecord(0, 0.0)
+    aborted = ""
+
+    def broadcast(self, parties: Iterable[str], message: Message) -> None:
+        if isinstance(message, Summing | Survivors):
+            self._note(contributors=tuple(message.names))
+        super().broadcast(parties, message)
+
+    def begin_record(self, number: int) -> None:
+        """The record of round `number`, which begins."""
+        self.record = RoundRecord(number, self.world.loop.time())
+
+    async def hold_xclp(self, clients: Sequence[str], its: Parameters) -> None:
+        """See the round of the record through. Raises Abort."""
+        try:
+            await server(self, clients, self.record.number, its, self._note)
+        except Abort as abort:
+            self.aborted = str(abort)
+            raise
+
+    def _note(self, **found: Any) -> None:
+        self.record = replace(self.record, **found)
+
+
+class XclpServer(Recording):
+    """`observe` is called with the record of each round that the server lives to end; after an abort there is none."""
+
+    observed = (*Server.observed, "observe")
+
+    def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
+        super().__init__(world, clients, **access)
+        self.parameters = parameters
+        self.observe: Callable[[RoundRecord], None] = lambda record: None
+
+    async def main(self) -> None:
+        for number in range(1, self.parameters.rounds + 1):
+            self.begin_record(number)
+            try:
+                await self.hold_xclp(self.clients, self.parameters)
+            except Abort:
+                self.observe(self.record)
+                self.dismiss(self.clients, self.aborted, aborted=True)
+                return
+            self.observe(self.record)
+
+
+async def server(
+    me: Server, clients: Sequence[str], number: int, its: Parameters, note: Callable[..., None] = ignore
+) -> None:
+    """Open round `number` among `clients` and see it through. Raises Abort. `note` is told what is found, by name."""
+    group = await setup.server(me, clients, number, its.min_clients, its.deadline, its.variant.modulus_bits)
+    note(joined=group.names)
+    members, h = await hamming.server(me, group, its.variant, its.bits, its.min_clients, its.deadline)
+    note(members=members.names, h=h)
+    labeled = await influence.server(
+        me, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline, its.recipe.edge_power
+    )
+    hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
+    rows = {name: members.points[name] - hidden[name] + its.recipe.class_balanced for name in labeled}
+    candidates = Candidates(labeled, rows, its.classes, its.min_clients)
+    contributors = await its.recovery.server(me, candidates, its.deadline)
+    note(contributors=contributors, finished=True)
+
+
+def _hash(features: NDArray[np.float64], seed: bytes, bits: int) -> NDArray[np.bool_]:
+    return hash_bits(features, planes(seed, bits, features.shape[1]))

@@ -1,0 +1,1 @@
+"""Inference of membership from what the parties of a run really sent."""

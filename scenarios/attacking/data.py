@@ -1,0 +1,86 @@
+"""The data of an attack: what the attacker has itself, and the points that it asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.data.splits import Shard
+from parties.datasets.content import Points
+from scenarios.files.schema import Scenario, ScenarioError
+from sim.streams import generator
+
+if TYPE_CHECKING:
+    from scenarios.observing.deals import Parts
+
+__all__ = ["NOBODY", "Probe", "attacked", "probe_of", "shadowed"]
+
+NOBODY = -1
+"""The owner of a point that no client has."""
+
+
+def attacked(parts: Parts, scenario: Scenario) -> Parts:
+    """The parts of a run that is attacked: half of the clients' points go to the attacker, drawn from (seed, "attack").
+
+    Of the other half `attack.points` are outside. Raises ScenarioError where too few are left.
+    """
+    n, points, clients = len(parts.held.labels), scenario.attack.points, scenario.data.clients
+    half = n // 2
+    if half < points + clients:
+        problem = f"{points} points that nobody has and {clients} clients need more than half of {n} points"
+        raise ScenarioError("", "attack.points", f"{problem}; allowed: 2 to {half - clients}")
+    order = generator(scenario.seed, "attack").permutation(n)
+    attacker = parts.held.take(np.sort(order[half : 2 * half]))
+    return _hold_out(
+        replace(parts, held=parts.held.take(np.sort(order[:half])), attacker=attacker), points, scenario.seed
+    )
+
+
+def shadowed(parts: Parts, points: int, seed: int) -> Parts:
+    """The parts of a run that the attacker makes with its own points in place of the clients'; it tests nothing."""
+    assert parts.attacker is not None
+    return _hold_out(replace(parts, held=parts.attacker, attacker=None, test=None, validation=None), points, seed)
+
+
+def _hold_out(parts: Parts, points: int, seed: int) -> Parts:
+    """Take `points` of the clients' from them, so that they are outside."""
+    order = generator(seed, "attack", "outside").permutation(len(parts.held.labels))
+    outside, held = (parts.held.take(np.sort(rows)) for rows in (order[:points], order[points:]))
+    return replace(parts, outside=outside, held=held)
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """n points with their labels, int64 (n,), which the attacker knows, and whose training data each is of.
+
+    `owners`, int64 (n,), are the clients' numbers, or `NOBODY`: what the attacker wants to know.
+    """
+
+    points: Points
+    labels: NDArray[np.int64]
+    owners: NDArray[np.int64]
+
+    def rows(self, client: int) -> NDArray[np.int64]:
+        """Which points are asked about that client: its own, and nobody's. Others' may have reached it by now."""
+        return np.flatnonzero((self.owners == client) | (self.owners == NOBODY))
+
+
+def probe_of(parts: Parts, shards: Sequence[Shard], most: int, seed: int) -> Probe:
+    """At most `most` training points of each shard, drawn from the stream (seed, "attack", "probe", its number).
+
+    They stand behind those of `parts.outside`.
+    """
+    outside = parts.outside
+    assert outside is not None
+    points, labels = [outside.points], [outside.labels]
+    owners = [np.full(len(outside.labels), NOBODY)]
+    for number, shard in enumerate(shards):
+        order = generator(seed, "attack", "probe", number).permutation(np.flatnonzero(shard.labeled))[:most]
+        points.append(shard.points[order])
+        labels.append(shard.labels[order])
+        owners.append(np.full(len(order), number))
+    return Probe(np.concatenate(points), np.concatenate(labels), np.concatenate(owners))

@@ -1,0 +1,176 @@
+"""Inference of membership with shadow models, from what a run's parties really sent.
+
+Shokri, Stronati, Song, Shmatikov, Membership inference attacks against machine learning models, S&P 2017; as in
+Abourayya et al., Little is enough, appendix E.1. The attacker is a server that follows the protocol but for one thing:
+to clients that answer with predictions it sends points of its choice in place of the public ones, in the last K rounds.
+To each client that sends its model it can put as many questions as it likes; it puts all points to the models of the
+last K rounds. It knows the points and their labels; it wants to know which of them a client was trained on.
+
+1. It runs the same scenario with points of its own in place of the clients', as often as `shadows` says, and asks there
+   about points that it knows to be members or not. What comes is read as in the attacked run (`membership_signals`).
+2. On these signals it trains the attack model: logistic regression, with coefficients of its own for each class.
+3. It scores the points asked about each client. The area under the ROC curve of the scores is the vulnerability.
+
+All that is read of the attacked run are the messages recorded in ``run.sqlite``; that the members are the clients'
+training data is known to whoever measures, and serves to measure alone.
+"""
+
+import gc
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from scenarios.attacking.data import NOBODY, Probe, probe_of, shadowed
+from scenarios.attacking.signals import Received, Way, received, signals
+from scenarios.attacking.vulnerability import Vulnerability
+from scenarios.attacking.ways import kind_of, way_of
+from scenarios.files.schema import Expect, Network, Scenario
+from scenarios.observing.deals import Parts, deal, parts_of
+from scenarios.running.folder import FolderError
+from scenarios.running.simulation import Simulation
+from sim.streams import derive
+from sim.trace import Sink
+from sim.wire import Packet
+
+__all__ = ["attack", "contents"]
+
+_PENALTY = 0.1
+"""scikit-learn's C: the attack model has some 70 coefficients, and as few as 400 points to find them by."""
+
+
+def contents(scenario: Scenario) -> dict[str, int]:
+    """The types of message whose contents the attack needs, and from which round on."""
+    if not scenario.attack.kind:
+        return {}
+    kind = kind_of(scenario)
+    return {kind.message.__name__: kind.since(scenario)[0]}
+
+
+def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vulnerability | None:
+    """Carry out the attack of `scenario` on the messages in `record`, the ``run.sqlite`` of a run of it.
+
+    The `sinks` see the events of the attacker's own runs. None if nothing came of any client. Raises FolderError for a
+    record that cannot be read.
+    """
+    with threadpool_limits(1):
+        target = _Asked.of(scenario, parts_of(scenario))
+        found, messages = signals(target.way, _recorded(record), target.rows, target.probe.labels)
+        if not found:
+            return None
+        shadows = []
+        for number in range(scenario.attack.shadows):
+            shadows.append(_shadow(scenario, target.parts, number, sinks))
+            gc.collect()  # as after each run of a sweep
+        model = _AttackModel(len(target.parts.held.classes), [one for shadow in shadows for one in shadow])
+        clients = {name: model.auc(target.example(name, own)) for name, own in found.items()}
+        return Vulnerability(
+            attack=scenario.attack.kind,
+            signal=target.way.signal,
+            types=(target.way.message.__name__,),
+            auc=float(np.mean(list(clients.values()))),
+            clients=clients,
+            epochs=target.way.epochs,
+            messages=messages,
+            members={name: int((target.probe.owners == target.numbers[name]).sum()) for name in clients},
+            nonmembers=int((target.probe.owners == NOBODY).sum()),
+            shadow_models=sum(map(len, shadows)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Example:
+    """What was found of one client: signals (p, f), labels (p,), and whether each point is a member, (p,)."""
+
+    signals: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    member: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A run, the points asked about in it, and which of them about which client."""
+
+    parts: Parts
+    probe: Probe
+    way: Way
+    numbers: dict[str, int]
+    rows: dict[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, scenario: Scenario, parts: Parts) -> "_Asked":
+        shards = deal(parts.held, scenario.data, scenario.seed)
+        probe = probe_of(parts, shards, scenario.attack.points, scenario.seed)
+        numbers = {f"client/{i}": i for i in range(len(shards)) if (probe.owners == i).any()}
+        rows = {name: probe.rows(i) for name, i in numbers.items()}
+        return cls(parts, probe, way_of(scenario, parts, probe), numbers, rows)
+
+    def example(self, name: str, found: NDArray[np.float64]) -> _Example:
+        rows = self.rows[name]
+        return _Example(found, self.probe.labels[rows], self.probe.owners[rows] != NOBODY)
+
+
+def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]) -> list[_Example]:
+    """What comes of a run with the attacker's points, client by client; in it nobody fails and nothing is measured."""
+    seed = int.from_bytes(derive(scenario.seed, "attack", "shadow", number)[:7])
+    own = msgspec.structs.replace(
+        scenario, seed=seed, fault=(), expect=Expect(), cost="free", network=Network(latency="0ms")
+    )
+    asked = _Asked.of(own, shadowed(parts, scenario.attack.points, seed))
+    kept: list[Received] = []
+
+    def tap(_: float, packet: Packet) -> None:
+        if asked.way.counts(one := received(packet)):
+            kept.append(one)
+
+    simulation = Simulation(own, sinks=sinks, taps=[tap], engine=scenario.engine, parts=asked.parts)
+    with closing(simulation):
+        simulation.run()
+    found, _ = signals(asked.way, kept, asked.rows, asked.probe.labels)
+    return [asked.example(name, its) for name, its in found.items()]
+
+
+def _recorded(record: Path) -> Iterator[Received]:
+    connection = sqlite3.connect(f"{record.absolute().as_uri()}?mode=ro", uri=True)
+    query = "SELECT type, sender, receiver, round, attempt, frame FROM contents ORDER BY rowid"
+    try:
+        yield from map(Received._make, connection.execute(query))
+    except sqlite3.Error as error:
+        raise FolderError(f"{record}: {error}") from None
+    finally:
+        connection.close()
+
+
+class _AttackModel:
+    """Tells members from others by their signals, as `examples` show."""
+
+    def __init__(self, classes: int, examples: Sequence[_Example]) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        together = np.concatenate([one.signals for one in examples])
+        self._classes, self._mean = classes, together.mean(0)
+        spread = together.std(0)
+        self._spread = np.where(spread > 0, spread, 1.0)
+        self._model = LogisticRegression(C=_PENALTY, max_iter=1000)
+        columns = np.concatenate([self._columns(one) for one in examples])
+        self._model.fit(columns, np.concatenate([one.member for one in examples]))
+
+    def auc(self, example: _Example) -> float:
+        """The area under the ROC curve of the scores of one client's points."""
+        from sklearn.metrics import roc_auc_score
+
+        return float(roc_auc_score(example.member, self._model.decision_function(self._columns(example))))
+
+    def _columns(self, example: _Example) -> NDArray[np.float64]:
+        """The signals standardised, and again in columns of each class's own, (p, f + classes (f + 1))."""
+        scaled = (example.signals - self._mean) / self._spread
+        own = np.eye(self._classes)[example.labels]
+        beside = np.column_stack([np.ones(len(scaled)), scaled])
+        each = own[:, :, None] * beside[:, None, :]
+        return np.concatenate([scaled, each.reshape(len(scaled), -1)], 1)

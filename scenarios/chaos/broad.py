@@ -1,0 +1,155 @@
+"""Broad chaos: random mixtures of faults over many configurations, taking turns, so that an early end misses none.
+
+Each configuration is run once without faults first; that says which steps and messages there are, and how far a run
+may go. All runs follow from the seed, which is also that of each scenario.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from msgspec import Struct, structs
+
+from scenarios.chaos.campaign import Failure, Verdict, failure_of, faulty_run, first_run, perform, shrunk
+from scenarios.chaos.configurations import Configuration
+from scenarios.chaos.promises import PROMISES
+from scenarios.chaos.schedules import Course, Schedule, random_schedules
+from scenarios.chaos.trial import Calm
+from scenarios.files.reading import read
+from scenarios.files.schema import Scenario
+from sim.streams import generator
+from sim.units import duration
+
+__all__ = ["Broad", "BroadFailure", "BroadFindings", "broad_campaign", "calm_scenario"]
+
+_SHRUNK = 40
+"""How many failures are shrunk to a smallest schedule each."""
+
+
+class Broad(Struct, frozen=True, kw_only=True):
+    """How much: `schedules` random mixtures in all; after `minutes` no more are begun (None: all of them)."""
+
+    schedules: int = 5000
+    seed: int = 0
+    jobs: int = 1
+    minutes: float | None = None
+
+
+class BroadFailure(Struct, frozen=True):
+    """A promise that runs of one configuration broke; `scenario` is without faults."""
+
+    configuration: str
+    scenario: Scenario
+    failure: Failure
+
+
+class BroadFindings(Struct):
+    """The runs of each configuration by name, the one without faults first, and what they broke.
+
+    `ended_by`: why not all were run, if so.
+    """
+
+    runs: dict[str, list[Verdict]]
+    failures: list[BroadFailure]
+    ended_by: str = ""
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """All runs."""
+        return [one for runs in self.runs.values() for one in runs]
+
+    @property
+    def useless(self) -> list[str]:
+        """The configurations whose run without faults was not completed."""
+        return [name for name, runs in self.runs.items() if runs and runs[0].outcome != "completed"]
+
+
+BroadWatch = Callable[[int, int, str, Verdict], None]
+"""Called after each run with how many are done, how many there are, of which configuration, and what came of it."""
+
+
+def calm_scenario(configuration: Configuration, seed: int) -> Scenario:
+    """The configuration's scenario without faults, under a seed that follows from `seed` and its name.
+
+    So configurations that take the same steps do not meet the same mixtures. Raises ScenarioError.
+    """
+    own = int(generator(seed, "broad chaos", configuration.name).integers(2**31))
+    return read(configuration.scenario, ["fault=[]", "expect={}", *configuration.changes], seed=own).scenario
+
+
+def broad_campaign(
+    configurations: Sequence[Configuration], plan: Broad, watch: BroadWatch, found: BroadFindings
+) -> None:
+    """Do it all; `found` is filled as runs end, so that a caller has what there is when this is interrupted."""
+    began = time.monotonic()
+    scenarios = {one.name: calm_scenario(one, plan.seed) for one in configurations}
+    found.runs |= {name: [] for name in scenarios}
+    names, of = list(scenarios), len(scenarios) + plan.schedules
+    with closing(perform(plan.jobs, first_run, [(scenario,) for scenario in scenarios.values()])) as runs:
+        for done, (place, one) in enumerate(runs, 1):
+            found.runs[names[place]].append(one)
+            watch(done, of, names[place], one)
+    try:
+        _mixtures(scenarios, plan, watch, found, began)
+    except KeyboardInterrupt:  # what is known is worth having; shrinking it would take a while
+        found.failures += _failures(scenarios, found, 0, 1)
+        raise
+    found.failures += _failures(scenarios, found, _SHRUNK, plan.jobs)
+
+
+def _mixtures(
+    scenarios: dict[str, Scenario], plan: Broad, watch: BroadWatch, found: BroadFindings, began: float
+) -> None:
+    calls = _calls(scenarios, plan, found)
+    done: dict[int, Verdict] = {}
+    try:
+        with closing(perform(plan.jobs, _mixture, [call for _, call in calls])) as runs:
+            for place, one in runs:
+                done[place] = one
+                watch(len(scenarios) + len(done), len(scenarios) + len(calls), calls[place][0], one)
+                if plan.minutes is not None and time.monotonic() - began > 60 * plan.minutes:
+                    found.ended_by = f"{plan.minutes:g} minutes are over"
+                    break
+    finally:
+        for place, one in sorted(done.items()):
+            found.runs[calls[place][0]].append(one)
+
+
+_Call = tuple[Scenario, Schedule, Calm]
+
+
+def _calls(scenarios: dict[str, Scenario], plan: Broad, found: BroadFindings) -> list[tuple[str, _Call]]:
+    """The configurations in turn, each with its next mixture, until there are as many as are planned."""
+    able = [name for name in scenarios if name not in found.useless]
+    each = -(-plan.schedules // max(len(able), 1))
+    mixtures: dict[str, list[Schedule]] = {}
+    for name in able:
+        scenario, course = scenarios[name], found.runs[name][0].course
+        mixtures[name] = list(random_schedules(course, each, scenario.seed, duration(scenario.protocol.deadline)))
+    in_turn = [(name, mixtures[name][number]) for number in range(each) for name in able]
+    return [(name, (scenarios[name], faults, found.runs[name][0].calm)) for name, faults in in_turn[: plan.schedules]]
+
+
+def _mixture(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
+    """`faulty_run`, without its course: thousands of them would take more memory than all else."""
+    return structs.replace(faulty_run(scenario, faults, calm), course=Course((), (), 0.0))
+
+
+def _failures(scenarios: dict[str, Scenario], found: BroadFindings, shrinks: int, jobs: int) -> list[BroadFailure]:
+    """For each configuration and promise it broke the smallest schedule that breaks it; the first `shrinks` shrunk."""
+    broken = [
+        (name, promise, min(those, key=lambda one: len(one.faults)), len(those))
+        for name, runs in found.runs.items()
+        for promise in PROMISES
+        if (those := [one for one in runs if promise in one.promises_broken])
+    ]
+    smallest = [one for _, _, one, _ in broken]
+    calls = [(scenarios[name], one, promise, found.runs[name][0].calm) for name, promise, one, _ in broken[:shrinks]]
+    if calls:
+        with closing(perform(jobs, shrunk, calls)) as shrinking:
+            for place, one in shrinking:
+                smallest[place] = one
+    return [
+        BroadFailure(name, scenarios[name], failure_of(one, promise, runs))
+        for (name, promise, _, runs), one in zip(broken, smallest, strict=True)
+    ]

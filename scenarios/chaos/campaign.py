@@ -1,0 +1,271 @@
+"""Chaos: one scenario run again and again, each time with other faults, and each time held to the same promises.
+
+The scenario's own faults are put aside. A run without any comes first: its trace says which steps there are. Then come
+crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random mixtures
+of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
+
+>>> from scenarios import load
+>>> from scenarios.chaos.campaign import Plan, campaign
+>>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
+"""
+
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import closing
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from scenarios.chaos.memory import Remembering
+from scenarios.chaos.promises import PROMISES, Broken, check
+from scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes
+from scenarios.chaos.shrinking import shrink
+from scenarios.chaos.trial import Calm, Limits, observed
+from scenarios.files.schema import Fault, Scenario
+from scenarios.running.workers import in_workers
+from sim.compute import Engine
+from sim.units import duration
+
+__all__ = [
+    "Failure",
+    "Findings",
+    "Plan",
+    "Verdict",
+    "campaign",
+    "faulty_run",
+    "first_run",
+    "perform",
+    "replayed",
+    "shrunk",
+    "verdict",
+]
+
+R = TypeVar("R")
+
+_SHRUNK = 5
+"""How many of the promises that were broken are shrunk to a smallest schedule each."""
+
+_MEMORY = Remembering()
+"""What jobs came to in this process since the latest run without faults."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """How much chaos: `schedules` random ones from `seed`, each crash alone (`singles`), all `pairs` of crashes.
+
+    `quick`: crashes of the server and of three clients only. `jobs`: runs at a time, each in a process of its own; one
+    runs here.
+    """
+
+    schedules: int = 20
+    singles: bool = True
+    pairs: bool = False
+    quick: bool = False
+    seed: int = 0
+    jobs: int = 1
+
+
+class Verdict(Struct, frozen=True):
+    """What came of one run. `faults_fired`: how many times one of its faults struck."""
+
+    faults: Schedule
+    outcome: str
+    reason: str
+    lost: tuple[str, ...]
+    faults_fired: int
+    virtual_seconds: float
+    wall_seconds: float
+    trace_hash: str
+    broken: tuple[Broken, ...]
+    events: int
+    course: Course
+
+    @property
+    def promises_broken(self) -> set[str]:
+        """Their names."""
+        return {one.promise for one in self.broken}
+
+    @property
+    def calm(self) -> Calm:
+        """Of the run without faults: what it took."""
+        return Calm(self.events, self.virtual_seconds)
+
+
+class Failure(Struct, frozen=True):
+    """A promise that was broken: in how many runs, and the smallest `faults` found that break it.
+
+    `trace_hash` is of the run with them; a replay has the same.
+    """
+
+    promise: str
+    how: str
+    runs: int
+    faults: Schedule
+    trace_hash: str
+
+
+class Findings(Struct):
+    """All runs of a campaign, the one without faults first, and what they broke."""
+
+    verdicts: list[Verdict]
+    failures: list[Failure]
+    interrupted: bool = False
+
+    @property
+    def broken(self) -> int:
+        """How many runs broke a promise."""
+        return sum(bool(one.broken) for one in self.verdicts)
+
+
+def verdict(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Verdict:
+    """Run `scenario` with its faults as they are, and check what was promised."""
+    began = time.perf_counter()
+    trial = observed(scenario, limits, engine)
+    lost = () if trial.simulated is None else tuple(dict.fromkeys(loss.party for loss in trial.simulated.lost))
+    broken = check(trial)
+    return Verdict(
+        faults=scenario.fault,
+        outcome=trial.outcome,
+        reason=trial.reason,
+        lost=lost,
+        faults_fired=len(trial.fired),
+        virtual_seconds=trial.simulation.now,
+        wall_seconds=time.perf_counter() - began,
+        trace_hash=trial.simulation.trace.trace_hash,
+        broken=broken,
+        events=len(trial.events),
+        course=Course.of(trial.events),
+    )
+
+
+Watch = Callable[[int, int, Verdict], None]
+"""Called after each run with how many are done, how many there are as far as is known, and what came of it."""
+
+
+def campaign(
+    scenario: Scenario, plan: Plan, watch: Watch = lambda done, of, one: None, findings: Findings | None = None
+) -> Findings:
+    """Do it all. `findings` is filled as runs end, so that a caller has what there is when this is interrupted."""
+    found = Findings([], []) if findings is None else findings
+    calm = structs.replace(scenario, fault=())
+    first = first_run(calm)
+    found.verdicts.append(first)
+    watch(1, 1, first)
+    if first.broken or first.outcome != "completed":
+        found.failures += _failures(calm, found.verdicts, first.calm)
+        return found
+    parties = _few(calm.data.clients) if plan.quick else None
+    singles = list(single_crashes(first.course, parties)) if plan.singles or plan.pairs else []
+    mixed = random_schedules(first.course, plan.schedules, plan.seed, duration(calm.protocol.deadline))
+    try:
+        _try([*singles, *mixed], calm, first.calm, plan.jobs, found, watch)
+        if plan.pairs:
+            _try(_pairs(found.verdicts, set(singles)), calm, first.calm, plan.jobs, found, watch)
+    except KeyboardInterrupt:  # what is known is worth having; shrinking it would take a while
+        found.failures += _failures(calm, found.verdicts, None)
+        raise
+    found.failures += _failures(calm, found.verdicts, first.calm)
+    return found
+
+
+def first_run(calm: Scenario) -> Verdict:
+    """What comes of a scenario without faults: only where that is completed do the promises hold with some."""
+    _MEMORY.forget()
+    first = verdict(calm, _limits(calm, None), _MEMORY)
+    return first if first.outcome == "completed" else structs.replace(first, broken=())
+
+
+def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
+    """What comes of it with those `faults`; `calm`: what it took without any."""
+    faulty = structs.replace(scenario, fault=faults)
+    return verdict(faulty, _limits(faulty, calm), _MEMORY)
+
+
+def replayed(scenario: Scenario) -> Verdict:
+    """What comes of `scenario` with its own faults, to the last bit as in a campaign that tries them.
+
+    The limits follow from the run without faults, so that comes first.
+    """
+    first = first_run(structs.replace(scenario, fault=()))
+    return faulty_run(scenario, scenario.fault, first.calm) if scenario.fault else first
+
+
+def _limits(scenario: Scenario, calm: Calm | None) -> Limits:
+    # The most waits of a client in a round: see XclpClient.
+    return Limits.of(scenario, 4 * scenario.data.clients + 4, calm)
+
+
+def _try(
+    schedules: Sequence[Schedule], scenario: Scenario, calm: Calm, jobs: int, found: Findings, watch: Watch
+) -> None:
+    before, done = len(found.verdicts), dict[int, Verdict]()
+    try:
+        calls = [(scenario, faults, calm) for faults in schedules]
+        with closing(perform(jobs, faulty_run, calls)) as runs:
+            for place, one in runs:
+                done[place] = one
+                watch(before + len(done), before + len(schedules), one)
+    finally:
+        found.verdicts += [one for _, one in sorted(done.items())]
+
+
+def _few(clients: int) -> list[str]:
+    """The server, and the first, a middle and the last client."""
+    return ["server", *(f"client/{number}" for number in sorted({0, clients // 2, clients - 1}))]
+
+
+def _pairs(verdicts: Iterable[Verdict], singles: Collection[Schedule]) -> list[Schedule]:
+    """Each pair of crashes of two parties: the second at any step that was taken in the run with the first alone."""
+    pairs: dict[frozenset[Fault], Schedule] = {}
+    for one in verdicts:
+        if one.faults in singles:
+            (first,) = one.faults
+            for (second,) in single_crashes(one.course):
+                if second.party != first.party:
+                    pairs.setdefault(frozenset((first, second)), (first, second))
+    return list(pairs.values())
+
+
+def _failures(scenario: Scenario, verdicts: Sequence[Verdict], calm: Calm | None) -> list[Failure]:
+    """For each promise that was broken the smallest schedule that breaks it; of those that ran if `calm` is None."""
+    failures: list[Failure] = []
+    for promise in PROMISES:
+        runs = [one for one in verdicts if promise in one.promises_broken]
+        if runs:
+            smallest = min(runs, key=lambda one: len(one.faults))
+            if calm is not None and len(failures) < _SHRUNK:
+                smallest = shrunk(scenario, smallest, promise, calm)
+            failures.append(failure_of(smallest, promise, len(runs)))
+    return failures
+
+
+def shrunk(scenario: Scenario, broken: Verdict, promise: str, calm: Calm) -> Verdict:
+    """What comes of the smallest schedule found that breaks the `promise` which one broke."""
+    smallest = broken
+
+    def breaks(faults: Schedule) -> bool:
+        nonlocal smallest
+        one = faulty_run(scenario, faults, calm) if faults else first_run(scenario)
+        if promise in one.promises_broken:
+            smallest = one
+        return smallest is one
+
+    shrink(broken.faults, breaks, scenario.data.clients)
+    return smallest
+
+
+def failure_of(smallest: Verdict, promise: str, runs: int) -> Failure:
+    """The failure that the run with the `smallest` schedule shows; `runs`: how many broke the promise."""
+    how = next(one.how for one in smallest.broken if one.promise == promise)
+    return Failure(promise, how, runs, smallest.faults, smallest.trace_hash)
+
+
+def perform(
+    jobs: int, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
+) -> Generator[tuple[int, R], None, None]:
+    """`in_workers`, but in this process if there is only one job at a time. Closing stops the rest."""
+    if jobs <= 1 or len(calls) < 2:
+        for place, arguments in enumerate(calls):
+            yield place, function(*arguments)
+        return
+    with closing(in_workers(jobs, function, calls)) as runs:
+        yield from runs

@@ -1,0 +1,156 @@
+"""What `tacit chaos` prints and leaves behind: a table, JSON, and a scenario file for each promise that was broken."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+from msgspec import structs
+from rich.table import Table
+
+from scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
+from scenarios.chaos.promises import PROMISES, promises_of
+from scenarios.chaos.schedules import Schedule, text
+from scenarios.command.report import table
+from scenarios.files.keys import toml
+from scenarios.files.schema import Fault, Scenario, as_table
+from scenarios.observing.faults import given
+
+__all__ = [
+    "as_record",
+    "counts",
+    "failure_lines",
+    "failure_record",
+    "findings_table",
+    "replay_command",
+    "toml_of",
+    "verdict_line",
+    "write_findings",
+]
+
+_MIXED = "mixed"
+_COUNTS = ("runs", "completed", "aborted", "failed", "broken")
+
+
+def findings_table(verdicts: Sequence[Verdict]) -> Table:
+    """Runs, completions, aborts, failures and broken promises: by step where they are crashes alone, else by kind."""
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for one in verdicts:
+        for row in _rows(one.faults):
+            groups.setdefault(row, Counter()).update(counts(one))
+    mixtures_last = sorted(groups, key=lambda row: row if row[0] == _MIXED else ("", ""))
+    lines = [(*row, *(str(groups[row][column]) for column in _COUNTS)) for row in mixtures_last]
+    result = table(("who", "struck", *_COUNTS), lines, _COUNTS)
+    result.add_section()
+    total: Counter[str] = Counter()
+    for one in verdicts:
+        total.update(counts(one))
+    result.add_row("total", "", *(str(total[column]) for column in _COUNTS))
+    return result
+
+
+def counts(one: Verdict) -> dict[str, int]:
+    """What a run adds to its row of the table."""
+    return {"runs": 1, one.outcome: 1, "broken": int(bool(one.broken))}
+
+
+def _rows(faults: Schedule) -> list[tuple[str, str]]:
+    """The rows in which a run counts: one for each step struck; one for all mixtures of as many faults."""
+    if not faults:
+        return [("nobody", "")]
+    if len(faults) > 2 or not all(_is_plain_crash(fault) for fault in faults):
+        return [(_MIXED, f"{len(faults)} fault{'s' * (len(faults) > 1)}")]
+    role = "pair: " * (len(faults) == 2)
+    return list(
+        dict.fromkeys(
+            (role + fault.party.partition("/")[0], f"before {fault.before}" if fault.before else f"after {fault.after}")
+            for fault in faults
+        )
+    )
+
+
+def _is_plain_crash(fault: Fault) -> bool:
+    return fault.kind == "crash" and set(given(fault)) <= {"party", "before", "after", "occurrence"}
+
+
+def verdict_line(one: Verdict) -> str:
+    """What struck, and what came of it, in one line."""
+    faults = "; ".join(map(text, one.faults)) or "no fault"
+    broken = "".join(f"; BROKEN {broken.promise}: {broken.how}" for broken in one.broken)
+    return f"{faults}: {one.outcome}{f' ({one.reason})' if one.reason else ''}{broken}"
+
+
+def toml_of(faults: Schedule) -> str:
+    """The [[fault]] tables of a scenario file."""
+    tables = ([f"{key} = {toml(value)}" for key, value in table.items()] for table in _faults(faults))
+    return "\n".join("\n".join(["[[fault]]", *lines]) for lines in tables)
+
+
+def replay_command(path: Path) -> str:
+    """The line that runs a failure's file again, with all promises checked."""
+    return f"tacit chaos {path} --replay"
+
+
+def failure_lines(failure: Failure, path: Path) -> list[str]:
+    """What was broken, by what at the least, and how to see it again."""
+    runs = f"in {failure.runs} run{'s' * (failure.runs > 1)}"
+    lines = [f"BROKEN    {failure.promise}, {runs}: {PROMISES[failure.promise].words}", f"          {failure.how}"]
+    faults = toml_of(failure.faults).splitlines() if failure.faults else ["          (without any fault)"]
+    return [*lines, "", *faults, "", f"replay    {replay_command(path)}", f"trace     {failure.trace_hash}", ""]
+
+
+def write_findings(folder: Path, scenario: Scenario, name: str, plan: Plan, findings: Findings) -> dict[Path, Failure]:
+    """Write ``chaos.json``, and a scenario file for each failure; returns those files."""
+    files = {folder / f"failure-{number}.toml": failure for number, failure in enumerate(findings.failures, 1)}
+    for path, failure in files.items():
+        faulty = structs.replace(scenario, title=f"{failure.promise}: broken", fault=failure.faults)
+        path.write_text(tomli_w.dumps(as_table(faulty)), encoding="utf-8")
+    (folder / "chaos.json").write_text(json.dumps(_record(scenario, name, plan, findings, files), indent=1) + "\n")
+    return files
+
+
+def _record(
+    scenario: Scenario, name: str, plan: Plan, findings: Findings, files: dict[Path, Failure]
+) -> dict[str, Any]:
+    return {
+        "scenario": name,
+        "seed": scenario.seed,
+        "plan": msgspec.to_builtins(plan),
+        "interrupted": findings.interrupted,
+        "promises": {name: promise.words for name, promise in promises_of(scenario).items()},
+        "runs": [as_record(one) for one in findings.verdicts],
+        "failures": [failure_record(failure, path) for path, failure in files.items()],
+    }
+
+
+def as_record(one: Verdict) -> dict[str, Any]:
+    """A run as JSON has it."""
+    return {
+        "faults": _faults(one.faults),
+        "outcome": one.outcome,
+        "reason": one.reason,
+        "lost": list(one.lost),
+        "faults_fired": one.faults_fired,
+        "virtual_seconds": one.virtual_seconds,
+        "trace_hash": one.trace_hash,
+        "broken": [{"promise": broken.promise, "how": broken.how} for broken in one.broken],
+    }
+
+
+def failure_record(failure: Failure, path: Path) -> dict[str, Any]:
+    """A failure as JSON has it; its scenario is in the file at `path`."""
+    return {
+        "promise": failure.promise,
+        "how": failure.how,
+        "runs": failure.runs,
+        "faults": _faults(failure.faults),
+        "replay": replay_command(path),
+        "trace_hash": failure.trace_hash,
+    }
+
+
+def _faults(faults: Iterable[Fault]) -> list[dict[str, Any]]:
+    return [{"kind": fault.kind, **given(fault)} for fault in faults]

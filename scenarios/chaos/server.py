@@ -1,0 +1,180 @@
+"""A server that lies, swept over the secure sums of a scenario.
+
+Each sum that the scenario takes is run in miniature, with the clients' real code (`chaos_server_world`), against every
+single lie of a server that is honest otherwise, every short program of one that only wants to know, and random
+mixtures of both (`chaos_server_lies`). Two things are promised of each run: of all that the server received, no
+nonzero combination is supported on the inputs of fewer than `min_clients` clients (`chaos_server_view`), and no
+client's program fails. Public keys are passed on unchanged: nothing here hinders a server that replaces them.
+
+>>> from scenarios import load
+>>> from scenarios.chaos.server import Sweep, sums_of, sweep
+>>> sweep(sums_of(load("xclp-digits")), Sweep(schedules=10))  # doctest: +SKIP
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+
+from msgspec import Struct
+
+from protocols.registry import PROTOCOLS
+from scenarios.chaos import campaign as chaos
+from scenarios.chaos.server_lies import Lie, Program, programs, random_lies, random_program, single_lies
+from scenarios.chaos.server_world import Contribute, Miniature, Outcome, contribute, perform
+from scenarios.families.training.experiment import fewest_hidden
+from scenarios.files.schema import Scenario
+from sim.streams import generator
+
+__all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "sums_of", "sweep", "tried"]
+
+PROMISES = {
+    "no client's input": "No combination of what the server received is of fewer than min_clients clients' inputs.",
+    "no exception": "No client's program fails.",
+}
+
+_MOST_CLIENTS = 5
+_FEW_CLIENTS = 4
+_ALWAYS_SHAMIR = ("fedprop", "fedprop+mt")
+
+
+class Sweep(Struct, frozen=True, kw_only=True):
+    """How much is tried: `schedules` random programs and lies from `seed`, `jobs` at a time. `quick`: fewer sets."""
+
+    schedules: int = 20
+    quick: bool = False
+    seed: int = 0
+    jobs: int = 1
+
+
+class Trial(Struct, frozen=True):
+    """What one `program` against the `sum` results in."""
+
+    sum: Miniature
+    program: Program
+    outcome: Outcome
+
+    @property
+    def broken(self) -> dict[str, str]:
+        """The promises that were broken, and how."""
+        outcome, found = self.outcome, {}
+        if outcome.exposed:
+            found["no client's input"] = (
+                f"of {', '.join(outcome.exposed)} alone, from {outcome.relations} masked blocks and {outcome.opened} "
+                f"opened masks; min_clients is {self.sum.min_clients}"
+            )
+        if outcome.failure:
+            found["no exception"] = outcome.failure
+        return found
+
+
+class Breach(Struct, frozen=True):
+    """A promise, the number of `runs` that broke it, and the smallest trial found that breaks it."""
+
+    promise: str
+    how: str
+    runs: int
+    smallest: Trial
+
+
+class Trials(Struct):
+    """All trials, of each sum first the one in which the server is honest, and what was broken."""
+
+    trials: list[Trial]
+    breaches: list[Breach]
+    interrupted: bool = False
+
+    @property
+    def broken(self) -> int:
+        """How many trials broke a promise."""
+        return sum(bool(one.broken) for one in self.trials)
+
+
+def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
+    """The secure sums of `scenario` in miniature; () where it takes none."""
+    protocol, parts = scenario.protocol, PROTOCOLS[scenario.protocol.name].parts
+    few = min(scenario.data.clients, _FEW_CLIENTS if quick else _MOST_CLIENTS)
+    found: list[Miniature] = []
+
+    def add(kind: str, least: int, threshold: int | None = None) -> None:
+        clients = min(scenario.data.clients, max(few, least + 1))  # so that one can be missing
+        t = None if threshold is None else min(threshold, clients)
+        found.append(Miniature(kind, clients, least, t, scenario.seed))
+
+    if "xclp" in parts:
+        kind = "shamir" if protocol.name in _ALWAYS_SHAMIR else protocol.recovery
+        add(kind, protocol.min_clients, protocol.threshold if kind == "shamir" else None)
+    if "training" in parts and scenario.training.averaging == "secure":
+        noisy = protocol.name == "dp-fedavg" and scenario.privacy.noise_at == "clients"
+        add("secure_sum", max(2, scenario.training.fewest(fewest_hidden(few, noisy))))
+    return tuple(found)
+
+
+Watch = Callable[[int, int, Trial], None]
+"""Called after each trial with how many are done, how many there are, and the trial."""
+
+
+def sweep(
+    sums: Sequence[Miniature],
+    plan: Sweep,
+    watch: Watch = lambda done, of, one: None,
+    found: Trials | None = None,
+    part: Contribute = contribute,
+) -> Trials:
+    """Try everything on every one of `sums`. `found` is filled as trials end; clients take `part`."""
+    found = Trials([], []) if found is None else found
+    calls: list[tuple[Miniature, Program, Contribute]] = []
+    for its in sums:
+        honest = tried(its, (), part)
+        found.trials.append(honest)
+        calls += [(its, program, part) for program in _all(honest, plan)]
+    before, done = len(found.trials), dict[int, Trial]()
+    try:
+        with closing(chaos.perform(plan.jobs, tried, calls)) as runs:
+            for place, one in runs:
+                done[place] = one
+                watch(before + len(done), before + len(calls), one)
+    finally:
+        found.trials += [one for _, one in sorted(done.items())]
+    found.breaches += _breaches(found.trials, part)
+    return found
+
+
+def tried(its: Miniature, program: Program, part: Contribute = contribute) -> Trial:
+    """What comes of `program`."""
+    return Trial(its, program, perform(its, program, part))
+
+
+def _all(honest: Trial, plan: Sweep) -> Iterator[Program]:
+    its, sent = honest.sum, honest.outcome.sent
+    yield from programs(its.clients, its.deals, plan.quick)
+    singles = list(single_lies(sent, (0, its.clients - 1) if plan.quick else range(its.clients)))
+    yield from singles
+    lies = [one for program in singles for one in program if isinstance(one, Lie)]
+    for number in range(plan.schedules):
+        random = generator(plan.seed, "lying server", its.kind, number)
+        yield random_lies(random, lies) if number % 3 == 2 else random_program(random, its.clients)
+
+
+def _breaches(trials: Sequence[Trial], part: Contribute) -> list[Breach]:
+    """For each sum and promise the smallest program that breaks it."""
+    groups: dict[tuple[Miniature, str], list[Trial]] = {}
+    for one in trials:
+        for promise in one.broken:
+            groups.setdefault((one.sum, promise), []).append(one)
+    found = []
+    for (_, promise), group in groups.items():
+        smallest = _shrunk(min(group, key=lambda one: len(one.program)), promise, part)
+        found.append(Breach(promise, smallest.broken[promise], len(group), smallest))
+    return found
+
+
+def _shrunk(one: Trial, promise: str, part: Contribute) -> Trial:
+    """`one` without every lie or move that it does not take to break the promise."""
+    place = 0
+    while place < len(one.program):
+        shorter = (*one.program[:place], *one.program[place + 1 :])
+        smaller = tried(one.sum, shorter, part) if shorter else None
+        if smaller is not None and promise in smaller.broken:
+            one = smaller
+        else:
+            place += 1
+    return one

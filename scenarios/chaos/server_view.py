@@ -1,0 +1,259 @@
+"""What a server has received of a secure sum, as linear relations, and whose inputs follow from them.
+
+The unknowns are the clients' inputs (one for each client, round and block) and the masks, one for each key and block.
+Every masked block that a client sends is one relation with coefficients -1, 0 and 1. Nothing is assumed about the
+protocol's bookkeeping: the coefficients are solved for from the bytes that were sent, and a block that is no such sum
+cannot be judged and raises an error. A mask is known to the server where its key follows from shares that it received,
+of whatever attempt and incarnation, also when they were too late for the protocol.
+
+The promise is a rank test. Eliminating all masks that the server does not know leaves the space B of combinations of
+inputs that it knows. For a set S of clients some nonzero combination is supported on S alone exactly if
+
+    rank(B) > rank(B without the columns of S),
+
+and that may be for no S of fewer than `min_clients` clients. Ranks are taken modulo 2 as well as modulo a large prime,
+for in Z_{2^64} a combination with even coefficients still shows a value's lowest bits.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.party import Party
+from protocols import dealing, secure_sum
+from protocols.crypto import shamir
+from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from protocols.crypto.prg import Streams
+from protocols.dealing import SHARE
+from protocols.masking import Ring, parted
+from protocols.xclp import rowsums
+from sim.wire import Message, Packet, decode_body, decode_frame
+from sim.world import World
+
+__all__ = ["Input", "Relation", "View", "exposed"]
+
+Input = tuple[str, int, int]
+"""A client's input of a round on a block: the client, the round, the number of the block."""
+
+Mask = tuple[bytes, int]
+"""A mask's key, and the number of the block in the key's stream."""
+
+_PRIMES = (2, 2**31 - 1)
+_RECEIVED: tuple[type[Message], ...] = (
+    dealing.DealtKey, dealing.Revealed, secure_sum.MaskedChunk, rowsums.MaskedRows,
+)  # fmt: skip
+_PURPOSES = (secure_sum.PURPOSE, "rowsum-dealt", "rowsum-own")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One received block: the sum of `inputs` and `masks` with these coefficients."""
+
+    inputs: Mapping[Input, int]
+    masks: Mapping[Mask, int] = field(repr=False)
+
+
+def exposed(relations: Sequence[Relation], known: Iterable[Mask], least: int) -> tuple[str, ...]:
+    """The smallest set of fewer than `least` clients of whose inputs alone a combination follows; () if there is none.
+
+    `known` are the masks that are known besides the relations.
+    """
+    opened = set(known)
+    masks = list(dict.fromkeys(mask for one in relations for mask in one.masks if mask not in opened))
+    inputs = list(dict.fromkeys(name for one in relations for name in one.inputs))
+    clients = sorted({client for client, _, _ in inputs})
+    rows = [[*(one.masks.get(m, 0) for m in masks), *(one.inputs.get(i, 0) for i in inputs)] for one in relations]
+    table = np.array(rows, np.int64).reshape(len(rows), len(masks) + len(inputs))
+    for prime in _PRIMES:
+        rank, reduced = _echelon(table, prime, len(masks))
+        free = reduced[rank:, len(masks) :]  # no unknown mask is left in these
+        full = _echelon(free, prime)[0]
+        for size in range(1, least):
+            for chosen in combinations(clients, size):
+                others = [place for place, (client, _, _) in enumerate(inputs) if client not in chosen]
+                if full > _echelon(free[:, others], prime)[0]:
+                    return chosen
+    return ()
+
+
+def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -> tuple[int, NDArray[np.int64]]:
+    """The rank of the first `columns` of `table` modulo `prime`, and the table after eliminating them."""
+    rows, rank = table % prime, 0
+    for column in range(rows.shape[1] if columns is None else columns):
+        pivots = np.flatnonzero(rows[rank:, column])
+        if not len(pivots):
+            continue
+        first = rank + int(pivots[0])
+        rows[[rank, first]] = rows[[first, rank]]
+        rows[rank] = rows[rank] * pow(int(rows[rank, column]), -1, prime) % prime
+        below = rank + 1 + np.flatnonzero(rows[rank + 1 :, column])
+        rows[below] = (rows[below] - rows[below, column][:, None] * rows[rank]) % prime
+        rank += 1
+    return rank, rows
+
+
+class View:
+    """All that the server of `world` receives, from now on; and for the judge alone, what clients compute with.
+
+    `inputs` are the true ones, of at least as many words as there are inputs and masks in a block.
+    """
+
+    def __init__(self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str) -> None:
+        self._world, self._server, self._inputs = world, server, inputs
+        self._parties = {party.name: party for party in parties}
+        self._size = len(next(iter(inputs.values())))
+        self._blocks = sorted({block for _, _, block in inputs})
+        self._streams = Streams([(block, self._size) for block in self._blocks])
+        self._received: list[tuple[Packet, Any]] = []
+        self._keys: dict[tuple[str, int, int], dict[bytes, None]] = {}  # of a client's masks, by round and attempt
+        self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # of each share, its secret and its x
+        self._titles: dict[str, dict[str, None]] = {}  # of each client, its names with incarnations
+        self._types = {kind.__name__: kind for kind in _RECEIVED}
+        self._run = world.computing.run
+        world.computing.run = self._computed  # type: ignore[method-assign]
+
+    def show(self, time: float, packet: Packet) -> None:
+        """Take down a packet that was delivered; a tap of the world's trace."""
+        if packet.receiver == self._server and packet.type in self._types:
+            frame = decode_frame(packet.data)
+            self._received.append((packet, decode_body(frame, frame.body, self._types[packet.type])))
+            self._titles.setdefault(packet.sender, {})[f"{packet.sender}#{packet.incarnation}"] = None
+
+    def relations(self) -> list[Relation]:
+        """The masked blocks, taken apart. Raises ValueError for one that is no sum of inputs and masks."""
+        return [relation for packet, message in self._received for relation in self._taken_apart(packet, message)]
+
+    def opened(self) -> list[Mask]:
+        """The masks whose keys follow from what was received."""
+        masks = {
+            key: (client, number, attempt) for (client, number, attempt), keys in self._keys.items() for key in keys
+        }
+        known = self._known_keys({(number, attempt) for _, number, attempt in self._keys})
+        return [(key, block) for key in masks if key in known for block in self._blocks]
+
+    # What clients compute
+
+    async def _computed(self, machine: Any, party: str, step: str, work: Any, function: Any, *arguments: Any) -> Any:
+        result = await self._run(machine, party, step, work, function, *arguments)
+        if step.endswith(".mask"):
+            who = self._parties[party]
+            keys = self._keys.setdefault((party, who.round, who.attempt), {})
+            keys.update(dict.fromkeys(_byte_strings(arguments, KEY_BYTES)))
+        elif step.endswith(".deal"):
+            for rows in _byte_strings_of_several(result, SHARE):
+                self._note_shares(rows)
+        return result
+
+    def _note_shares(self, rows: list[bytes]) -> None:
+        """Enter what was dealt: row i has the shares of each secret at x = i + 1."""
+        table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1, SHARE)
+        secrets = shamir.combine(range(1, len(rows) + 1), table, len(rows), KEY_BYTES)
+        for x, row in enumerate(table, 1):
+            for secret, share in zip(secrets, row, strict=True):
+                self._dealt.setdefault(share.tobytes(), []).append((secret, x))
+
+    # What the server makes of it
+
+    def _secrets(self) -> list[bytes]:
+        """The dealt keys and seeds of which enough shares were received."""
+        held: dict[bytes, dict[int, bytes]] = {}
+        for _, message in self._received:
+            for share in message.shares if isinstance(message, dealing.Revealed) else ():
+                if share and share not in self._dealt:
+                    raise ValueError("a share was revealed that no client has dealt: it cannot be judged.")
+                for secret, x in self._dealt.get(share, ()):
+                    held.setdefault(secret, {})[x] = share
+        return [secret for secret, shares in held.items() if _give(shares) == secret]
+
+    def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
+        """Every key that follows from a secret that the server has, whatever it takes it for."""
+        public = [message.public_key for _, message in self._received if isinstance(message, dealing.DealtKey)]
+        titles = [title for name in self._parties for title in self._titles.get(name, ())]
+        run_id, known = self._world.run_id, set[bytes]()
+        for secret in self._secrets():
+            for number, attempt in stamps:
+                known |= {dealing.personal_key(secret, run_id, number, attempt, title) for title in titles}
+            pair = KeyPair(secret)
+            if pair.public not in public:  # it is a seed
+                continue
+            for raw in {pair.agree(other) for other in public if other != pair.public}:
+                for number, attempt in stamps:
+                    known |= {
+                        SharedSecret(raw, run_id, number, both).key(purpose, attempt)
+                        for both in combinations(titles, 2) for purpose in _PURPOSES
+                    }  # fmt: skip
+        return known
+
+    def _taken_apart(self, packet: Packet, message: Any) -> Iterator[Relation]:
+        if not isinstance(message, secure_sum.MaskedChunk | rowsums.MaskedRows):
+            return
+        keys = self._keys.get((packet.sender, packet.round, packet.attempt), {})
+        inputs = [name for name in self._inputs if name[0] == packet.sender]
+        size, blocks = self._size, self._blocks
+        masks = [(key, block) for key in keys for block in blocks]
+        values = np.frombuffer(message.values, "<u8").reshape(-1, size)
+        columns = [*(self._inputs[name] for name in inputs)]
+        for key in keys:
+            columns += parted(self._streams.words(key), [size] * len(blocks))
+        for found in _coefficients(columns, values, f"{packet.type} of {packet.sender}"):
+            named = list(zip([*inputs, *masks], found, strict=True))
+            yield Relation(
+                {name: one for name, one in named[: len(inputs)] if one},  # type: ignore[misc]
+                {name: one for name, one in named[len(inputs) :] if one},  # type: ignore[misc]
+            )
+
+
+def _give(shares: Mapping[int, bytes]) -> bytes:
+    """What these shares give, by their x: the secret, once there are enough of them; else b"" or anything."""
+    table = np.frombuffer(b"".join(shares.values()), np.uint8).reshape(len(shares), 1, SHARE)
+    try:
+        return shamir.combine(list(shares), table, len(shares), KEY_BYTES)[0]
+    except ValueError:
+        return b""
+
+
+def _coefficients(columns: Sequence[Ring], values: NDArray[np.uint64], what: str) -> list[list[int]]:
+    """For each row v of `values` the c_i with v = sum_i c_i columns[i] modulo 2^64, each -1, 0 or 1.
+
+    Raises ValueError where there are none.
+    """
+    count = len(columns)
+    table = np.column_stack([*columns, *values]).astype(np.uint64)
+    for place in range(count):
+        odd = place + np.flatnonzero(table[place:, place] & np.uint64(1))
+        if not len(odd):
+            raise ValueError(f"{what}: {table.shape[0]} words are too few for {count} unknowns: it cannot be judged.")
+        table[[place, odd[0]]] = table[[odd[0], place]]
+        table[place] *= np.uint64(pow(int(table[place, place]), -1, 2**64))
+        factors = table[:, place].copy()
+        factors[place] = 0
+        table -= factors[:, None] * table[place]
+    solved = table[:count, count:].astype(np.int64).T
+    if table[count:, count:].any() or np.abs(solved).max(initial=0) > 1:
+        raise ValueError(f"{what} is no sum of inputs and masks: it cannot be judged.")
+    return [[int(one) for one in row] for row in solved]
+
+
+def _byte_strings(values: Any, size: int) -> Iterator[bytes]:
+    """The byte strings of `size` bytes in nested lists and tuples."""
+    if isinstance(values, bytes):
+        if len(values) == size:
+            yield values
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _byte_strings(value, size)
+
+
+def _byte_strings_of_several(values: Any, size: int) -> Iterator[list[bytes]]:
+    """The lists of byte strings, in nested lists and tuples, that each hold two or more pieces of `size` bytes."""
+    if not isinstance(values, list | tuple):
+        return
+    if values and all(isinstance(one, bytes) and len(one) == 2 * size for one in values):
+        yield list(values)
+    else:
+        for value in values:
+            yield from _byte_strings_of_several(value, size)

@@ -1,0 +1,344 @@
+"""A secure sum in miniature, with the clients' real code and a server that lies.
+
+Every client enrols in the real set-up and contributes to the real sum; whatever ends its part, it waits for the next
+round, as the clients of XCLP and of training do. The server is either the production one whose messages are changed on
+their way out (`Lie`), or follows a program of its own (`Move`), taking whatever comes. Randomness is fresh each time it
+is asked for, as with ``entropy = "os"``, but follows from the seed.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from msgspec import Struct, structs
+from numpy.typing import NDArray
+
+from parties.client import Client, DismissedError
+from parties.data.splits import Shard
+from parties.party import NoAnswer, play
+from parties.server import Server
+from protocols import secure_sum, setup
+from protocols.crypto.agreement import SharedSecret
+from protocols.crypto.fixed_point import encode
+from protocols.dealing import DealtKey, DealtKeys, Revealed, Survivors
+from protocols.masking import Ring
+from protocols.outcome import Abort, Overtaken
+from protocols.refusal import Least
+from protocols.values import BadValues
+from protocols.xclp.hamming import Keys
+from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
+from protocols.xclp.rowsums_shamir import Shamir
+from scenarios.chaos.server_lies import Lie, Move, Program
+from scenarios.chaos.server_view import Input, View, exposed
+from sim.compute import Free
+from sim.streams import Entropy, generator
+from sim.wire import Message
+from sim.world import World
+
+__all__ = ["Contribute", "Miniature", "Outcome", "perform"]
+
+_DEADLINE = 100.0
+_SHORT = 1.0  # seconds: more than a message and its answer take
+_WORDS = 160  # of a block: more than there are inputs and masks
+_FRACTION_BITS = 32
+_ROUNDS = 2
+_MOST_ROUNDS = 4  # that a program may speak of
+_NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
+
+Values = NDArray[np.float64]
+
+
+class Miniature(Struct, frozen=True):
+    """A sum of the `kind` "secure_sum", "restart" or "shamir" among a number of `clients`.
+
+    `threshold`: t, None: a majority.
+    """
+
+    kind: str
+    clients: int
+    min_clients: int
+    threshold: int | None = None
+    seed: int = 0
+
+    @property
+    def deals(self) -> bool:
+        """Whether keys and seeds are dealt in shares."""
+        return self.kind != "restart"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The clients."""
+        return tuple(f"client/{number}" for number in range(self.clients))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a client's input: chunks of a vector, or rows of class scores, one for each client."""
+        return 2 if self.kind == "secure_sum" else self.clients
+
+
+class Contribute(Protocol):
+    """A client's part in a sum, with its input (blocks, words) and its pair secrets."""
+
+    def __call__(
+        self, me: Client, values: Values, secrets: Mapping[str, SharedSecret], its: Miniature
+    ) -> Awaitable[object]: ...
+
+
+class Outcome(Struct, frozen=True):
+    """What a program results in.
+
+    `exposed`: clients too few of whose inputs alone the server knows a combination; `failure`: of a client's program.
+    `relations`: the number of masked blocks received; `opened`: that of masks. `sent`: of each type the
+    server sent, how often, whether it has names, and whether a number.
+    """
+
+    exposed: tuple[str, ...]
+    failure: str
+    relations: int
+    opened: int
+    sent: tuple[tuple[str, int, bool, bool], ...]
+
+
+async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], its: Miniature) -> None:
+    """A client's part as it is in production."""
+    if its.kind == "secure_sum":
+        await secure_sum.client(me, values.reshape(-1), secrets, _sum_settings(its))
+    else:
+        rows = {name: np.array([place], np.int64) for place, name in enumerate(its.names)}
+        await _recovery(its).client(
+            me, Scores(values, rows, secrets, _FRACTION_BITS, Least(its.min_clients)), _DEADLINE
+        )
+
+
+def _sum_settings(its: Miniature) -> secure_sum.Settings:
+    size = its.blocks * _WORDS
+    return secure_sum.Settings(size, its.threshold, _FRACTION_BITS, its.min_clients, _DEADLINE, _WORDS)
+
+
+def _recovery(its: Miniature) -> SecureRowSums:
+    return Restart() if its.kind == "restart" else Shamir(its.threshold)
+
+
+def perform(its: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
+    """Let a server do what `program` says to clients that take `part`; judge what it received."""
+    world = _FreshWorld(its.seed, cost=Free(), taps=[lambda time, packet: view.show(time, packet)])
+    values = {
+        (name, number): generator(its.seed, "input", name, number).uniform(-1, 1, (its.blocks, _WORDS))
+        for name in its.names for number in range(1, _MOST_ROUNDS + 1)
+    }  # fmt: skip
+    inputs: dict[Input, Ring] = {
+        (name, number, block): row
+        for (name, number), blocks in values.items()
+        for block, row in enumerate(encode(blocks, _FRACTION_BITS, its.clients))
+    }
+    clients = [_Contributor(world, name, values, partial(part, its=its)) for name in its.names]
+    moves = [one for one in program if isinstance(one, Move)]
+    lies = [one for one in program if isinstance(one, Lie)]
+    server = _Scripted(world, its, moves, clients) if moves else _Lying(world, its, lies)
+    view = View(world, [server, *clients], inputs, server.name)
+    failure = ""
+    try:
+        world.loop.run(play([server, *clients], server))
+    except Exception as error:
+        if server.failure is not None:
+            raise
+        failure = f"{type(error).__name__}: {error}"
+    finally:
+        world.loop.finish()
+    sent = tuple((kind, len(every), *_fields(every[0])) for kind, every in server.sent.items())
+    relations, opened = view.relations(), view.opened()
+    return Outcome(exposed(relations, opened, its.min_clients), failure, len(relations), len(opened), sent)
+
+
+def _fields(message: Message) -> tuple[bool, bool]:
+    return hasattr(message, "names"), hasattr(message, "number")
+
+
+class _FreshWorld(World):
+    """Draws afresh each time, as from the operating system."""
+
+    drawn = 0
+
+    def entropy(self, *names: str | int) -> Entropy:
+        self.drawn += 1
+        return Entropy.seeded(self.seed, self.drawn, *names)
+
+
+class _Contributor(Client):
+    """Joins every round that it hears of, and contributes its values of that round."""
+
+    def __init__(
+        self, world: World, name: str, values: Mapping[tuple[str, int], Values], part: Callable[..., Awaitable[object]]
+    ) -> None:
+        super().__init__(world, name, _NOTHING)
+        self.values, self.part = values, part
+
+    async def main(self) -> None:
+        async def no_keys(me: Client) -> Keys:
+            return Keys()
+
+        while True:
+            self.rest(True)
+            try:
+                await self.recv(setup.RoundStart, self.server, 1000 * _DEADLINE)
+            except DismissedError:
+                continue
+            except NoAnswer:
+                return
+            self.rest(False)
+            with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
+                group, _ = await setup.client(self, no_keys, _DEADLINE)
+                await self.part(self, self.values[self.name, self.round], group.secrets)
+
+
+class _Lying(Server):
+    """The production server, whose messages are changed as `lies` say. `sent` keeps what it meant to send, by type."""
+
+    def __init__(self, world: World, its: Miniature, lies: Sequence[Lie]) -> None:
+        super().__init__(world, its.names)
+        self.its, self.lies = its, lies
+        self.sent: dict[str, list[Message]] = {}
+        self._first: dict[str, tuple[int, int, tuple[str, ...]]] = {}
+
+    async def main(self) -> None:
+        for number in range(1, _ROUNDS + 1):
+            try:
+                group = await setup.server(self, self.clients, number, self.its.min_clients, _DEADLINE)
+                if self.its.kind == "secure_sum":
+                    await secure_sum.server(self, group.names, _sum_settings(self.its))
+                else:
+                    each = dict.fromkeys(group.names, 1)
+                    candidates = Candidates(each, each, _WORDS, self.its.min_clients)
+                    await _recovery(self.its).server(self, candidates, _DEADLINE)
+            except Abort as abort:
+                self.dismiss(self.clients, str(abort))
+
+    def send_each(self, receivers: Iterable[str], message: Message) -> None:
+        receivers, kind = tuple(receivers), type(message).__name__
+        every = self.sent.setdefault(kind, [])
+        every.append(message)
+        self._first.setdefault(kind, (self.round, self.attempt, receivers))
+        shown = dict.fromkeys(receivers, message)
+        more: list[tuple[str, Message]] = []
+        stale = False
+        for lie in self.lies:
+            if (lie.message, lie.occurrence) != (kind, len(every)):
+                continue
+            who = "" if lie.client is None else f"client/{lie.client}"
+            if lie.kind == "twice":
+                more += shown.items()
+            elif lie.kind == "replay" and len(every) > 1:
+                more += [(name, every[-2]) for name in receivers]
+            elif lie.kind == "stale":
+                stale = True
+            elif lie.kind == "skip":
+                shown.pop(who, None)
+            elif lie.kind == "omit":
+                shown = {name: _without(one, who) for name, one in shown.items()}
+            elif who in shown:
+                shown[who] = _changed(shown[who], lie.kind, who)
+            elif lie.kind == "other":
+                shown = {name: _changed(one, lie.kind, who) for name, one in shown.items()}
+        for name, one in (*shown.items(), *more):
+            super().send_each((name,), one)
+        if stale:
+            self._send_stale(kind, every[0])
+
+    def _send_stale(self, kind: str, message: Message) -> None:
+        now = self.round, self.attempt
+        self.round, self.attempt, receivers = self._first[kind]
+        super().send_each(receivers, message)
+        self.round, self.attempt = now
+
+
+def _without(message: Any, *names: str) -> Any:
+    """`message` without what it says of those `names`."""
+    kept = [place for place, name in enumerate(message.names) if name not in names]
+    parallel = {
+        key: [values[place] for place in kept]
+        for key in message.__struct_fields__
+        if isinstance(values := getattr(message, key), list) and len(values) == len(message.names)
+    }
+    return structs.replace(message, **parallel)
+
+
+def _changed(message: Any, kind: str, who: str) -> Any:
+    if kind == "other":
+        return structs.replace(message, number=message.number + 1)
+    others = [name for name in message.names if name != who]
+    return _without(message, *(others if kind == "alone" else others[-1:]))
+
+
+class _Scripted(Server):
+    """Does what `moves` say, and takes whatever comes."""
+
+    def __init__(self, world: World, its: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
+        super().__init__(world, its.names)
+        self.its, self.moves, self._machines = its, moves, machines
+        self.sent: dict[str, list[Message]] = {}
+        self._public: dict[str, bytes] = {}
+
+    async def main(self) -> None:
+        await self._open(1)
+        for move in self.moves:
+            await getattr(self, f"move_{move.kind}")(self._names(move.names), self._names(move.to))
+
+    def _names(self, numbers: Iterable[int]) -> list[str]:
+        return [self.clients[number] for number in numbers]
+
+    async def _open(self, number: int) -> None:
+        with suppress(Abort):
+            await setup.server(self, self.clients, number, 1, _DEADLINE)
+
+    async def move_start(self, names: list[str], to: list[str]) -> None:
+        self.advance(self.round, self.attempt + 1)
+        await self.move_again(names, to)
+
+    async def move_again(self, names: list[str], to: list[str]) -> None:
+        self.broadcast(to, secure_sum.SumStart() if self.its.kind == "secure_sum" else Summing(names))
+        if self.its.deals:
+            keys = await self.collect(DealtKey, to, deadline=_SHORT)
+            self._public |= {name: answer.public_key for name, answer in keys.answers.items()}
+        else:
+            await self.collect(MaskedRows, to, deadline=_SHORT)
+
+    async def move_ahead(self, names: list[str], to: list[str]) -> None:
+        self.advance(min(self.round + 1, _MOST_ROUNDS), self.attempt)
+        await self.move_again(names, to)
+
+    async def move_keys(self, names: list[str], to: list[str]) -> None:
+        public = {name: self._public[name] for name in names if name in self._public}
+        if self.its.deals and public:
+            self.broadcast(to, DealtKeys(list(public), list(public.values())))
+            await self.collect(MaskedRows, to, deadline=_SHORT)
+
+    async def move_want(self, names: list[str], to: list[str]) -> None:
+        for number in range(self.its.blocks) if self.its.kind == "secure_sum" else ():
+            self.broadcast(to, secure_sum.ChunkWanted(number))
+            await self.collect(secure_sum.MaskedChunk, to, deadline=_SHORT)
+
+    async def move_left(self, names: list[str], to: list[str]) -> None:
+        if self.its.deals:
+            self.broadcast(to, Survivors(names))
+            await self.collect(Revealed, to, deadline=0.51 * _DEADLINE)  # clients wait for shares half a deadline
+
+    async def move_end(self, names: list[str], to: list[str]) -> None:
+        zeros = bytes(8 * _WORDS)
+        self.broadcast(to, secure_sum.SumDone() if self.its.kind == "secure_sum" else SummedRows(zeros))
+        await self.collect(SummedRows, to, deadline=_SHORT)  # nobody sends any: they take what there is
+
+    async def move_reopen(self, names: list[str], to: list[str]) -> None:
+        self.dismiss(self.clients, "the round is opened once more")
+        await self._open(self.round)
+
+    async def move_next(self, names: list[str], to: list[str]) -> None:
+        self.dismiss(self.clients, "the next round begins")
+        await self._open(min(self.round + 1, _MOST_ROUNDS))
+
+    async def move_crash(self, names: list[str], to: list[str]) -> None:
+        for machine in self._machines:
+            if machine.name in names:
+                machine.crash()
+                machine.rejoin()

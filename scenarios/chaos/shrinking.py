@@ -1,0 +1,91 @@
+"""From faults that break a promise to the smallest that still do.
+
+Delta debugging (Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002, algorithm ddmin)
+over the list, then each fault's keywords are taken away or made plain, until nothing more can go.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from msgspec import structs
+
+from scenarios.chaos.schedules import Schedule
+from scenarios.files.schema import Fault
+from scenarios.observing.faults import KINDS, faults_of, given
+
+__all__ = ["shrink"]
+
+T = TypeVar("T")
+
+
+def shrink(faults: Schedule, fails: Callable[[Schedule], bool], clients: int, most: int = 200) -> Schedule:
+    """The smallest schedule found that still `fails`, in at most `most` runs; `faults` itself must fail."""
+    left = most
+
+    def still_fails(candidate: Sequence[Fault]) -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0 and fails(tuple(candidate))
+
+    kept = tuple(_fewer(list(faults), still_fails))
+    simpler: Schedule | None = kept
+    while simpler is not None:
+        kept = simpler
+        candidates = ((*kept[:i], plain, *kept[i + 1 :]) for i, fault in enumerate(kept) for plain in _plainer(fault))
+        simpler = next((one for one in candidates if _can_be(one, clients) and still_fails(one)), None)
+    return kept
+
+
+def _fewer(items: list[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
+    """ddmin: of `items` that fail together, some without any one of which they do not."""
+    if fails([]):
+        return []
+    parts = 2
+    while len(items) >= 2:
+        size = -(-len(items) // parts)
+        pieces = [items[start : start + size] for start in range(0, len(items), size)]
+        rests = [[item for other in pieces if other is not piece for item in other] for piece in pieces]
+        for smaller, next_parts in [*((piece, 2) for piece in pieces), *((rest, max(parts - 1, 2)) for rest in rests)]:
+            if len(smaller) < len(items) and fails(smaller):
+                items, parts = smaller, next_parts
+                break
+        else:
+            if parts >= len(items):
+                break
+            parts = min(2 * parts, len(items))
+    return items
+
+
+def _plainer(fault: Fault) -> Iterator[Fault]:
+    """The same fault with less to say, the greatest step first."""
+    if fault.kind != "crash" and fault.party:
+        keys = {key: value for key, value in given(fault).items() if key in KINDS["crash"].keys}
+        yield Fault(**keys)
+    for key, plain in (
+        ("probability", None),
+        ("occurrence", None),
+        ("back_after", None),
+        ("lasts", None),
+        ("one_way", False),
+        ("message", ""),
+        ("peer", "*"),
+        ("time", 0.0),
+        ("factor", 10.0),
+        ("by", 1.0),
+    ):
+        value = getattr(fault, key)
+        if value is not None and value != plain:
+            yield structs.replace(fault, **{key: plain})
+
+
+def _can_be(faults: Schedule, clients: int) -> bool:
+    """Whether each of the faults has what its kind needs, and no more."""
+    try:
+        for fault in faults:
+            kind, keys = KINDS[fault.kind], given(fault)
+            if not set(kind.needs) <= set(keys) <= set(kind.keys):
+                return False
+            faults_of(fault, clients)
+    except ValueError:
+        return False
+    return True

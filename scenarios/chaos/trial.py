@@ -1,0 +1,277 @@
+"""One run under the eyes of `tacit chaos`: with everything that its promises are checked against.
+
+The observer sees what no party can: all announcements of the server, what the clients' masking jobs work with, and
+every event. It changes nothing: the trace is that of `tacit run`.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from parties.learning import jobs
+from parties.party import Party
+from protocols import dealing, setup
+from protocols.cotraining.round import CotrainingRound
+from protocols.federated.round import TrainingServer
+from protocols.registry import PROTOCOLS
+from protocols.xclp import hamming, influence, rowsums
+from scenarios.files.schema import Scenario
+from scenarios.running.interruption import Interruption
+from scenarios.running.simulation import Simulated, Simulation
+from sim.compute import Engine
+from sim.faults import Fired
+from sim.trace import Event
+from sim.units import duration
+from sim.wire import LedgerRow, Message, Packet, decode_body, decode_frame
+
+__all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Trial", "Update", "observed"]
+
+_NAMING: tuple[type[Message], ...] = (
+    setup.Roster,
+    setup.NewLeader,
+    setup.SeedAgreed,
+    hamming.Members,
+    influence.Rows,
+    rowsums.Summing,
+    dealing.DealtKeys,
+    dealing.Survivors,
+    rowsums.SummedRows,
+    setup.RoundStart,
+    CotrainingRound,
+)
+"""Messages of the server that say who is in, by naming them or by being sent to them."""
+
+_BLOCKS: tuple[type[Message], ...] = (hamming.Masks, hamming.MaskedDistances)
+
+R = TypeVar("R")
+
+_MOST_EVENTS = 10_000
+"""That a run without faults may take, in hundreds: more than a hundred clients have."""
+
+
+class Overdue(KeyboardInterrupt):
+    """A run goes on for longer than any of its waits may. (Of that class, asyncio lets it through everywhere.)"""
+
+
+@dataclass(frozen=True)
+class Calm:
+    """What the run of a scenario without faults took: events, and virtual seconds."""
+
+    events: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a run may go: virtual seconds, and events."""
+
+    seconds: float
+    events: int
+
+    @classmethod
+    def of(cls, scenario: Scenario, waits: int, calm: Calm | None) -> "Limits":
+        """For a run of `scenario`, from how many waits a client of one round has patience for.
+
+        `calm`: of the run without faults; None for that run itself.
+        """
+        if calm is None:
+            calm = Calm(_MOST_EVENTS, 0.0)
+        learns = PROTOCOLS[scenario.protocol.name].learns
+        deadline = duration(scenario.protocol.deadline)
+        rounds = scenario.training.rounds if learns else scenario.protocol.rounds
+        keys = ("time", "back_after", "lasts", "by")
+        outages = sum(duration(getattr(fault, key) or 0.0) for fault in scenario.fault for key in keys)
+        # Nobody waits for a straggler, but the run goes on until it has received what ends its own part.
+        slowest = math.prod(fault.factor for fault in scenario.fault if fault.factor is not None)
+        seconds = 4 * (rounds + 1) * (waits * deadline + outages) + 3600 + 4 * slowest * calm.seconds
+        return cls(seconds, 100 * calm.events + 10_000)
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """A message of the server that says who is in, as `receiver` gets it.
+
+    `names`: those in it, None where it names nobody. `place`: how many events there were before it was sent.
+    """
+
+    type: str
+    round: int
+    attempt: int
+    receiver: str
+    names: tuple[str, ...] | None
+    body: bytes = field(repr=False)
+    place: int
+
+
+@dataclass(frozen=True)
+class Masking:
+    """A job in which a party makes masks: who, in which of its lives, when, and with which keys of 32 bytes."""
+
+    party: str
+    incarnation: int
+    round: int
+    attempt: int
+    keys: tuple[bytes, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Update:
+    """A client's local update that has begun: who, in which round, and the arguments of `jobs.train`."""
+
+    party: str
+    round: int
+    arguments: tuple[Any, ...] = field(repr=False)
+
+
+@dataclass(eq=False)
+class Trial:
+    """A run that has ended, one way or another: `simulated` is what came out, or `error` what went wrong."""
+
+    scenario: Scenario
+    simulation: Simulation
+    events: list[Event] = field(default_factory=list)
+    announcements: list[Announcement] = field(default_factory=list)
+    blocks: dict[bytes, tuple[str, str, str]] = field(default_factory=dict)
+    """Of packets with a part of a pair's block, by digest: message type, j, k."""
+    masking: list[Masking] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    models: list[bytes] = field(default_factory=list)
+    """Of training: the first model, and that of each round as it ended."""
+    records: list[Any] = field(default_factory=list)
+    """The server's of each round."""
+    simulated: Simulated | None = None
+    error: BaseException | None = None
+
+    @property
+    def outcome(self) -> str:
+        """As in ``result.json``."""
+        return "failed" if self.simulated is None else self.simulated.outcome
+
+    @property
+    def reason(self) -> str:
+        """The same."""
+        if self.simulated is None:
+            return f"{type(self.error).__name__}: {self.error}"
+        return self.simulated.reason
+
+    @property
+    def fired(self) -> list[Fired]:
+        """The faults that came."""
+        return self.simulation.server.world.faults.fired
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were still on their way at the end."""
+        return self.simulation.server.world.network.in_flight
+
+    def again(self, function: Callable[..., R], *arguments: Any) -> R:
+        """What `function(*arguments)` comes to; an engine that remembers need not run it a second time."""
+        return self.simulation.server.world.computing.engine.submit(function, arguments).result()
+
+    @property
+    def ledger(self) -> list[LedgerRow]:
+        """What was counted."""
+        return self.simulation.ledger.rows()
+
+
+def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Trial:
+    """Run `scenario`, computing in this process, by an `engine` of one's own or as always.
+
+    Raises KeyboardInterrupt also where Python drops it: a run that lost one would seem to break a promise.
+    """
+    with Interruption() as interruption:
+        trial = _observed(scenario, limits, engine, interruption)
+    if interruption.asked:
+        raise KeyboardInterrupt
+    return trial
+
+
+def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, interruption: Interruption) -> Trial:
+    events: list[Event] = []
+    simulation = Simulation(scenario, sinks=[events.append, interruption], engine="inline")
+    if engine is not None:
+        simulation.server.world.computing.engine = engine
+    trial = Trial(scenario, simulation, events)
+    _watch(trial, limits)
+    logger = logging.getLogger("asyncio")  # would report at length what is told here in a line
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        trial.simulated = simulation.run()
+    except Overdue as error:
+        trial.error = error
+    except KeyboardInterrupt:
+        raise
+    except Exception as error:
+        trial.error = error
+    finally:
+        try:
+            simulation.close()
+        finally:
+            logger.disabled = disabled
+    return trial
+
+
+def _watch(trial: Trial, limits: Limits | None) -> None:
+    """Let `trial` take down what it is to know. The simulation's parts are wrapped where they stand."""
+    server, world = trial.simulation.server, trial.simulation.server.world
+    parties: dict[str, Party] = {party.name: party for party in (server, *trial.simulation.clients)}
+    naming, blocks = ({kind.__name__: kind for kind in kinds} for kinds in (_NAMING, _BLOCKS))
+
+    send, run, observe, add = world.network.send, world.computing.run, server.observe, world.trace.add
+
+    def sent(packet: Packet) -> None:
+        if packet.sender == server.name and packet.type in naming:
+            frame = decode_frame(packet.data)
+            message = decode_body(frame, frame.body, naming[packet.type])
+            names = getattr(message, "names", None)
+            trial.announcements.append(
+                Announcement(
+                    packet.type, packet.round, packet.attempt, packet.receiver,
+                    None if names is None else tuple(names), frame.body, len(trial.events),
+                )
+            )  # fmt: skip
+        elif packet.type in blocks:
+            frame = decode_frame(packet.data)
+            peer = decode_body(frame, frame.body, blocks[packet.type]).peer  # type: ignore[attr-defined]
+            first, second = sorted((packet.sender, peer), key=list(parties).index)
+            trial.blocks[packet.digest] = (packet.type, first, second)
+        send(packet)
+
+    async def computed(machine: Any, party: str, step: str, work: Any, function: Any, *arguments: Any) -> Any:
+        if step.endswith(".mask"):
+            who = parties[party]
+            keys = tuple(_keys(arguments))
+            trial.masking.append(Masking(party, who.incarnation, who.round, who.attempt, keys))
+        if function is jobs.train:
+            trial.updates.append(Update(party, parties[party].round, arguments))
+        return await run(machine, party, step, work, function, *arguments)
+
+    def recorded(record: Any) -> None:
+        trial.records.append(record)
+        if isinstance(server, TrainingServer):
+            trial.models.append(server.model)
+        observe(record)
+
+    def added(event: Event) -> None:
+        add(event)
+        if limits is not None and (event.time > limits.seconds or world.trace.count > limits.events):
+            raise Overdue(f"{world.trace.count} events and {event.time:g} s, and it has not ended")
+
+    if isinstance(server, TrainingServer):
+        trial.models.append(server.model)
+    world.network.send = sent
+    world.computing.run = computed
+    world.trace.add = added
+    server.observe = recorded
+
+
+def _keys(values: Any) -> Iterator[bytes]:
+    """The byte strings of 32 bytes in nested lists and tuples."""
+    if isinstance(values, bytes):
+        if len(values) == 32:
+            yield values
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _keys(value)

@@ -1,0 +1,164 @@
+"""The command `tacit chaos`: reads the scenario, shows how far it is, prints and writes what was found."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from scenarios.chaos.campaign import Findings, Plan, Verdict, campaign, replayed
+from scenarios.chaos.promises import is_cotraining, is_training, promises_of
+from scenarios.chaos.report import failure_lines, findings_table, toml_of, verdict_line, write_findings
+from scenarios.command.report import print_lines
+from scenarios.files.reading import Loaded, read
+from scenarios.files.schema import ScenarioError
+from scenarios.running.folder import new_folder
+
+__all__ = ["Progressing", "chaos", "cores", "replay"]
+
+_QUICK_POINTS = 120
+_TOLD = 10
+"""Where the output is no terminal, how many times it is told how far things are."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chaos(
+    console: Console,
+    notes: Console,
+    file: str,
+    plan: Plan,
+    changes: Sequence[str],
+    json_file: Path | None,
+    out: Path | None,
+) -> int:
+    """Do what `plan` says to the scenario in `file`. Returns the exit code: 0 when every promise held, 1 when not."""
+    loaded, aside = _calm(file, plan, changes)
+    folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
+    print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
+    print_lines(console, [f"faults    its own ({aside}) are put aside: chaos brings others"] if aside else [])
+    try:
+        with Progressing(notes) as progress:
+
+            def watch(done: int, of: int, one: Verdict) -> None:
+                progress(done, of, bool(one.broken), verdict_line(one))
+
+            campaign(loaded.scenario, plan, watch, findings)
+    except KeyboardInterrupt:
+        findings.interrupted = True
+    files = write_findings(folder, loaded.scenario, loaded.name, plan, findings)
+    if json_file is not None:
+        shutil.copyfile(folder / "chaos.json", json_file)
+    if findings.verdicts:
+        console.print(findings_table(findings.verdicts))
+    for path, failure in files.items():
+        print_lines(console, failure_lines(failure, path))
+    print_lines(console, [_summary(findings, len(promises_of(loaded.scenario))), f"folder    {folder}"])
+    return 130 if findings.interrupted else 1 if findings.broken or _useless(findings) else 0
+
+
+def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[str, bool]) -> int:
+    """Run the scenario in `file` with its own faults, as in a campaign, and check the promises. Returns the exit code.
+
+    `others`: of each option that says how much chaos, whether it was given. Raises ScenarioError if one was.
+    """
+    if given := [name for name, is_given in others.items() if is_given]:
+        problem = f"it runs FILE once, with its own faults; {', '.join(given)} cannot go with it; allowed: --set"
+        raise ScenarioError("--replay", "", problem)
+    loaded = _known(read(file, changes))
+    print_lines(console, [f"replay    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})", ""])
+    if loaded.scenario.fault:
+        print_lines(console, toml_of(loaded.scenario.fault).splitlines())
+    one = replayed(loaded.scenario)
+    print_lines(console, ["", f"outcome   {one.outcome}{f': {one.reason}' if one.reason else ''}"])
+    print_lines(console, (f"BROKEN    {broken.promise}: {broken.how}" for broken in one.broken))
+    print_lines(console, [] if one.broken else [f"promises  all {len(promises_of(loaded.scenario))} held"])
+    print_lines(console, [f"trace     {one.trace_hash}"])
+    return 1 if one.broken else 0
+
+
+def _calm(file: str, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
+    """The scenario without its faults and expectations, and with short keys unless they were asked for.
+
+    Also how many faults it had.
+    """
+    ours = ["fault=[]", "expect={}"]
+    keys = {change.partition("=")[0].strip() for change in changes}
+    if any(key.partition(".")[0] == "fault" for key in keys):
+        raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
+    own = _known(read(file, changes))
+    if "protocol.key_bits" not in keys:
+        ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
+    if plan.quick and "data.limit" not in keys:
+        limit = read(file, [*changes, *ours]).scenario.data.limit
+        ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
+    if plan.quick and is_training(own.scenario) and not keys & {"training.rounds", "training.label_from"}:
+        its = own.scenario.training
+        ours += [f"training.rounds={min(its.rounds, 2)}", f"training.label_from={min(its.label_from, 2)}"]
+    if plan.quick and is_cotraining(own.scenario) and "cotraining.rounds" not in keys:
+        ours.append(f"cotraining.rounds={min(own.scenario.cotraining.rounds, 2)}")
+    return _known(read(file, [*changes, *ours])), len(own.scenario.fault)
+
+
+def _known(loaded: Loaded) -> Loaded:
+    """`loaded`, if it is of a protocol whose promises are known."""
+    name = loaded.scenario.protocol.name
+    if not promises_of(loaded.scenario):
+        allowed = '"xclp", co-training, and training without noise or prediction'
+        problem = f'chaos cannot tell what "{name}" promises; allowed: {allowed}'
+        raise ScenarioError(loaded.where, "protocol.name", problem)
+    return loaded
+
+
+def _useless(findings: Findings) -> bool:
+    """Whether the run without faults did not complete."""
+    return not findings.verdicts or findings.verdicts[0].outcome != "completed"
+
+
+def _summary(findings: Findings, promises: int) -> str:
+    runs = len(findings.verdicts)
+    if findings.interrupted:
+        if not runs:
+            return "promises  interrupted before the first run, the one without faults, had ended"
+        return f"promises  interrupted after {runs} run{'s' * (runs > 1)}; {findings.broken} of them broke one"
+    if _useless(findings):
+        calm = findings.verdicts[0]
+        return f"promises  nothing was tried, for without any fault the run is {calm.outcome}: {calm.reason}"
+    if findings.broken:
+        return f"promises  broken in {findings.broken} of {runs} runs"
+    return f"promises  all {promises} held in {runs} runs"
+
+
+class Progressing:
+    """Shows how far a campaign is: a bar on a terminal, elsewhere a line now and then; a broken promise at once."""
+
+    def __init__(self, notes: Console) -> None:
+        self._notes = notes
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        self._bar = Progress(*columns, console=notes, transient=True) if notes.is_terminal else None
+        self._task = None if self._bar is None else self._bar.add_task("", total=None)
+        self._broken = 0
+
+    def __enter__(self) -> "Progressing":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, of: int, broken: bool, line: str) -> None:
+        """`done` runs `of` all have ended; a `line` describes the latest, `broken` says if it broke a promise."""
+        self._broken += broken
+        if broken and self._broken <= _TOLD:
+            print_lines(self._notes, [line])
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, total=of, description=f"{self._broken} broken")
+        elif done * _TOLD // of != (done - 1) * _TOLD // of:
+            print_lines(self._notes, [f"{done}/{of} runs, {self._broken} broke a promise"])

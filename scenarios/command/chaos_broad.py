@@ -1,0 +1,138 @@
+"""The command `tacit chaos --broad`: shows how far it is, prints and writes what was found in each configuration."""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+from msgspec import structs
+from rich.console import Console
+from rich.table import Table
+
+from scenarios.chaos.broad import Broad, BroadFailure, BroadFindings, broad_campaign
+from scenarios.chaos.campaign import Verdict
+from scenarios.chaos.configurations import CONFIGURATIONS
+from scenarios.chaos.report import as_record, counts, failure_lines, failure_record, verdict_line
+from scenarios.command.chaos import Progressing
+from scenarios.command.report import print_lines, table
+from scenarios.files.schema import as_table
+from scenarios.running.folder import new_folder
+
+__all__ = ["broad"]
+
+_COUNTS = ("runs", "completed", "aborted", "failed", "broken")
+
+
+def broad(
+    console: Console,
+    notes: Console,
+    plan: Broad,
+    json_file: Path | None,
+    out: Path | None,
+) -> int:
+    """Do what `plan` says to all configurations. Returns the exit code: 0 when every promise held, 1 when not."""
+    folder, found = new_folder(out, f"broad-chaos-{plan.seed}"), BroadFindings({}, [])
+    what = f"{plan.schedules} mixtures of faults over {len(CONFIGURATIONS)} configurations"
+    print_lines(console, [f"chaos     {what}   (seed {plan.seed})"])
+    try:
+        with _Lines(folder / "runs.jsonl") as lines, Progressing(notes) as progress:
+
+            def watch(done: int, of: int, name: str, one: Verdict) -> None:
+                lines.add(name, one)
+                progress(done, of, bool(one.broken), f"{name}: {verdict_line(one)}")
+
+            broad_campaign(CONFIGURATIONS, plan, watch, found)
+    except KeyboardInterrupt:
+        found.ended_by = "interrupted"
+    except BrokenProcessPool:
+        found.ended_by = "a worker process was killed"
+    files = _write(folder, plan, found)
+    if json_file is not None:
+        shutil.copyfile(folder / "chaos.json", json_file)
+    console.print(_table(found))
+    for path, one in files.items():
+        print_lines(console, ["", f"of        {one.configuration}", *failure_lines(one.failure, path)])
+    print_lines(console, [*_summary(found), f"folder    {folder}"])
+    if found.ended_by == "interrupted":
+        return 130
+    failed = found.failures or found.useless or (found.ended_by and not found.ended_by.endswith("over"))
+    return 1 if failed else 0
+
+
+class _Lines:
+    """The file of all runs, a line of JSON each, written as they end: a campaign that is killed leaves that."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def __enter__(self) -> "_Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, name: str, one: Verdict) -> None:
+        """Write a run of the configuration `name`."""
+        self._file.write(json.dumps({"configuration": name, **as_record(one)}) + "\n")
+        self._file.flush()
+
+
+def _write(folder: Path, plan: Broad, found: BroadFindings) -> dict[Path, BroadFailure]:
+    """Write ``chaos.json``, and a scenario file for each failure; returns those files."""
+    files = {folder / f"failure-{number}.toml": one for number, one in enumerate(found.failures, 1)}
+    for path, one in files.items():
+        title = f"{one.configuration}: {one.failure.promise}: broken"
+        faulty = structs.replace(one.scenario, title=title, fault=one.failure.faults)
+        path.write_text(tomli_w.dumps(as_table(faulty)), encoding="utf-8")
+    record: dict[str, Any] = {
+        "plan": msgspec.to_builtins(plan),
+        "ended_by": found.ended_by,
+        "configurations": {name: _counted(runs) for name, runs in found.runs.items()},
+        "failures": [
+            {"configuration": one.configuration, **failure_record(one.failure, path)} for path, one in files.items()
+        ],
+    }
+    (folder / "chaos.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return files
+
+
+def _counted(runs: Sequence[Verdict]) -> Counter[str]:
+    total: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))
+    for one in runs:
+        total.update(counts(one))
+    return total
+
+
+def _table(found: BroadFindings) -> Table:
+    rows = {name: _counted(runs) for name, runs in found.runs.items()}
+    result = table(
+        ("configuration", *_COUNTS),
+        [(name, *(str(row[key]) for key in _COUNTS)) for name, row in rows.items()],
+        _COUNTS,
+    )
+    result.add_section()
+    total = _counted(found.verdicts)
+    result.add_row("total", *(str(total[key]) for key in _COUNTS))
+    return result
+
+
+def _summary(found: BroadFindings) -> list[str]:
+    runs = found.verdicts
+    broken = sum(bool(one.broken) for one in runs)
+    ended = f", {found.ended_by} before the others began" if found.ended_by else ""
+    lines = [
+        f"untried   {name}: without any fault the run is {found.runs[name][0].outcome}: {found.runs[name][0].reason}"
+        for name in found.useless
+    ]
+    seconds = sum(one.wall_seconds for one in runs)
+    what = f"broken in {broken} of {len(runs)} runs" if broken else f"all held in {len(runs)} runs"
+    return [
+        *lines,
+        f"promises  {what} of {len(found.runs)} configurations{ended}",
+        f"took      {seconds:.0f} s of one core",
+    ]

@@ -1,0 +1,182 @@
+"""The command `tacit chaos --server`: sweeps a lying server over the scenario's secure sums, prints what was found."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials, sums_of, sweep, tried
+from scenarios.chaos.server_lies import Lie, parse, text
+from scenarios.chaos.server_world import Miniature
+from scenarios.command.report import print_lines, table
+from scenarios.files.reading import Loaded, read
+from scenarios.files.schema import ScenarioError
+
+__all__ = ["Sweep", "check_options", "lying_server", "lying_server_once"]
+
+_TENTHS = 10
+_COUNTS = ("runs", "blocks received", "masks opened", "broken")
+
+
+def check_options(refused: Mapping[str, bool]) -> None:
+    """Raise ScenarioError if one of the options that cannot go with ``--server`` was given."""
+    if given := [name for name, is_given in refused.items() if is_given]:
+        problem = (
+            f"it tries lies in place of faults; {', '.join(given)} cannot go with it; "
+            "allowed: --schedules, --seed, --quick, --jobs, --set, --json, --program"
+        )
+        raise ScenarioError("--server", "", problem)
+
+
+def lying_server(
+    console: Console, notes: Console, file: str, plan: Sweep, changes: Sequence[str], json_file: Path | None
+) -> int:
+    """Do what `plan` says to the sums of the scenario in `file`. Returns 0 when every promise held, 1 when not."""
+    loaded, sums = _sums(file, changes, plan.quick)
+    _begin(console, loaded, sums)
+    found = Trials([], [])
+    broken = 0
+
+    def watch(done: int, of: int, one: Trial) -> None:
+        nonlocal broken
+        broken += bool(one.broken)
+        if done * _TENTHS // of != (done - 1) * _TENTHS // of:
+            print_lines(notes, [f"{done}/{of} runs, {broken} broke a promise"])
+
+    try:
+        sweep(sums, plan, watch, found)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    replays = [_replay(file, changes, plan.quick, one.smallest) for one in found.breaches]
+    if json_file is not None:
+        json_file.write_text(json.dumps(_record(loaded, plan, found, replays), indent=1) + "\n", encoding="utf-8")
+    console.print(table(("sum", "the server", *_COUNTS), _rows(found.trials), _COUNTS))
+    for breach, replay in zip(found.breaches, replays, strict=True):
+        print_lines(console, _lines(breach, replay))
+    print_lines(console, [_summary(found)])
+    return 130 if found.interrupted else 1 if found.broken else 0
+
+
+def lying_server_once(console: Console, file: str, program: str, quick: bool, changes: Sequence[str]) -> int:
+    """Have the server do what `program` says to one sum of the scenario in `file`. Returns 0 if the promises held."""
+    loaded, sums = _sums(file, changes, quick)
+    kind, _, line = program.partition(":")
+    if kind not in (kinds := [its.kind for its in sums]) or not line.strip():
+        problem = f"{program!r} must begin with a sum of the scenario and a colon; allowed: {', '.join(kinds)}"
+        raise ScenarioError("--program", "", problem)
+    miniature = sums[kinds.index(kind)]
+    try:
+        one = tried(miniature, parse(line, miniature.clients))
+    except ValueError as error:
+        raise ScenarioError("--program", "", str(error)) from None
+    _begin(console, loaded, [miniature])
+    print_lines(console, [f"program   {text(one.program)}"])
+    print_lines(console, [f"received  {one.outcome.relations} masked blocks; {one.outcome.opened} masks opened"])
+    print_lines(console, (f"BROKEN    {promise}: {how}" for promise, how in one.broken.items()))
+    print_lines(console, [] if one.broken else ["promises  both held"])
+    return 1 if one.broken else 0
+
+
+def _sums(file: str, changes: Sequence[str], quick: bool) -> tuple[Loaded, tuple[Miniature, ...]]:
+    loaded = read(file, [*changes, "fault=[]", "expect={}"])
+    sums = sums_of(loaded.scenario, quick)
+    if not sums:
+        problem = (
+            f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in; allowed: protocols '
+            'with XCLP, and training with training.averaging = "secure"'
+        )
+        raise ScenarioError(loaded.where, "protocol.name", problem)
+    return loaded, sums
+
+
+def _begin(console: Console, loaded: Loaded, sums: Sequence[Miniature]) -> None:
+    print_lines(console, [f"server    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
+    print_lines(
+        console,
+        (f"sum       {its.kind} in miniature: {its.clients} clients, min_clients {its.min_clients}" for its in sums),
+    )
+
+
+def _rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    for one in trials:
+        groups.setdefault((one.sum.kind, _what(one)), []).append(one)
+    return [
+        (*row, str(len(group)), str(sum(one.outcome.relations for one in group)),
+         str(sum(one.outcome.opened for one in group)), str(sum(bool(one.broken) for one in group)))
+        for row, group in groups.items()
+    ]  # fmt: skip
+
+
+def _what(one: Trial) -> str:
+    if not one.program:
+        return "is honest"
+    if isinstance(one.program[0], Lie):
+        return "lies once" if len(one.program) == 1 else "lies several times"
+    return "follows a program of its own"
+
+
+def _replay(file: str, changes: Sequence[str], quick: bool, one: Trial) -> str:
+    """The line that tries it once more. An honest server has no program: every sweep begins with it."""
+    words = ["tacit", "chaos", file, "--server", *(["--quick"] if quick else [])]
+    words += [word for change in changes for word in ("--set", change)]
+    words += ["--program", f"{one.sum.kind}: {text(one.program)}"] if one.program else ["--schedules", "0"]
+    return shlex.join(words)
+
+
+def _lines(breach: Breach, replay: str) -> list[str]:
+    runs = f"in {breach.runs} run{'s' * (breach.runs > 1)}"
+    smallest = text(breach.smallest.program) or "(an honest server)"
+    return [
+        f"BROKEN    {breach.promise}, {runs}: {PROMISES[breach.promise]}",
+        f"          {breach.how}",
+        f"smallest  {breach.smallest.sum.kind}: {smallest}",
+        f"replay    {replay}",
+        "",
+    ]
+
+
+def _summary(found: Trials) -> str:
+    runs = len(found.trials)
+    if found.interrupted:
+        return f"promises  interrupted after {runs} run{'s' * (runs != 1)}; {found.broken} of them broke one"
+    if found.broken:
+        return f"promises  broken in {found.broken} of {runs} runs"
+    return f"promises  both held in {runs} runs"
+
+
+def _record(loaded: Loaded, plan: Sweep, found: Trials, replays: Sequence[str]) -> dict[str, Any]:
+    return {
+        "scenario": loaded.name,
+        "seed": loaded.scenario.seed,
+        "plan": msgspec.to_builtins(plan),
+        "interrupted": found.interrupted,
+        "promises": PROMISES,
+        "sums": [msgspec.to_builtins(its) for its in dict.fromkeys(one.sum for one in found.trials)],
+        "runs": [
+            {
+                "sum": one.sum.kind,
+                "program": text(one.program),
+                "exposed": list(one.outcome.exposed),
+                "failure": one.outcome.failure,
+                "relations": one.outcome.relations,
+                "opened": one.outcome.opened,
+            }
+            for one in found.trials
+        ],
+        "failures": [
+            {
+                "promise": breach.promise,
+                "how": breach.how,
+                "runs": breach.runs,
+                "sum": breach.smallest.sum.kind,
+                "program": text(breach.smallest.program),
+                "replay": replay,
+            }
+            for breach, replay in zip(found.breaches, replays, strict=True)
+        ],
+    }

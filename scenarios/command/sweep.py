@@ -1,0 +1,85 @@
+"""What `tacit sweep` does, and what it prints."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from scenarios.command import report
+from scenarios.files.reading import read
+from scenarios.observing.privacy import caveats_of
+from scenarios.running.folder import locked, new_folder
+from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
+from scenarios.sweeping.folder import Asked, ended, write_asked
+from scenarios.sweeping.runs import Plan, perform, plan, summary, troubles, write_table
+from scenarios.sweeping.tables import Planned, fill, markdown, plan_table, show, write_runs
+
+__all__ = ["sweep"]
+
+_TROUBLES = 12
+"""How many runs that are not as expected are named."""
+
+
+def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None = None) -> int:
+    """Make the sweep in the folder `out`, or go on with that in the folder `resume`; give the exit code.
+
+    Of the runs of a sweep that goes on those are made that have not ended. Raises ScenarioError and FolderError.
+    """
+    first = read(asked.file, asked.changes, seed=asked.seed)
+    table = None
+    if first.layout is None or asked.over:
+        plans: Sequence[Plan] = plan(asked.file, asked.over, asked.seeds or 1, asked.changes, asked.seed)
+    else:
+        table = plan_table(asked.file, first, asked.seeds, asked.changes)
+        plans = table.plans
+    folder = new_folder(out, first.name + "-sweep") if resume is None else resume
+    with locked(folder):
+        if resume is None:
+            write_asked(folder, asked)
+        return _sweep(asked, plans, table, folder, jobs)
+
+
+def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: int) -> int:
+    console, notes = report.make_console(), report.make_console(stderr=True)
+    results = ended(plans, folder)
+    if results:
+        report.print_lines(notes, [f"{len(results)} of {len(plans)} runs have ended before"])
+    codes = [exit_code(result, plans[place].loaded.scenario.expect) for place, result in results.items()]
+    runs = perform(plans, folder, jobs, frozenset(results))
+    try:
+        for place, result, code in runs:
+            results[place] = result
+            codes.append(code)
+            line = f"{len(results)}/{len(plans)}  {plans[place].folder}  {result.outcome}"
+            report.print_lines(notes, [line + (f": {result.reason}" if result.reason else "")])
+            if code == INTERRUPTED:
+                break
+    except KeyboardInterrupt:
+        codes.append(INTERRUPTED)
+    finally:
+        runs.close()
+        if table is None:
+            write_table(folder / "sweep.csv", plans, results)
+            cells = summary(plans, results)
+            console.print(report.sweep_table(cells))
+            report.print_lines(console, report.sweep_lines(cells))
+            caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
+            report.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
+        else:
+            tabled = fill(table, results)
+            write_runs(folder / "sweep.csv", table, results)
+            (folder / "table.md").write_text(markdown(tabled, asked.command), encoding="utf-8")
+            show(console, tabled)
+        report.print_lines(console, _trouble_lines(troubles(plans, results), folder))
+        if INTERRUPTED in codes:
+            report.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
+        report.print_lines(console, [f"folder    {folder}"])
+    return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
+
+
+def _trouble_lines(found: list[str], folder: Path) -> list[str]:
+    """Those that a terminal has room for, and where the others stand."""
+    lines = [f"NOT AS EXPECTED  {line}" for line in found[:_TROUBLES]]
+    if len(found) > _TROUBLES:
+        more = len(found) - _TROUBLES
+        lines.append(f"NOT AS EXPECTED  {more} more: outcome, reason and unmet in {folder}/sweep.csv")
+    return lines

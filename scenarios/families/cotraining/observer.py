@@ -1,0 +1,188 @@
+"""Looks at co-training as no party could: how good each client's model is, and what clients agree on."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.server import Loss
+from protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
+from protocols.rounds import Enrolled
+from scenarios.observing.deals import Parts
+from scenarios.observing.rounds import HeldRound, RoundsObserver, testing_points
+from scenarios.observing.simulated import Simulated
+from sim.faults import Fault
+from sim.world import World
+
+__all__ = ["CotrainedRound", "CotrainingObserver", "stable_after"]
+
+
+class CotrainedRound(HeldRound, frozen=True, kw_only=True):
+    """What came of one round of co-training.
+
+    `answered`: whose predictions came and count. `agreed` is the share of the public points with a label from then on,
+    `changed` that of those whose label is another than before (labels that came or went count; None in the first round,
+    and in one that was lost), `agreed_accuracy` the share of the labels that are right, where that is known. `accuracy`
+    is the mean over the models of the clients that are up, `deviation` their standard deviation, on the points for
+    testing; of the student alone where there is one. None where not measured.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("answered", "agreed", "changed", "right", "accuracy", "deviation")
+    answered: tuple[str, ...]
+    agreed: float | None
+    changed: float | None
+    agreed_accuracy: float | None
+    accuracy: float | None
+    deviation: float | None
+
+    @property
+    def came(self) -> tuple[str, ...]:
+        return self.answered
+
+    def cells(self) -> tuple[str, ...]:
+        figures = (self.agreed, self.changed, self.agreed_accuracy, self.accuracy, self.deviation)
+        shown = ("-" if figure is None else f"{figure:.4f}" for figure in figures)
+        return (str(len(self.answered)), *shown)
+
+
+class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
+    """Tests the clients' models as rounds end, outside of virtual time, and sums the run up.
+
+    `model_bytes`: of one message of FedAvg with the clients' network, if they have one.
+    """
+
+    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, CotrainedRound)
+    answer = "its predictions were in: they count"
+    last_step = "cotrain.predict"
+
+    def __init__(
+        self,
+        world: World,
+        parts: Parts,
+        clients: Sequence[CotrainingClient],
+        server: CotrainingServer,
+        faults: Sequence[tuple[Fault, ...]],
+        every: int,
+        model_bytes: int | None,
+    ) -> None:
+        super().__init__(world, clients, server, faults, every)
+        self._server, self._clients, self._model_bytes = server, clients, model_bytes
+        self._test, self._measured_on = testing_points(parts, clients)
+        self._labels: NDArray[np.int64] | None = None  # that clients agree on
+
+    def state(self) -> Any:
+        """What it has seen so far."""
+        return self.rounds, self.ended, self._labels
+
+    def take_up(self, state: Any) -> None:
+        """Go on from a `state`."""
+        self.rounds, self.ended, self._labels = state
+
+    def sum_up(self) -> Simulated:
+        """What came out, once all parties have ended."""
+        server, states = self._server, self._states()
+        if self.unended is not None:
+            self.keep(Record(**self.unended), measured=False)
+        lost = self.losses()
+        outcome, reason = self.outcome(lost)
+        models = self._accuracies()
+        accuracy, deviation = self._summary(models)
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            accuracy=accuracy,
+            measured_on=self._measured_on,
+            deviation=deviation,
+            client_accuracy=models,
+            message_bytes=self._message_bytes(),
+            agreed_after=stable_after(self.rounds),
+            labels_digest=hashlib.sha256(server.agreed).hexdigest(),
+            privacy=self.privacy,
+            model_digest=hashlib.sha256(b"".join(states.values())).hexdigest(),
+            lost=lost,
+            rounds=[msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds],
+            endings=self.endings(),
+            silent=self.silent(),
+            keep=partial(_save, states, server.agreed),
+        )
+
+    def keep(self, record: Record, *, measured: bool) -> None:
+        """Append what the round came to, and test the models."""
+        before, now = self._labels, self._agreed()
+        self._labels = now
+        truth = self._server.settings.public.labels
+        counted = np.zeros(0, np.bool_) if now is None else (now >= 0) & (truth >= 0)
+        accuracy, deviation = self._summary(self._accuracies()) if measured else (None, None)
+        one = CotrainedRound(
+            round=record.number,
+            began=record.began,
+            lost=(),
+            cohort=record.cohort,
+            answered=record.answered,
+            problem=record.lost,
+            agreed=None if now is None else float((now >= 0).mean()),
+            changed=None if now is None or before is None or record.lost else float((now != before).mean()),
+            agreed_accuracy=float((now == truth)[counted].mean()) if now is not None and counted.any() else None,
+            accuracy=accuracy,
+            deviation=deviation,
+        )
+        self.tell(one, ("agreed", "changed", "agreed_accuracy", "accuracy", "deviation"))
+
+    def _message_bytes(self) -> dict[str, int]:
+        its = self._server.settings
+        sharing, points = its.method.sharing, len(its.public)
+        found = {"up": sharing.size(points, its.classes), "down": sharing.merged_size(points, its.classes)}
+        return found | ({} if self._model_bytes is None else {"fedavg": self._model_bytes})
+
+    def _agreed(self) -> NDArray[np.int64] | None:
+        """The labels that clients agree on; None before the first, and where they share nothing."""
+        its, merged = self._server.settings, self._server.agreed
+        return its.method.sharing.receive(merged, len(its.public), its.classes).labels if merged else None
+
+    def _states(self) -> dict[str, bytes]:
+        """What each client has learnt, of those that have learnt anything; and the student, if there is one."""
+        found = {client.name: state for client in self._clients if (state := client.learnt) is not None}
+        return found | ({"student": self._server.student} if self._server.student else {})
+
+    def _accuracies(self) -> dict[str, float]:
+        """Of the models of all honest clients that are up, and of the student."""
+        if self._test is None:
+            return {}
+        points, labels = self._test
+        known = labels >= 0
+        liars = self._server.settings.liars
+        learners = {c.name: c.learner for c in self._clients if c.alive and c.name not in liars}
+        learners["student"] = self._server.settings.student
+        return {
+            name: float((learners[name].predict(state, points[known]) == labels[known]).mean())
+            for name, state in self._states().items()
+            if name in learners
+        }
+
+    @staticmethod
+    def _summary(models: Mapping[str, float]) -> tuple[float | None, float | None]:
+        """Mean and standard deviation over the clients; the student's own, where there is one."""
+        if "student" in models:
+            return models["student"], None
+        figures = list(models.values())
+        return (float(np.mean(figures)), float(np.std(figures))) if figures else (None, None)
+
+
+def stable_after(rounds: Sequence[CotrainedRound]) -> int | None:
+    """The round after which no label changed any more, although later ones were held; None if there is none."""
+    held = [one for one in rounds if one.agreed is not None and not one.problem]
+    changes = [one.round for one in held if one.changed != 0.0]  # the first labels are a change, too
+    settled = changes[-1] if changes else None
+    return settled if settled is not None and held[-1].round > settled else None
+
+
+def _save(states: Mapping[str, bytes], agreed: bytes, folder: Path) -> None:
+    """``model.npz``: the state of each client's learner as bytes, and what was agreed on last, as it travels."""
+    arrays = {name: np.frombuffer(state, np.uint8) for name, state in {**states, "agreed": agreed}.items()}
+    with (folder / "model.npz").open("wb") as file:
+        np.savez(file, allow_pickle=False, **{name.replace("/", "-"): array for name, array in arrays.items()})

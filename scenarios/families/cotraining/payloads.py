@@ -1,0 +1,41 @@
+"""The payloads of co-training, by formula: what clients share, and what they agree on."""
+
+from collections.abc import Sequence
+
+from parties.data.sets import Dataset
+from parties.data.splits import Shard
+from scenarios.attacking.data import probe_of
+from scenarios.families.cotraining.experiment import exchanges_of, method_of
+from scenarios.families.cotraining.threats import QUESTIONS
+from scenarios.files.schema import Scenario
+from scenarios.observing.deals import Parts, parts_of
+
+__all__ = ["cotraining_payloads"]
+
+
+def cotraining_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int]:
+    """Payload of each message type of the whole run with nobody lost.
+
+    In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
+    Clients without a label of their own have nothing to say in the first round (but of `fedmd`). What an attacker asks
+    at the end all answer.
+    """
+    parts = parts_of(scenario)
+    method, classes, public = method_of(scenario), len(held.classes), parts.public
+    points = 0 if public is None else len(public.labels)
+    rounds, _ = exchanges_of(scenario, method)
+    mute = 0 if method.study.labelled else sum(1 for shard in shards if not shard.labeled.any())
+    up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
+    return {
+        "CotrainingRound": len(shards) * (rounds - 1) * down,
+        "LocalPredictions": (len(shards) * rounds - mute) * up
+        + len(shards) * _answers(scenario, parts, shards, classes),
+    }
+
+
+def _answers(scenario: Scenario, parts: Parts, shards: Sequence[Shard], classes: int) -> int:
+    """Bytes of one client's answers to what an attacker asks."""
+    if not scenario.attack.kind:
+        return 0
+    asked = len(probe_of(parts, shards, scenario.attack.points, scenario.seed).labels)
+    return (scenario.attack.epochs or QUESTIONS) * method_of(scenario).sharing.size(asked, classes)

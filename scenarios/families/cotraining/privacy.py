@@ -1,0 +1,91 @@
+"""What a run of co-training reveals by [privacy]; and how much its labels change with one element of the data."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from parties.data.splits import Shard
+from protocols.cotraining.round import Settings
+from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
+from scenarios.files import schema
+from scenarios.observing.privacy import Spending, spending_on_labels, spending_on_votes
+from sim.streams import derive, generator
+
+__all__ = ["estimate", "spending_by"]
+
+_KEPT: OrderedDict[bytes, Estimate] = OrderedDict()  # runs of a table ask for the same again and again
+_MOST = 16
+
+
+def spending_by(scenario: schema.Scenario, settings: Settings, shards: Sequence[Shard]) -> Spending | None:
+    """What a run with these `settings` and clients' `shards` reveals; None for protocols that promise nothing.
+
+    The answers to a curious server's questions are labels as those of rounds are, and are all charged.
+    """
+    points = max(len(settings.public), 0 if settings.asked is None else len(settings.asked))
+    if scenario.protocol.name == "dp-fedct":
+        tries = partial(estimate, scenario.seed, settings, shards)
+        return spending_on_labels(scenario, points, settings.rounds, settings.questions, tries)
+    return spending_on_votes(scenario, points) if scenario.protocol.name == "dp-pate" else None
+
+
+def estimate(seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int) -> Estimate:
+    """How many bits of one-hot labels of the public points change when one labeled element of a client's data is gone.
+
+    `neighbours` data sets in all, spread over the clients that have labels; of each client what it learns in its first
+    round, always with the same seed, and what it then predicts. Learning draws its batches by the number of elements,
+    so that the order of all changes with one that is gone: what is seen is the learner's randomness as well.
+    """
+    able = [i for i, shard in enumerate(shards) if shard.labeled.any()]
+    key = _digest(seed, settings, [shards[i] for i in able], neighbours)
+    if key not in _KEPT:
+        from scenarios.command.bars import shown
+        from scenarios.command.report import make_console
+
+        with shown(make_console(stderr=True), "sensitivity") as tell, threadpool_limits(1):  # as in a run
+            found, done = [], 0
+            for place, i in enumerate(able):
+                share = neighbours // len(able) + (place < neighbours % len(able))
+                if not share:
+                    continue
+                own = shards[i].points[shards[i].labeled], shards[i].labels[shards[i].labeled]
+                labels = partial(_labels, settings, i, derive(seed, "sensitivity", i))
+                gone = left_out(len(own[1]), share, generator(seed, "sensitivity", i))
+                others = []
+                for element in gone:
+                    tell(f"{neighbours} neighbouring data sets", done, neighbours)
+                    keep = [j for j in range(len(own[1])) if j != element]
+                    others.append(labels(own[0][keep], own[1][keep]))
+                    done += 1
+                found.append(by_neighbours(labels(*own), others))
+        tried = sum(one.tried for one in found)
+        mean = sum(one.mean_bits * one.tried for one in found) / tried
+        _KEPT[key] = Estimate(max(one.bits for one in found), mean, tried)
+        while len(_KEPT) > _MOST:
+            _KEPT.popitem(last=False)
+    return _KEPT[key]
+
+
+def _labels(
+    settings: Settings, client: int, seed: bytes, points: NDArray[np.generic], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """What a client predicts for the public points once it has learnt these alone."""
+    learner, public = settings.learners[client], settings.public
+    state = settings.method.study.study(learner, None, (points, labels), public, None, settings.period, seed)
+    return learner.predict(state, public.points)
+
+
+def _digest(seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int) -> bytes:
+    """Of all that an estimate rests on."""
+    state = hashlib.sha256(repr((seed, neighbours, settings.period, settings.learners, settings.method.study)).encode())
+    arrays = [settings.public.points]
+    for shard in shards:
+        arrays += [shard.points[shard.labeled], shard.labels[shard.labeled]]
+    for array in arrays:
+        state.update(repr((array.shape, array.dtype)).encode() + np.ascontiguousarray(array).tobytes())
+    return state.digest()

@@ -1,0 +1,34 @@
+"""What parties of co-training do that the protocol does not say: the tables [attack] and [byzantine]."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from protocols.cotraining.byzantine import Lie
+from protocols.cotraining.round import Settings
+from protocols.cotraining.study import Public
+from scenarios.attacking.data import probe_of
+from scenarios.observing.experiment import Setting
+from sim.streams import derive
+
+__all__ = ["liars", "threatened"]
+
+QUESTIONS = 1
+"""K, the attack epochs on predictions, if nothing is said: as in the paper."""
+
+
+def liars(clients: int, byzantine: int) -> tuple[str, ...]:
+    """The Byzantine ones of so many clients: the last."""
+    return tuple(f"client/{i}" for i in range(clients - byzantine, clients))
+
+
+def threatened(settings: Settings, setting: Setting) -> Settings:
+    """`settings` with the points that a curious server asks about, and what Byzantine clients send."""
+    its, parts = setting.scenario, setting.parts
+    lie = Lie(its.byzantine.kind, settings.public.labels, derive(its.seed, "byzantine"))
+    settings = replace(settings, liars=dict.fromkeys(liars(its.data.clients, its.byzantine.clients), lie))
+    if not its.attack.kind:
+        return settings
+    probe = probe_of(parts, setting.shards, its.attack.points, its.seed)
+    asked = Public(probe.points, np.full(len(probe.labels), -1))
+    return replace(settings, asked=asked, questions=its.attack.epochs or QUESTIONS)

@@ -1,0 +1,109 @@
+"""What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
+
+import math
+import re
+from collections.abc import Sequence
+
+import psutil
+
+from parties.data.sets import Dataset
+from parties.data.splits import Shard
+from parties.learning import jobs
+from parties.learning.extras import MissingExtra
+from parties.learning.spec import MODELS
+from protocols.federated.round import Settings
+from scenarios.families.training.experiment import UPDATE_OF, settings_of, smallest_cohort
+from scenarios.files.keys import similar, toml
+from scenarios.files.schema import Model, Scenario, ScenarioError, Training
+from scenarios.observing.privacy import check_privacy
+from sim.units import format_bytes
+
+__all__ = ["check_training"]
+
+_LEAST_SIDE = 5
+"""Pixels; augmentation moves an image by four of them."""
+
+_COPIES = 4
+"""Of each vector of a client in a round: as trained, as a message, as read, and in the average."""
+
+
+def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
+    """Raise ScenarioError where `scenario` cannot be trained on the clients' points `held`, as they are `dealt`."""
+    try:
+        jobs.require_torch()
+    except MissingExtra as missing:
+        raise ScenarioError("", "protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
+    if scenario.model.name not in MODELS:
+        problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
+        raise ScenarioError("", "model.name", problem + similar(scenario.model.name, MODELS))
+    check_privacy(scenario)
+    _check_update(scenario)
+    _check_augmentation(scenario, held)
+    try:
+        settings = settings_of(scenario, held, shards=dealt)
+        jobs.choose_device(scenario.training.device)
+        jobs.size(settings.spec)
+    except MissingExtra as missing:
+        raise ScenarioError("", "model.name", f"{toml(scenario.model.name)}: {missing}") from None
+    except ValueError as error:
+        raise ScenarioError("", _key_of(str(error)), str(error)) from None
+    except RuntimeError as error:  # torch's, of a network that does not fit into memory
+        raise ScenarioError("", "model.name", f"{toml(scenario.model.name)} cannot be built here: {error}") from None
+    _check_rounds(scenario, settings, dealt)
+    _check_memory(scenario, settings)
+
+
+def _key_of(problem: str) -> str:
+    """The key that a problem speaks of as ``key(=value)``."""
+    for name in re.findall(r"(\w+)\(=", problem):
+        for table, struct in (("training", Training), ("model", Model)):
+            if name in struct.__struct_fields__:
+                return f"{table}.{name}"
+    return "model.name" if problem.startswith("model ") else "training"
+
+
+def _check_update(scenario: Scenario) -> None:
+    name, update = scenario.protocol.name, scenario.training.update
+    its = UPDATE_OF.get(name, update)
+    if update not in ("fedavg", its):
+        problem = f"{toml(update)} does not go with protocol.name = {toml(name)}, which has its own; allowed: "
+        raise ScenarioError("", "training.update", problem + toml(its))
+
+
+def _check_augmentation(scenario: Scenario, held: Dataset) -> None:
+    name, shape = scenario.training.augmentation, held.shape
+    if name == "none" or (len(shape) == 3 and min(shape[1:]) >= _LEAST_SIDE):
+        return
+    problem = f"{toml(name)} changes images, and the points of {held.name} are "
+    problem += f"{shape[1]} x {shape[2]} pixels, too small for it" if len(shape) == 3 else f"{shape[0]} numbers"
+    raise ScenarioError("", "training.augmentation", f"{problem}; allowed: {toml('none')}")
+
+
+def _check_rounds(scenario: Scenario, settings: Settings, dealt: Sequence[Shard]) -> None:
+    its = scenario.training
+    if settings.method.labeller is not None and its.label_from > its.rounds:
+        problem = f"{its.label_from} is after the last round; allowed: 1 to {its.rounds} (training.rounds)"
+        raise ScenarioError("", "training.label_from", problem)
+    alone, secure = not settings.trains_unlabeled(1), not settings.averaging.individual
+    if secure and its.min_clients == 1:
+        problem = '1 is too small: with training.averaging = "secure" it would show one client\'s model'
+        raise ScenarioError("", "training.min_clients", f"{problem}; allowed: 2 or more")
+    drawn, least = smallest_cohort(settings, dealt), settings.averaging.fewest(settings.min_clients)
+    if drawn < least:
+        able = sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)
+        who = "clients with labels" if alone else "clients"
+        why = 'averaging = "secure"' if its.min_clients is None else "training.min_clients"
+        problem = f"{its.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
+        raise ScenarioError("", "training.share", problem)
+
+
+def _check_memory(scenario: Scenario, settings: Settings) -> None:
+    clients = scenario.data.clients
+    drawn = math.ceil(settings.share * clients - 1e-9)
+    vector, kept = sum(settings.expected.sizes), sum(settings.expected.sizes[1:])
+    needed, free = vector * (_COPIES * drawn + 2) + kept * clients, psutil.virtual_memory().available
+    if needed > free:
+        problem = f"{drawn} models of {format_bytes(vector)} at a time, of {scenario.model.name}, need about "
+        problem += f"{format_bytes(needed)} of memory and {format_bytes(free)} are free"
+        most = max(0.0, (free / vector - 2) / _COPIES / clients)
+        raise ScenarioError("", "training.share", f"{problem}; allowed here: less than {most:.2g}")

@@ -1,0 +1,103 @@
+"""Federated averaging and then XCLP once: what the model's features tell of new points, beside the model itself."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning import jobs
+from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
+from protocols.federated.round import Record
+from protocols.setup import Group
+from scenarios.families.training.experiment import Kinds, Training
+from scenarios.families.training.observer import TrainingObserver
+from scenarios.families.xclp.observer import Observer
+from scenarios.observing.deals import Parts
+from scenarios.observing.experiment import Setting
+from scenarios.observing.scores import accuracy, balanced_accuracy
+from scenarios.observing.simulated import Simulated
+from sim.faults import Fault
+from sim.world import World
+
+__all__ = ["FedavgThenXclp"]
+
+NETWORK = "network"
+"""The baseline that is what the trained model itself predicts."""
+
+
+class PredictionObserver(TrainingObserver):
+    """Tests the model as rounds end, and compares the last round with the plaintext."""
+
+    def __init__(
+        self,
+        world: World,
+        parts: Parts,
+        clients: Sequence[PredictingClient],
+        server: PredictingServer,
+        faults: Sequence[tuple[Fault, ...]],
+        every: int,
+    ) -> None:
+        super().__init__(world, parts, clients, server, faults, every)
+        self._predicting, self._labelled = server, {client.name: client for client in clients}
+        self._xclp = Observer(world, parts.held, [client.shard for client in clients], clients, server, faults)
+
+    def sum_up(self) -> Simulated:
+        """What came out, once all parties have ended: the labels by XCLP, beside those by the model."""
+        server = self._predicting
+        if not server.record.number:  # it did not live to predict anything
+            found = super().sum_up()
+            measured = {} if found.accuracy is None else {NETWORK: found.accuracy}
+            return msgspec.structs.replace(found, accuracy=None, baselines=measured)
+        found = self._xclp.sum_up()
+        lost = self.losses()
+        problems = [one.problem for one in self.rounds]
+        untrained = found.outcome == "completed" and all(problems)
+        told = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
+        network = {NETWORK: self._by_network()}
+        return msgspec.structs.replace(
+            found,
+            outcome="aborted" if untrained else found.outcome,
+            reason=f"every round of training was lost: {problems[-1]}" if untrained else found.reason,
+            baselines=found.baselines | self._xclp.scores(accuracy, network),
+            balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),
+            model_digest=hashlib.sha256(server.model).hexdigest(),
+            lost=[*lost, *found.lost],
+            rounds=[*told, *found.rounds],
+            keep=partial(self._save, server.model, None),
+        )
+
+    def _end_round(self, record: Record) -> None:
+        if record.number <= self._predicting.settings.rounds:
+            super()._end_round(record)
+        else:
+            self._xclp.end_round(self._predicting.record)
+
+    def _by_network(self) -> dict[str, NDArray[np.int64]]:
+        """What the model says of all points of those who got labels."""
+        its, model = self._predicting.settings, self._predicting.model
+        return {
+            name: jobs.predict(its.spec, model, client.shard.points, its.update.device)
+            for name, client in self._labelled.items()
+            if client.alive and client.labels is not None
+        }
+
+
+class FedavgThenXclp(Training):
+    """Rounds of federated training, and one of XCLP."""
+
+    kinds = Kinds(PredictingClient, PredictingServer, PredictionObserver)
+    server: PredictingServer
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.rounds = self.settings.rounds + 1
+
+    def plan(self) -> None:
+        super().plan()
+        everyone = Group(self.server.clients, {c.name: len(c.shard.rows) for c in self.clients}, {})
+        for client in self.clients:
+            client.plan(jobs.embed_work(self.settings.spec, len(client.shard.rows)))
+            client.plan(self.server.parameters.variant.plan(client, everyone))

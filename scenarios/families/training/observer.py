@@ -1,0 +1,153 @@
+"""Looks at federated training as no party could: how good the model of each round is, and who was lost."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from parties.learning import jobs
+from parties.learning.vectors import decode
+from parties.server import Loss
+from protocols.federated.labelling import PseudoLabels
+from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
+from scenarios.observing.deals import Parts
+from scenarios.observing.rounds import HeldRound, Points, RoundsObserver, known_points, testing_points
+from scenarios.observing.simulated import Simulated
+from sim.faults import Fault
+from sim.world import World
+
+__all__ = ["TrainedRound", "TrainingObserver"]
+
+
+class TrainedRound(HeldRound, frozen=True, kw_only=True):
+    """What came of one round of training.
+
+    `cohort`: who was drawn, `averaged`: whose models came, or `problem`: why the round was lost. `loss` is the mean of
+    theirs over the round. `accuracy` is that of the average on the points for testing, `validation` on those held out,
+    `pseudo_accuracy` that of the pseudo-labels of unlabeled points that were trained on; None where not measured.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", "accuracy")
+    averaged: tuple[str, ...]
+    loss: float | None
+    pseudo_accuracy: float | None
+    validation: float | None
+    accuracy: float | None
+
+    @property
+    def came(self) -> tuple[str, ...]:
+        return self.averaged
+
+    def cells(self) -> tuple[str, ...]:
+        figures = (self.loss, self.pseudo_accuracy, self.validation, self.accuracy)
+        shown = ("-" if figure is None else f"{figure:.4f}" for figure in figures)
+        return (str(len(self.cohort)), str(len(self.averaged)), *shown)
+
+
+class TrainingObserver(RoundsObserver[TrainedRound, Record]):
+    """Tests the model as rounds end, outside of virtual time, and sums the run up."""
+
+    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound)
+    answer = "its model was in: the average has it"
+    last_step = "train.update"
+
+    def __init__(
+        self,
+        world: World,
+        parts: Parts,
+        clients: Sequence[TrainingClient],
+        server: TrainingServer,
+        faults: Sequence[tuple[Fault, ...]],
+        every: int,
+    ) -> None:
+        super().__init__(world, clients, server, faults, every)
+        self._server = server
+        self._clients = {client.name: client for client in clients}
+        self._test, self._measured_on = testing_points(parts, clients)
+        self._validation = None if parts.validation is None else known_points(parts.validation)
+        self._best: tuple[float, int, bytes] | None = None
+
+    def state(self) -> Any:
+        """What it has seen so far."""
+        return self.rounds, self.ended, self._best
+
+    def take_up(self, state: Any) -> None:
+        """Go on from a `state`."""
+        self.rounds, self.ended, self._best = state
+
+    def sum_up(self) -> Simulated:
+        """What came out, once all parties have ended."""
+        server = self._server
+        if self.unended is not None:
+            self.keep(Record(**self.unended), measured=False)
+        lost = self.losses()
+        outcome, reason = self.outcome(lost)
+        selected = None if self._best is None else self._best[2]
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            accuracy=self._accuracy(server.model, self._test),
+            measured_on=self._measured_on,
+            accuracy_selected=None if selected is None else self._accuracy(selected, self._test),
+            selected_round=None if self._best is None else self._best[1],
+            model_digest=hashlib.sha256(server.model).hexdigest(),
+            privacy=self.privacy,
+            lost=lost,
+            rounds=[msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds],
+            endings=self.endings(),
+            silent=self.silent(),
+            keep=partial(self._save, server.model, selected),
+        )
+
+    # Each round
+
+    def keep(self, record: Record, *, measured: bool) -> None:
+        """Measure the model that a round left, and keep the best."""
+        model = self._server.model
+        validation = self._accuracy(model, self._validation) if measured else None
+        if validation is not None and not record.lost and (self._best is None or validation > self._best[0]):
+            self._best = (validation, record.number, model)
+        one = TrainedRound(
+            round=record.number,
+            began=record.began,
+            lost=(),
+            cohort=record.cohort,
+            averaged=record.averaged,
+            problem=record.lost,
+            loss=record.loss if math.isfinite(record.loss) else None,
+            pseudo_accuracy=self._pseudo_accuracy(record),
+            validation=validation,
+            accuracy=self._accuracy(model, self._test) if measured else None,
+        )
+        self.tell(one, ("loss", "pseudo_accuracy", "validation", "accuracy"))
+
+    def _pseudo_accuracy(self, record: Record) -> float | None:
+        """Of the unlabeled points of those averaged whose label is known; a point without a pseudo-label is wrong."""
+        right = []
+        for name in record.averaged:
+            client, shard = self._clients[name], self._clients[name].shard
+            if client.labelled_in == record.number and client.pseudo is not None:
+                counted = ~shard.labeled & (shard.labels >= 0)
+                right.append((client.pseudo.labels == shard.labels)[counted])
+        hits = np.concatenate(right) if right else np.zeros(0)
+        return float(hits.mean()) if len(hits) else None
+
+    def _accuracy(self, model: bytes, on: Points | None) -> float | None:
+        its = self._server.settings
+        return None if on is None else jobs.accuracy(its.spec, model, *on, its.update.device)
+
+    # What is kept
+
+    def _save(self, model: bytes, selected: bytes | None, folder: Path) -> None:
+        """``model.npz``: the last model, and the selected one, as vectors; the network as JSON."""
+        spec = msgspec.json.encode(self._server.settings.spec).decode()
+        arrays = {"parameters": decode(model), "spec": np.array(spec)}
+        if selected is not None:
+            arrays["selected"] = decode(selected)
+        with (folder / "model.npz").open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)

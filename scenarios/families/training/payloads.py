@@ -1,0 +1,84 @@
+"""The payloads of federated training, by formula: the model both ways, what goes beside it, and XCLP's in between."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from parties.data.sets import Dataset
+from parties.data.splits import Shard
+from protocols.crypto import sizes
+from protocols.federated import fedavg_then_xclp
+from protocols.federated.fedmatch import HELPERS
+from protocols.federated.labelling import Across
+from protocols.federated.method import Averaged, Controls, Helpers, Silent
+from protocols.federated.round import Settings
+from scenarios.families.training.experiment import cohorts_of, settings_of
+from scenarios.files.schema import Protocol, Scenario
+from scenarios.observing.deals import counted, named
+
+__all__ = ["training_payloads"]
+
+_OUTGOING: dict[type[Any], Callable[[int, str, Sequence[str]], int]] = {
+    Silent: lambda size, client, seen: 0,
+    Averaged: lambda size, client, seen: size if seen else 0,
+    Controls: lambda size, client, seen: size if seen else 0,
+    Helpers: lambda size, client, seen: size * (bool(seen) + (min(HELPERS, len(seen) - 1) if client in seen else 0)),
+}
+"""Bytes that go to a client beside the model, of so many of an addition's own; `seen`: whose models came before."""
+
+
+def training_payloads(
+    scenario: Scenario,
+    held: Dataset,
+    shards: Sequence[Shard],
+    xclp: Callable[[Protocol, Mapping[str, int], Mapping[str, int], int, str], Mapping[str, int]],
+) -> dict[str, int]:
+    """Payload of each message type of the whole run with nobody lost. `xclp` gives that of a round of XCLP."""
+    settings = settings_of(scenario, held, shards=shards)
+    of, classes, topology = named(shards), len(held.classes), scenario.network.topology
+    total: Counter[str] = Counter()
+    seen: list[str] = []
+    for number, members in enumerate(cohorts_of(settings, of, scenario.seed), 1):
+        total.update(_sent(settings, members, seen))
+        labeller = settings.method.labeller if settings.labels_in(number) else None
+        if isinstance(labeller, Across):
+            its = msgspec.structs.replace(scenario.protocol, recovery=labeller.parameters.recovery.name)
+            total.update(xclp(its, *counted({name: of[name] for name in members}), classes, topology))
+        if not settings.averaging.individual:
+            total.update(_secure(settings, members, topology))
+        trained = (name for name in members if name not in seen and _trains(settings, of[name], number))
+        seen.extend(trained)
+    if isinstance(settings, fedavg_then_xclp.Settings):
+        total["TrainingRound"] += len(shards) * settings.expected.sizes[0]
+        total.update(xclp(scenario.protocol, *counted(of), classes, topology))
+    return dict(total)
+
+
+def _sent(settings: Settings, members: Sequence[str], seen: Sequence[str]) -> dict[str, int]:
+    """The models of a round, down and up."""
+    model, *beside = settings.expected.sizes
+    kinds = [type(make()) for _, make in settings.method.additions]
+    down = sum(
+        model + sum(_OUTGOING[kind](size, name, seen) for kind, size in zip(kinds, beside, strict=True))
+        for name in members
+    )
+    up = len(members) * (model + sum(beside)) if settings.averaging.individual else 0
+    return {"TrainingRound": down, **({"LocalModel": up} if up else {})}
+
+
+def _secure(settings: Settings, clients: Sequence[str], topology: str) -> dict[str, int]:
+    """Keys and a secure sum among `clients`: w x, then w, 1 and the loss."""
+    dimension = sum(settings.expected.sizes) // 4 + 3
+    once = {**sizes.setup(clients), **sizes.secure_sum(clients, dimension)}
+    return {
+        kind: size * (2 if topology == "star" and kind in ("Seed", "DealtShares") else 1) for kind, size in once.items()
+    }
+
+
+def _trains(settings: Settings, shard: Shard, number: int) -> bool:
+    """Whether a client has anything to train on."""
+    known = int(shard.labeled.sum())
+    others = len(shard.rows) - known if settings.trains_unlabeled(number) else 0
+    return settings.update.batches(known, others).steps > 0

@@ -1,0 +1,1 @@
+"""XCLP by itself."""

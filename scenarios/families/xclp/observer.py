@@ -1,0 +1,338 @@
+"""Looks at a run as no party could: each round beside the plaintext oracle, who was lost, which faults struck."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from parties.data.sets import Dataset
+from parties.data.splits import Shard
+from parties.server import Loss
+from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
+from protocols.xclp.label_propagation import per_client, propagate
+from protocols.xclp.lsh import distances
+from protocols.xclp.xclp import Labels, RoundRecord, XclpClient, XclpServer
+from scenarios.families.xclp import oracle
+from scenarios.observing.scores import accuracy, balanced_accuracy, counting
+from scenarios.observing.simulated import Prediction, Round, Simulated, Strike
+from scenarios.observing.struck import Struck
+from sim.faults import Fault
+from sim.world import World
+
+__all__ = ["Observer", "XclpRound"]
+
+Measure = Callable[[NDArray[np.int64], NDArray[np.int64]], float | None]
+"""Of labels found (n,) and the true ones."""
+
+_MEASURED = "the {} points of clients that got labels in the last round"
+
+
+class XclpRound(Round, frozen=True, kw_only=True):
+    """What came of one round of XCLP.
+
+    `finished`: the server sent out all sums. `joined` is P, `members` Q, `contributors` those whose labels count (if it
+    is not finished, those announced last), `labeled` those who got labels. `equals_plaintext`: H and all that clients
+    got, exactly; None where nobody got any.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("joined", "members", "contributors", "labeled", "oracle")
+    finished: bool
+    joined: tuple[str, ...]
+    members: tuple[str, ...]
+    contributors: tuple[str, ...]
+    labeled: tuple[str, ...]
+    equals_plaintext: bool | None
+
+    def cells(self) -> tuple[str, ...]:
+        counts = (str(len(names)) for names in (self.joined, self.members, self.contributors, self.labeled))
+        return (*counts, _EQUAL[self.equals_plaintext])
+
+
+_EQUAL = {True: "equal", False: "NOT EQUAL", None: "-"}
+
+
+class _Truth(Struct, frozen=True):
+    """One round as the server recorded it, without H; what each member must have got; when and where it ended."""
+
+    record: RoundRecord
+    same_distances: bool
+    labels: dict[str, Labels]
+    ended: float
+    step: str
+
+
+class Observer:
+    """Compares each round with the plaintext when it is told of its end, and sums the run up.
+
+    `faults`: those that each [[fault]] stands for.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        dataset: Dataset,
+        shards: Sequence[Shard],
+        clients: Sequence[XclpClient] | Sequence[PredictingClient],
+        server: XclpServer | PredictingServer,
+        faults: Sequence[tuple[Fault, ...]],
+    ) -> None:
+        self._world, self._dataset, self._server = world, dataset, server
+        self._struck = Struck(world, faults)
+        self._clients = {client.name: client for client in clients}
+        self._shards = dict(zip(self._clients, shards, strict=True))
+        self._has_new = any(shard.new.any() for shard in shards)
+        self._truths: list[_Truth] = []
+
+    def sum_up(self) -> Simulated:
+        """What came out, once all parties have ended."""
+        server = self._server
+        if server.record.number > (self._truths[-1].record.number if self._truths else 0):
+            self.end_round(server.record)  # which the server did not live to end
+        lost = self.losses()
+        outcome, reason = self._outcome(lost)
+        found = {n: c.labels for n, c in self._clients.items() if c.alive and c.labels is not None}
+        endings = {n: client.ending if client.alive else self._struck.gone(n) for n, client in self._clients.items()}
+        for name, ending in endings.items():
+            self._world.note("outcome", name, note=ending)
+        told = [self._round(truth, lost) for truth in self._truths]
+        compared = [one.equals_plaintext for one in told if one.equals_plaintext is not None]
+        members, h = server.record.members, server.record.h.astype("<i4")
+        labels = {name: _everywhere(self._shards[name], own) for name, own in found.items()}
+        baselines = self._baselines(list(found))
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            measured_on=_MEASURED.format("new" if self._has_new else "unlabeled"),
+            accuracy=self.score(accuracy, labels),
+            balanced_accuracy=self.score(balanced_accuracy, labels),
+            baselines=self.scores(accuracy, baselines),
+            balanced_baselines=self.scores(balanced_accuracy, baselines),
+            hamming_digest=_digest(["|".join(members).encode(), h]) if members else "",
+            labels_digest=_digest(
+                [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
+            ),
+            lost=lost,
+            rounds=list(told),
+            equals_plaintext=all(compared) if compared else None,
+            predictions=self._predictions(found),
+            endings=endings,
+            silent=self._struck.silent(),
+        )
+
+    def strikes(self) -> list[Strike]:
+        """The faults that have struck so far, in order."""
+        return self._struck.strikes()
+
+    # Losses and the outcome
+
+    def losses(self) -> list[Loss]:
+        """Everybody's loss in each round: the step that it was in itself if it fell, and what the server did about it.
+
+        Losses that the server did not notice follow those of the same round that it did.
+        """
+        found = []
+        for truth in self._truths:
+            told = [loss for loss in self._server.lost if loss.round == truth.record.number]
+            noticed = [self._struck.noticed(loss, truth.record.began) for loss in told]
+            names = {loss.party for loss in noticed}
+            found += noticed + [loss for loss in self._unnoticed(truth) if loss.party not in names]
+        return found
+
+    def _unnoticed(self, truth: _Truth) -> list[Loss]:
+        """Who fell in the round, or got nothing out of it, unless the server told of it."""
+        record, server = truth.record, self._server
+        later = [other.ended for other in self._truths if other.record.number > record.number]
+        end = min(later, default=self._world.loop.time())  # a client may be in the round still while the next begins
+        falls = {
+            name: self._struck.fall(name, record.began, truth.ended) or self._struck.fall(name, truth.ended, end)
+            for name in self._clients
+        }
+        found = []
+        if server.record.number == record.number and not server.alive:
+            action = "every client ends without it"
+            fall = self._struck.fall(server.name, 0.0, end)
+            found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
+        for name, fall in falls.items():
+            if record.number in self._clients[name].results:
+                continue
+            step, time = (fall.step or truth.step, fall.time) if fall else (truth.step, end)
+            if record.finished and name in record.joined:
+                action = "after the sum: it gets no labels, all others are unaffected"
+                found.append(Loss(name, step, action, record.number, time))
+            elif not record.finished and fall is not None:
+                found.append(Loss(name, step, "nobody was left to miss it", record.number, time))
+        return found
+
+    def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
+        """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
+        server, last = self._server, self._server.record.number
+        here = dict.fromkeys(loss.party for loss in lost if loss.round == last)
+        clients = [name for name in here if name in self._clients]
+        who = f"; lost: {', '.join(clients)}" if clients else ""
+        if here.keys() >= self._clients.keys() or not any(client.alive for client in self._clients.values()):
+            return "failed", "every client was lost" + (f": {server.aborted}" if server.aborted else "")
+        if not server.alive:
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}{who}"
+        if server.aborted:
+            return "aborted", server.aborted + who
+        if not any(client.labels is not None for client in self._clients.values()):
+            return "failed", "no client got its labels"
+        return "completed", ""
+
+    # The plaintext
+
+    def end_round(self, record: RoundRecord) -> None:
+        """Keep what the oracle says of a round that ends while the clients' bits are there; H need not be kept."""
+        its, members = self._server.parameters, [self._clients[name] for name in record.members]
+        bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
+        labels: dict[str, Labels] = {}
+        same = True
+        if members and record.contributors:
+            plain = oracle.xclp(
+                bits,
+                [_known(self._shards[client.name]) for client in members],
+                [record.members.index(name) for name in record.contributors],
+                its.classes,
+                its.k,
+                its.alpha,
+                its.fraction_bits,
+                its.recipe.name,
+                its.rows,
+            )
+            same = np.array_equal(record.h, plain.distances)
+            for name, part in zip(record.members, plain.slices, strict=True):
+                rows = np.arange(part.stop - part.start)
+                labels[name] = Labels(rows, plain.z[part], plain.labels[part], plain.confidence[part])
+        elif members:
+            same = np.array_equal(record.h, oracle.hamming(np.concatenate(bits)))
+        kept = replace(record, h=record.h[:0])  # a matrix of all points, each round
+        self._truths.append(_Truth(kept, same, labels, self._world.loop.time(), self._server.step_name))
+
+    def _round(self, truth: _Truth, lost: list[Loss]) -> XclpRound:
+        record = truth.record
+        found = {
+            n: client.results[record.number] for n, client in self._clients.items() if record.number in client.results
+        }
+        right = truth.same_distances and all(_equal(own, truth.labels.get(name)) for name, own in found.items())
+        return XclpRound(
+            round=record.number,
+            began=record.began,
+            finished=record.finished,
+            joined=record.joined,
+            members=record.members,
+            contributors=record.contributors,
+            labeled=tuple(found),
+            lost=tuple(dict.fromkeys(loss.party for loss in lost if loss.round == record.number)),
+            equals_plaintext=right if found or not right else None,
+        )
+
+    # Figures
+
+    def score(self, measure: Measure, labels: Mapping[str, NDArray[np.int64]]) -> float | None:
+        """The `measure` of some clients' `labels` (n_j,) over the points that count; None where there are none."""
+        pairs = [
+            (found[counts], self._shards[name].labels[counts])
+            for name, found in labels.items()
+            for counts in (self._counting(name),)
+        ]
+        return measure(*(np.concatenate(column) for column in zip(*pairs, strict=True))) if pairs else None
+
+    def scores(self, measure: Measure, titles: Mapping[str, Mapping[str, NDArray[np.int64]]]) -> dict[str, float]:
+        """That of each one's labels, by its title, where there is one."""
+        found = {title: self.score(measure, labels) for title, labels in titles.items()}
+        return {title: value for title, value in found.items() if value is not None}
+
+    def _counting(self, name: str) -> NDArray[np.bool_]:
+        """The points of a client that accuracy is measured on."""
+        shard = self._shards[name]
+        return counting(shard.labels, shard.labeled, shard.new, self._has_new)
+
+    def _baselines(self, survivors: list[str]) -> dict[str, dict[str, NDArray[np.int64]]]:
+        """The labels of the `survivors`' points by label propagation in the clear on the same hashes.
+
+        Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
+        labels of those lost after they had hashed theirs.
+        """
+        its, last = self._server.parameters, self._server.round
+        hashed = [client for client in self._clients.values() if client.hashed_in == last]
+        bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if survivors else {}
+        if not bits:
+            return {}
+        known = {name: _known(self._shards[name]) for name in bits}
+        alone = per_client(
+            [distances(own, own) for own in bits.values()],
+            its.bits,
+            list(known.values()),
+            its.classes,
+            its.k,
+            its.alpha,
+            its.recipe,
+        )
+        joint = np.concatenate(list(bits.values()))
+        together = propagate(
+            distances(joint, joint),
+            its.bits,
+            np.concatenate(list(known.values())),
+            its.classes,
+            its.k,
+            its.alpha,
+            its.recipe,
+        )
+        parts = np.split(together.labels, np.cumsum([len(own) for own in bits.values()])[:-1])
+        applicable = any(self._counting(name).any() and (own >= 0).any() for name, own in known.items())
+        each = zip(bits, alone, strict=True) if applicable else ()
+        scores = {
+            "per-client label propagation": {name: p.labels for name, p in each},
+            "central label propagation": dict(zip(bits, parts, strict=True)),
+        }
+        return {
+            title: {name: own for name, own in labels.items() if name in survivors} for title, labels in scores.items()
+        }
+
+    def _predictions(self, found: dict[str, Labels]) -> list[Prediction]:
+        classes = self._dataset.classes
+        return [
+            (name, self._own_name(row), row, classes[label] if label >= 0 else "", confidence)
+            for name, own in found.items()
+            for row, label, confidence in zip(
+                self._shards[name].rows[own.rows].tolist(), own.labels.tolist(), own.confidence.tolist(), strict=True
+            )
+        ]
+
+    def _own_name(self, row: int) -> str:
+        """What the data set calls the client that a row belongs to."""
+        names, clients = self._dataset.client_names, self._dataset.clients
+        return "" if names is None or clients is None else names[clients[row]]
+
+
+def _equal(own: Labels, truth: Labels | None) -> bool:
+    """Whether what a client got is what the oracle says of the same rows."""
+    return truth is not None and all(
+        np.array_equal(mine, its[own.rows])
+        for mine, its in (
+            (own.z, truth.z), (own.labels, truth.labels), (own.confidence, truth.confidence)
+        )
+    )  # fmt: skip
+
+
+def _known(shard: Shard) -> NDArray[np.int64]:
+    """The labels that the client may use, -1 elsewhere."""
+    return np.where(shard.labeled, shard.labels, -1)
+
+
+def _everywhere(shard: Shard, own: Labels) -> NDArray[np.int64]:
+    labels = np.full(len(shard.labels), -1, dtype=np.int64)
+    labels[own.rows] = own.labels
+    return labels
+
+
+def _digest(parts: Iterable[bytes | NDArray[np.generic]]) -> str:
+    state = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes()
+        state.update(len(data).to_bytes(8, "big") + data)
+    return state.hexdigest()

@@ -1,0 +1,127 @@
+"""From the tables of a scenario file to its structs, and in our own words what is wrong with them."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import inspect as types
+
+from scenarios.files.keys import allowed, bounds, keys, similar, structure, toml
+from scenarios.files.schema import ScenarioError
+from scenarios.files.table_schema import ScenarioFile
+
+__all__ = ["Table", "converted"]
+
+Table = dict[str, Any]
+
+_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
+
+
+def converted(raw: Table, where: str) -> ScenarioFile:
+    """`raw` as the struct that it stands for. Raises ScenarioError naming `where`."""
+    node = structure()
+    try:
+        _check_known(raw, node, "")
+        for key, value in _leaves(raw, ""):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ScenarioError("", key, f"{value} is not a finite number")
+    except ScenarioError as error:
+        raise ScenarioError(where, error.key, error.problem) from None
+    data = raw.get("data", {})
+    if isinstance(data, dict) and not data.get("name") and not data.get("path"):
+        raw = {**raw, "data": {**data, "name": "digits"}}
+    try:
+        return msgspec.convert(raw, ScenarioFile)
+    except msgspec.ValidationError as error:
+        raise ScenarioError(where, *_explain(str(error), raw, node)) from None
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{number}]")
+    else:
+        yield path, value
+
+
+def _check_known(raw: object, node: types.Type, path: str) -> None:
+    """Every key in `raw` is one of the struct's. Wrong types are left for the conversion."""
+    if isinstance(node, types.StructType) and isinstance(raw, dict):
+        fields = {field.encode_name: field.type for field in node.fields}
+        for key, value in raw.items():
+            place = f"{path}.{key}".lstrip(".")
+            if key not in fields:
+                hint = similar(key, fields) or _elsewhere(key)
+                raise ScenarioError("", place, f"unknown key{hint}; allowed: {', '.join(fields)}")
+            _check_known(value, fields[key], place)
+    elif isinstance(node, types.VarTupleType) and isinstance(raw, list):
+        for number, item in enumerate(raw):
+            _check_known(item, node.item_type, f"{path}[{number}]")
+
+
+def _elsewhere(key: str) -> str:
+    """A hint for a key that was written into the wrong table."""
+    homes = [row.name for row in keys() if row.name.rpartition(".")[2] == key]
+    return f"; did you mean {homes[0]}?" if homes else ""
+
+
+def _explain(message: str, raw: Table, node: types.Type) -> tuple[str, str]:
+    """The key and the problem, in our words, for msgspec's message that ends in ``at `$.protocol.k` ``."""
+    path = message.rpartition("`$")[2].rstrip("`")
+    missing = re.search(r"missing required field `(\w+)`", message)
+    value: Any = raw
+    unit = ""
+    for name, number in _STEP.findall(path):
+        if isinstance(node, types.StructType):
+            node = next(field.type for field in node.fields if field.encode_name == name)
+            unit = (node.extra or {}).get("unit", "") if isinstance(node, types.Metadata) else ""
+        else:
+            node = _item(node)
+        value = value[name] if name else value[int(number)]
+    key = path.lstrip(".")
+    if missing:
+        return f"{key}.{missing[1]}".lstrip("."), "is needed and not given"
+    return key, _problem(value, node, unit)
+
+
+def _plain(node: types.Type) -> types.Type:
+    """`node` without its notes; of a choice between a type and nothing, the type."""
+    while isinstance(node, types.Metadata):
+        node = node.type
+    if isinstance(node, types.UnionType):
+        some = [item for item in node.types if not isinstance(item, types.NoneType)]
+        return _plain(some[0]) if len(some) == 1 else node
+    return node
+
+
+def _item(node: types.Type) -> types.Type:
+    node = _plain(node)
+    assert isinstance(node, types.VarTupleType)
+    return node.item_type
+
+
+_QUANTITIES = {
+    "rate": 'text such as "20Mbit/s", above 0, or "unlimited"',
+    "duration": 'text such as "40ms", or a number of seconds',
+    "distribution": 'text such as "40ms" or "lognormal:40ms,0.3"',
+}
+
+
+def _problem(value: object, node: types.Type, unit: str) -> str:
+    node = _plain(node)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(node, types.IntType | types.FloatType) and number:
+        if isinstance(node, types.IntType) and isinstance(value, float):
+            return f"{toml(value)} is not a whole number; allowed: {bounds(node) or allowed(node)}"
+        low = node.ge if node.ge is not None else node.gt
+        side = "small" if low is not None and (value < low or value == node.gt) else "large"  # type: ignore[operator]
+        return f"{toml(value)} is too {side}; allowed: {bounds(node)}"
+    if isinstance(node, types.LiteralType):
+        hint = similar(value, map(str, node.values)) if isinstance(value, str) else ""
+        return f"{toml(value)} is not one of the allowed: {allowed(node)}{hint}"
+    return f"{toml(value)} is of the wrong kind; allowed: {_QUANTITIES.get(unit) or allowed(node)}"

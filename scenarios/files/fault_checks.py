@@ -1,0 +1,277 @@
+"""What [[fault]] tables may not say: keys of another kind, or steps, parties and messages that are not there."""
+
+from collections.abc import Callable, Iterable
+from types import ModuleType
+
+from parties import server
+from protocols import dealing, rounds, secure_sum, setup
+from protocols.cotraining import round as cotraining_round
+from protocols.cotraining.round import STUDENT
+from protocols.federated import averaging
+from protocols.federated import round as training_round
+from protocols.registry import PROTOCOLS
+from protocols.rounds import ENROLL
+from protocols.steps import Step
+from protocols.xclp import (
+    hamming,
+    hamming_iknp,
+    hamming_naor_pinkas,
+    hamming_paillier,
+    hamming_plaintext,
+    influence,
+    rowsums,
+    rowsums_shamir,
+)
+from scenarios.files.keys import keys, similar, toml
+from scenarios.files.schema import Fault, Scenario, ScenarioError
+from scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
+from sim.units import duration
+from sim.wire import Message
+
+__all__ = [
+    "check_fault_keys",
+    "check_fault_places",
+    "check_party",
+    "choices_of",
+    "fault_cautions",
+    "messages_of",
+    "read_text",
+    "steps_of",
+]
+
+_MODULES: dict[str, tuple[ModuleType, ...]] = {
+    "xclp": (setup, hamming, influence, rowsums),
+    "training": (rounds, training_round),
+    "cotraining": (rounds, cotraining_round),
+}
+"""The modules of a protocol's parts that send messages."""
+
+_CHOICES: dict[str, dict[str, tuple[ModuleType, ...]]] = {
+    "protocol.hamming": {
+        "paillier": (hamming_paillier,),
+        "iknp": (hamming_iknp,),
+        "naor-pinkas": (hamming_naor_pinkas,),
+        "plaintext": (hamming_plaintext,),
+    },
+    "protocol.recovery": {"restart": (), "shamir": (dealing,)},
+    "training.averaging": {"plain": (averaging,), "secure": (setup, dealing, secure_sum)},
+}
+"""The modules whose messages a choice brings in, where the protocol has the choice."""
+
+_CHOSEN_STEPS: dict[str, dict[str, tuple[Step, ...]]] = {
+    "protocol.recovery": {"restart": rowsums.STEPS, "shamir": rowsums_shamir.STEPS},
+    "training.averaging": {"plain": (), "secure": secure_sum.STEPS},
+}
+"""The steps that are taken with one value of a key and not with another."""
+
+
+def choices_of(scenario: Scenario) -> dict[str, str]:
+    """What the scenario chooses, of the keys that bring in steps or messages and that its protocol uses."""
+    used = {key.name for key in keys() if not key.protocols or scenario.protocol.name in key.protocols}
+    found = {}
+    for key in _CHOICES:
+        table, _, name = key.partition(".")
+        if key in used:
+            found[key] = getattr(getattr(scenario, table), name)
+    return found | _FIXED.get(scenario.protocol.name, {})
+
+
+_FIXED = {name: {"protocol.recovery": "shamir"} for name in ("fedprop", "fedprop+mt")}
+"""What a protocol does not leave to the scenario."""
+
+
+def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) -> list[str]:
+    """The steps that parties of these roles take in a run with these choices."""
+    chosen, unused = choices_of(scenario), set[str]()
+    for key, ways in _CHOSEN_STEPS.items():
+        mine = {step.name for step in ways[chosen[key]]} if key in chosen else set()
+        unused |= {step.name for steps in ways.values() for step in steps} - mine
+    if "xclp" not in PROTOCOLS[scenario.protocol.name].parts and chosen.get("training.averaging") != "secure":
+        unused |= {step.name for step in setup.STEPS}
+    steps = (step for step in PROTOCOLS[scenario.protocol.name].steps if step.role in roles)
+    return list(dict.fromkeys(step.name for step in steps if step.name not in unused))
+
+
+def messages_of(scenario: Scenario) -> list[str]:
+    """The types of messages that may be sent in a run with these choices."""
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    always = (module for part, modules in _MODULES.items() if part in parts for module in modules)
+    chosen = (module for key, value in choices_of(scenario).items() for module in _CHOICES[key][value])
+    return [
+        name
+        for module in dict.fromkeys((server, *always, *chosen))
+        for name, item in vars(module).items()
+        if isinstance(item, type) and issubclass(item, Message) and item.__module__ == module.__name__
+    ]
+
+
+def check_fault_keys(scenario: Scenario) -> None:
+    """Whether each fault's keys go together, and can be read."""
+    for number, fault in enumerate(scenario.fault):
+        for test in (_check_kind, _check_when, _check_durations):
+            test(f"fault[{number}]", fault)
+
+
+def check_fault_places(scenario: Scenario) -> None:
+    """Whether there are the parties, steps and messages that faults name, and `sim` takes the faults as they are."""
+    for number, fault in enumerate(scenario.fault):
+        for test in (_check_parties, _check_steps, _check_message, _check_return, _check_made):
+            test(f"fault[{number}]", fault, scenario)
+
+
+def fault_cautions(scenario: Scenario) -> list[str]:
+    """One line for each `back_after` that can change nothing, for no round is left that the party could take part in.
+
+    That is known of faults at a step of a round; a party that falls before the first round may be back for it.
+    """
+    rounds, found = _rounds(scenario), []
+    for number, fault in enumerate(scenario.fault):
+        step = fault.at or fault.before or fault.after
+        if fault.back_after is None or step is None or step in {step.name for step in ENROLL}:
+            continue
+        if rounds == 1:
+            why = "there is one round only"
+        elif (fault.occurrence or 1) >= rounds and fault.probability is None:
+            why = f"it falls in the last of {rounds} rounds, or never"
+        else:
+            continue
+        problem = "changes nothing: a party that is back takes part from the next round on, and"
+        found.append(f"fault[{number}].back_after = {toml(fault.back_after)} {problem} {why}")
+    return found
+
+
+def _rounds(scenario: Scenario) -> int:
+    """How many rounds there are."""
+    protocol = PROTOCOLS[scenario.protocol.name]
+    if "cotraining" in protocol.parts:
+        return 1 if STUDENT in protocol.steps else scenario.cotraining.rounds
+    if "training" in protocol.parts:
+        return scenario.training.rounds + ("prediction" in protocol.parts)
+    return scenario.protocol.rounds
+
+
+def check_party(key: str, party: str, clients: int, patterns: bool = True) -> None:
+    """Raise ScenarioError at `key` where `party` is no name, nor a pattern that matches one where those may be."""
+    known = parties(clients)
+    if not (matching(party, known) if patterns else party in known):
+        problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
+        allowed = f"server, client/0 to {known[-1]}"
+        raise ScenarioError("", key, f"{toml(party)} {problem}; allowed: {allowed}{similar(party, known)}")
+
+
+# --- without the data
+
+
+def _check_kind(key: str, fault: Fault) -> None:
+    kind, keys = KINDS[fault.kind], given(fault)
+    for name in keys:
+        if name not in kind.keys:
+            raise ScenarioError("", f"{key}.{name}", unfit(fault.kind, name))
+    for name in kind.needs:
+        if name not in keys:
+            raise ScenarioError("", f"{key}.{name}", f"is needed with kind = {toml(fault.kind)} and not given")
+
+
+def _check_when(key: str, fault: Fault) -> None:
+    when, keys = KINDS[fault.kind].when, given(fault)
+    found = [name for name in when if name in keys]
+    if when and len(found) != 1:
+        problem = f"exactly one of {', '.join(when)} says when; given: {' and '.join(found) or 'none'}"
+        raise ScenarioError("", key, problem)
+    if "occurrence" in keys and "probability" in keys:
+        raise ScenarioError("", key, "occurrence and probability are both given; allowed: one of them or none")
+    for name in ("occurrence", "probability"):
+        if found == ["time"] and name in keys:
+            others = ", ".join(trigger for trigger in when if trigger != "time")
+            problem = f"does not go with time, which comes once; allowed: with {others}"
+            raise ScenarioError("", f"{key}.{name}", problem)
+    if not when and "lasts" in keys and "time" not in keys:
+        raise ScenarioError(
+            "", f"{key}.lasts", "needs time, from which on it lasts; without both it is the first message"
+        )
+
+
+def _check_durations(key: str, fault: Fault) -> None:
+    for name in DURATIONS:
+        value = getattr(fault, name)
+        if value is not None:
+            read_text(f"{key}.{name}", duration, value)
+            if name in ("lasts", "by") and not duration(value):
+                raise ScenarioError("", f"{key}.{name}", f"{toml(value)} is too short; allowed: more than 0 s")
+
+
+def read_text(key: str, parse: Callable[[str], object], value: str | float) -> None:
+    """Raise ScenarioError at `key` where `parse` cannot read `value`."""
+    try:
+        parse(value)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ScenarioError("", key, str(error)) from None
+
+
+# --- with the data, which may decide on the number of clients
+
+
+def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
+    if fault.party:
+        check_party(f"{key}.party", fault.party, scenario.data.clients)
+    check_party(f"{key}.peer", fault.peer, scenario.data.clients)
+    known = parties(scenario.data.clients)
+    ends = [matching(pattern, known) for pattern in (fault.party or "*", fault.peer)]
+    if ends[0] == ends[1] and len(ends[0]) == 1:
+        problem = f"{toml(fault.peer)} is the party itself; allowed: another one, or a pattern"
+        raise ScenarioError("", f"{key}.peer", problem)
+
+
+def _roles(fault: Fault, scenario: Scenario) -> list[str]:
+    """The roles of those who may be struck."""
+    struck = matching(fault.party or "*", parties(scenario.data.clients))
+    return list(dict.fromkeys(party.partition("/")[0] for party in struck))
+
+
+def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
+    protocol, roles = scenario.protocol, _roles(fault, scenario)
+    known = steps_of(scenario, roles)
+    for trigger in ("at", "before", "after"):
+        step = getattr(fault, trigger)
+        if step is None or step in known:
+            continue
+        allowed = f"; allowed: {', '.join(known)}"
+        if step in {step.name for step in PROTOCOLS[protocol.name].steps if step.role in roles}:
+            problem = f"{toml(step)} is not a step with {_told(scenario, _CHOSEN_STEPS)}"
+        else:
+            problem = f"{toml(step)} is not a step of a {' or '.join(roles)} in {protocol.name}{similar(step, known)}"
+        raise ScenarioError("", f"{key}.{trigger}", problem + allowed)
+
+
+def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
+    known = messages_of(scenario)
+    if fault.message and fault.message not in known:
+        its, choices = scenario.protocol, _told(scenario, _CHOICES)
+        problem = f"{toml(fault.message)} is not a message of {its.name} with {choices}{similar(fault.message, known)}"
+        raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known)}")
+
+
+def _told(scenario: Scenario, of: Iterable[str]) -> str:
+    """The choices in words."""
+    chosen = choices_of(scenario)
+    return ", ".join(f"{key.partition('.')[2]} = {toml(chosen[key])}" for key in of if key in chosen)
+
+
+def _check_return(key: str, fault: Fault, scenario: Scenario) -> None:
+    if fault.back_after is not None and "server" in matching(fault.party, ("server",)):
+        problem = "the server cannot come back, for nobody waits for it; allowed: no back_after"
+        raise ScenarioError("", f"{key}.back_after", problem)
+
+
+def _check_made(key: str, fault: Fault, scenario: Scenario) -> None:
+    place = f"{key}.file" if fault.kind == "availability" else key
+    try:
+        made = faults_of(fault, scenario.data.clients)
+    except (OSError, ValueError) as error:
+        raise ScenarioError("", place, str(error)) from None
+    if fault.kind != "availability":
+        return
+    for crash in made:
+        check_party(place, crash.party, scenario.data.clients)
+        if crash.party == "server":
+            raise ScenarioError("", place, "the server cannot come back, for nobody waits for it; allowed: clients")

@@ -1,0 +1,123 @@
+"""The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.files.table_schema`."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from msgspec import NODEFAULT, Struct
+from msgspec import inspect as types
+
+from scenarios.files.table_schema import ScenarioFile
+
+__all__ = ["Key", "allowed", "bounds", "keys", "similar", "structure", "toml"]
+
+
+class Key(Struct, frozen=True):
+    """One row of the table of keys. `protocols` is empty when every protocol uses the key."""
+
+    name: str
+    type: str
+    unit: str
+    default: str
+    protocols: tuple[str, ...]
+    description: str
+
+
+def toml(value: object) -> str:
+    """`value` as TOML would write it, for messages and tables."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` when one of `known` is close to `word`, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+_WORDS: dict[type[types.Type], str] = {
+    types.BoolType: "true or false",
+    types.StrType: "text in quotes",
+    types.StructType: "a table",
+    types.DictType: "a table",
+    types.NoneType: "",
+}
+
+
+def bounds(node: types.IntType | types.FloatType) -> str:
+    """The range of a number in words: ``1 to 9``, ``above 0, at most 1``; empty without one."""
+    low = f"{node.ge}" if node.ge is not None else f"above {node.gt:g}" if node.gt is not None else ""
+    high = f"{node.le}" if node.le is not None else f"below {node.lt:g}" if node.lt is not None else ""
+    if low and high:
+        if node.ge is not None and node.le is not None:
+            return f"{low} to {high}"
+        return f"{'at least ' * (node.ge is not None)}{low}, {'at most ' * (node.le is not None)}{high}"
+    return f"{low} or more" if node.ge is not None else low or high
+
+
+def allowed(node: types.Type) -> str:
+    """What a value of the type `node` may be, in words."""
+    if isinstance(node, types.Metadata):
+        return allowed(node.type)
+    if isinstance(node, types.LiteralType):
+        return ", ".join(sorted(map(toml, node.values), key=lambda text: (len(text), text)))
+    if isinstance(node, types.IntType | types.FloatType):
+        kind = "a whole number" if isinstance(node, types.IntType) else "a number"
+        limits = bounds(node)
+        return f"{kind}, {limits}" if limits else kind
+    if isinstance(node, types.UnionType):
+        return " or ".join(filter(None, map(allowed, node.types)))
+    if isinstance(node, types.VarTupleType | types.ListType):
+        if isinstance(node.item_type, types.StructType):
+            return "a list of tables, each headed by its name in double brackets"
+        return f"a list, each {allowed(node.item_type)}"
+    return _WORDS[type(node)]
+
+
+def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
+    for field in node.fields:
+        name, kind = prefix + field.encode_name, field.type
+        if isinstance(kind, types.StructType):
+            yield from _rows(f"{name}.", kind)
+        elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
+            yield from _rows(f"{name}[].", kind.item_type)
+        else:
+            assert isinstance(kind, types.Metadata), name
+            extra = kind.extra or {}
+            description = (kind.extra_json_schema or {}).get("description", "")
+            value = field.default if field.default_factory is NODEFAULT else field.default_factory()
+            default = "needed" if field.required else "" if value is None else toml(value)
+            yield Key(
+                name,
+                allowed(kind),
+                extra.get("unit", ""),
+                default,
+                tuple(extra.get("protocols", ())),
+                description,
+            )
+
+
+def keys() -> list[Key]:
+    """Every key of a scenario file, in the order of the file; ``fault[].`` stands for each [[fault]]."""
+    return list(_keys())
+
+
+@cache
+def structure() -> types.StructType:
+    """What a scenario file is made of."""
+    node = types.type_info(ScenarioFile)
+    assert isinstance(node, types.StructType)
+    return node
+
+
+@cache
+def _keys() -> tuple[Key, ...]:
+    rows = _rows("", structure())
+    return tuple(sorted(rows, key=lambda key: "." in key.name))  # the top of a file comes before its tables

@@ -1,0 +1,335 @@
+"""From a scenario file and the command line's changes to a checked `Scenario`, and the table that the file may have.
+
+Every mistake ends as one `ScenarioError` line. Paths in a file are relative to the file, paths in a ``--set``
+to the current folder.
+"""
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from scenarios.files.checks import check
+from scenarios.files.converting import Table, converted
+from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
+from scenarios.files.keys import keys, similar, structure, toml
+from scenarios.files.schema import Scenario, ScenarioError, as_table
+from scenarios.files.table_layout import Layout, flat, layout_of
+from scenarios.files.table_schema import OWN, ScenarioFile
+from scenarios.files.unused import needless, unused
+
+__all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped"]
+
+_DATA = ("data.name", "data.path")
+"""Where points come from: one of the two is given."""
+
+_EITHER = {
+    "data.name": ("path",),
+    "data.path": ("name",),
+    "expect.lost": ("lost_at_most", "lost_includes"),
+    "expect.lost_at_most": ("lost",),
+    "expect.lost_includes": ("lost",),
+}
+"""Of keys that exclude each other a --set of the one takes the others out, unless they are set as well."""
+
+_DEEPEST = 32
+
+
+class Loaded(Struct, frozen=True):
+    """A checked scenario. `name`: its own, or the file's stem. `where`: the file as messages call it.
+
+    `unused`: keys that were given but belong to other protocols. `needless`: those that the protocol would use with
+    other choices, each with what it takes; of a file with a table, whose cells may choose that, none. `layout`: the
+    file's table, if it has one.
+    """
+
+    scenario: Scenario
+    name: str
+    where: str
+    unused: tuple[str, ...] = ()
+    needless: Mapping[str, str] = {}
+    layout: Layout | None = None
+
+
+def load(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = None) -> Scenario:
+    """The scenario in `file` (a path, or the NAME of one that comes with Tacit), checked.
+
+    `changes` are texts such as ``"protocol.k=5"``. Raises ScenarioError in one line.
+    """
+    return read(file, changes, seed=seed).scenario
+
+
+def read(
+    file: str | Path,
+    changes: Iterable[str] = (),
+    *,
+    seed: int | None = None,
+    cell: Mapping[str, Any] | None = None,
+    without_data: bool = False,
+    options: Mapping[str, str] = {},
+) -> Loaded:
+    """`load`, with what the command line wants to know besides.
+
+    `cell`: dotted keys and values that come over all others, those of a cell of the file's table. `without_data`: the
+    scenario as it is written, of which only the types are checked; its data need not be on this machine. `options`: of
+    keys among the `changes` that another option than --set has given, that option, to be named in errors.
+    """
+    path = find(file)
+    changes = list(changes)
+    changed = [_change(text, options) for text in changes]
+    _check_either(changed)
+    raw = _anchored(_parse(path), path.parent)
+    given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
+    try:
+        return _read(path, raw, changed, seed, cell, without_data, Path(file).is_dir())
+    except ScenarioError as error:
+        if error.where not in (str(path), ""):
+            raise
+        raise ScenarioError(_origin(error, str(path), given_by, changes), error.key, error.problem) from None
+
+
+def _read(
+    path: Path,
+    raw: Table,
+    changed: Sequence[tuple[str, Any]],
+    seed: int | None,
+    cell: Mapping[str, Any] | None,
+    without_data: bool,
+    of_a_run: bool,
+) -> Loaded:
+    """`read`, with what is in the file. `of_a_run`: it is in a run's folder."""
+    where = str(path)
+    _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
+    own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
+    try:
+        layout = layout_of(own, _settable()) if own.table != ScenarioFile().table else None
+        if own.scale == "paper":
+            _apply(raw, _paper(own), path.parent)
+    except ScenarioError as error:
+        raise ScenarioError(where, error.key, error.problem) from None
+    rest = [change for change in changed if not _owns(change[0])]
+    _apply(raw, rest, Path.cwd())
+    _retitle(raw, dict(rest), path.stem)
+    _apply(raw, (cell or {}).items(), path.parent)
+    if seed is not None:
+        raw["seed"] = seed
+    scenario = _scenario(converted(raw, where))
+    if not without_data:
+        scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
+    cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
+    protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
+    given = _without_defaults(raw) if of_a_run else raw
+    lacking = needless(given, scenario) if layout is None else {}
+    return Loaded(scenario, scenario.name or path.stem, where, unused(given, *protocols), lacking, layout)
+
+
+def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:
+    """Where the value came from that an error of the file `where` is about: the file, or an option of `given_by`.
+
+    An error at a key of the file may be due to the `changes`, which are named then, too.
+    """
+    for key in sorted(given_by, key=len, reverse=True):
+        if f"{error.key}.".startswith((f"{key}.", f"{key}[", f"{in_file(key)}.")):
+            return given_by[key]
+    options = [f"{given_by.get(text.partition('=')[0].strip(), '--set')} {text}" for text in changes]
+    return f"{where} with {' '.join(options)}" if options else where
+
+
+def checked(scenario: Scenario) -> Scenario:
+    """A scenario made in Python, checked as a file is. Raises ScenarioError."""
+    file = converted(_anchored(as_table(scenario), Path.cwd()), "scenario")
+    return check(_scenario(file), "scenario")
+
+
+def shipped() -> dict[str, Path]:
+    """The scenarios that come with Tacit, by name."""
+    folder = Path(str(resources.files("scenarios"))) / "library"
+    return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}
+
+
+def find(file: str | Path) -> Path:
+    """The path of a scenario given as a path, a run's folder, or the name of one that comes with Tacit."""
+    path = Path(file)
+    if path.is_dir() and (path / "scenario.toml").is_file():
+        return path / "scenario.toml"
+    if path.is_file():
+        return path
+    names = shipped()
+    if str(file) in names:
+        return names[str(file)]
+    if path.is_dir():
+        raise ScenarioError(str(file), "", "holds no scenario.toml; allowed: a scenario file, or the folder of a run")
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise ScenarioError(str(file), "", "there is no such file")
+    problem = f"neither a file nor a scenario that comes with Tacit ({', '.join(names)})"
+    raise ScenarioError(str(file), "", problem + similar(str(file), names))
+
+
+def _without_defaults(raw: Table) -> Table:
+    """What `raw`, of a run's folder, gives beside the defaults that were filled in there."""
+    known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
+    return {
+        table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
+        for table, defaults in known.items()
+        if table in raw
+    }
+
+
+def parse_toml(text: str) -> Table:
+    """The table that `text` writes. Raises TOMLDecodeError, also for what is too deep or too long for Python."""
+    try:
+        table = tomllib.loads(text)
+        deep = _is_deep(table)
+    except RecursionError:
+        deep = True
+    except ValueError as error:
+        if isinstance(error, tomllib.TOMLDecodeError):
+            raise
+        raise tomllib.TOMLDecodeError("a whole number has too many digits") from None
+    if deep:
+        raise tomllib.TOMLDecodeError(f"tables and lists are nested more than {_DEEPEST} deep")
+    return table
+
+
+def _is_deep(table: Table) -> bool:
+    """Whether tables and lists are nested more than `_DEEPEST` deep."""
+    level: list[Any] = [table]
+    for _ in range(_DEEPEST):
+        inside = itertools.chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for each in inside if isinstance(each, dict | list)]
+    return bool(level)
+
+
+def _parse(path: Path) -> Table:
+    try:
+        text = path.read_bytes().decode()
+        return parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
+        match = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)
+        place, problem = (match[2], match[1]) if match else ("", str(error))
+        if place == "end of document":
+            place = f"line {max(1, len(text.splitlines()))}"
+        raise ScenarioError(str(path), place, f"not TOML: {problem}") from None
+    except UnicodeDecodeError:
+        raise ScenarioError(str(path), "", "not TOML: the file is not UTF-8 text") from None
+    except OSError as error:
+        raise ScenarioError(str(path), "", f"cannot be read ({error.strerror or error})") from None
+
+
+def _anchored(raw: Table, folder: Path) -> Table:
+    """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
+    result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
+    data, network = result.get("data"), result.get("network")
+    for table in (data, result.get("learner")):
+        if isinstance(table, dict):
+            _anchor(table, "path", "", folder)
+    if isinstance(network, dict):
+        _anchor(network, "latency", "csv:", folder)
+    _anchor(result, "cost", "replayed:", folder)
+    if isinstance(faults := result.get("fault"), list | tuple):
+        result["fault"] = [dict(fault) if isinstance(fault, dict) else fault for fault in faults]
+        for fault in result["fault"]:
+            if isinstance(fault, dict) and fault.get("file"):
+                _anchor(fault, "file", "", folder)
+    return result
+
+
+def _anchor(table: Table, key: str, prefix: str, folder: Path) -> None:
+    """Make what follows `prefix` in the text at `key` an absolute path."""
+    value = table.get(key)
+    if isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
+        table[key] = prefix + str((folder / value.removeprefix(prefix)).absolute())
+
+
+# --- the command line's changes
+
+
+def _apply(raw: Table, changes: Iterable[tuple[str, Any]], folder: Path) -> None:
+    """Put dotted keys and their values in; what is a path is relative to `folder`."""
+    made: set[str] = set()
+    for key, value in changes:
+        made.add(key)
+        if is_field(key):
+            raw |= _anchored({"fault": change_fault(raw.get("fault", []), key, value, made)}, folder)
+            continue
+        table, dot, last = key.partition(".")
+        change, body = _anchored({table: {last: value} if dot else value}, folder), raw.get(table)
+        raw[table] = {**body, **change[table]} if dot and isinstance(body, dict) else change[table]
+        for other in _EITHER.get(key, ()) if value or key not in _DATA else ():
+            if f"{table}.{other}" not in made:
+                raw[table].pop(other, None)
+    check_fields(raw.get("fault"), made)
+
+
+def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
+    """Raise ScenarioError where --set gives two keys of which only one may be given."""
+    given: dict[str, Any] = {}
+    for key, value in changed:
+        table = value if isinstance(value, dict) else {}
+        given |= {f"{key}.{name}": item for name, item in table.items()} if table else {key: value}
+    if all(given.get(key) for key in _DATA):
+        raise ScenarioError("--set", "data", "name and path are both given; allowed: exactly one of them")
+
+
+def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
+    """Where data of the user's own choice takes the place of the file's, of which its title speaks."""
+    for key in _DATA:
+        if changed.get(key) and "title" not in changed:
+            raw["title"] = f"{name} with {key} = {toml(changed[key])}"
+
+
+def _known() -> list[str]:
+    """The keys that a change may name, whole tables among them."""
+    return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if "[]" not in row.name)]
+
+
+def _settable() -> list[str]:
+    """Those of them that are no tables of keys."""
+    known = _known()
+    return [key for key in known if not _owns(key) and not any(other.startswith(f"{key}.") for other in known)]
+
+
+def _owns(key: str) -> bool:
+    """Whether `key` is the file's own and not a scenario's."""
+    return key.partition(".")[0] in OWN
+
+
+def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
+    """What `scale = "paper"` changes in `file`."""
+    if not file.scales.paper:
+        raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
+    return list(flat(file.scales.paper, _settable(), "scales.paper"))
+
+
+def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
+    """A key that exists and its new value, from ``key=value``; `options` as in `read`."""
+    key, equals, written = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
+    known = _known()
+    if is_field(key):
+        check_field(key, options.get(key, "--set"))
+    elif key not in known:
+        hint = "; the whole list is replaced: --set 'fault=[{...}]'" if key.startswith("fault") else ""
+        hint = hint or similar(key, known) or "; `tacit keys` lists them"
+        raise ScenarioError(options.get(key, "--set"), key, "there is no such key" + hint)
+    try:
+        parsed = parse_toml(f"value = {written}")
+    except tomllib.TOMLDecodeError:
+        return key, written.strip()
+    return key, parsed["value"] if len(parsed) == 1 else written.strip()
+
+
+# --- from tables to structs
+
+
+def _scenario(file: ScenarioFile) -> Scenario:
+    """What a run needs to know of it."""
+    return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})

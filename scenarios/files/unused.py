@@ -1,0 +1,56 @@
+"""Keys that a scenario gives and that change nothing, since what they belong to is not chosen."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scenarios.files.fault_checks import choices_of
+from scenarios.files.keys import keys
+from scenarios.files.schema import Scenario
+
+__all__ = ["needless", "unused"]
+
+
+def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
+    """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
+    others = {key.name for key in keys() if key.protocols and not set(protocols) & set(key.protocols)}
+    return tuple(name for name in _given(raw) if name in others)
+
+
+def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
+    """The keys given in `raw` that the scenario's protocol could use, but with other choices, each with what it takes.
+
+    `scenario` is what became of `raw`.
+    """
+    found = {}
+    for name in _given(raw):
+        for key, takes, chosen in _TAKES:
+            if name.startswith(key) and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
+                found[name] = takes
+    return found
+
+
+def _given(raw: Mapping[str, Any]) -> list[str]:
+    return [f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body]
+
+
+def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
+    return lambda scenario: choices_of(scenario).get(key) in values
+
+
+def _proximal(scenario: Scenario) -> bool:
+    return "fedprox" in (scenario.training.update, scenario.protocol.name)
+
+
+_TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
+    ("training.mu", 'training.update = "fedprox"', _proximal),
+    ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
+    ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
+    ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),
+    ("attack.", 'attack.kind = "membership"', lambda its: bool(its.attack.kind)),
+    ("byzantine.kind", "byzantine.clients > 0", lambda its: its.byzantine.clients > 0),
+    ("cotraining.quorum", 'cotraining.consensus = "qualified"', lambda its: its.cotraining.consensus == "qualified"),
+    ("public.distribution", "public.size > 0", lambda its: its.public.size > 0),
+    ("public.source", "public.size > 0", lambda its: its.public.size > 0),
+    ("model.width", 'model.name = "cnn13"', lambda its: its.model.name == "cnn13"),
+)
+"""Keys, or how they begin; what gives them a meaning, in words, and whether a scenario has it."""

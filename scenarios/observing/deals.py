@@ -1,0 +1,149 @@
+"""The points of a run: what clients hold, and what is kept apart to measure models by."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parties.data.dataset import as_features
+from parties.data.features import features_of
+from parties.data.sets import DataError, Dataset, drawn, load, load_drawn, load_file, load_split
+from parties.data.splits import Shard, shards
+from protocols.registry import PROTOCOLS
+from scenarios.attacking.data import attacked
+from scenarios.files.schema import Data, Scenario
+from scenarios.observing.public_points import set_apart
+from sim.streams import generator
+
+__all__ = ["Parts", "deal", "dealt", "parts_of", "together"]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """`held`: the clients' points. `test` and `validation` are nobody's; None where there are none.
+
+    `public` are points that all parties know. Of a run that is attacked, `outside` are points that nobody has, for the
+    attacker to ask about, and `attacker` those that it has itself, as many as the others together.
+    """
+
+    held: Dataset
+    test: Dataset | None = None
+    validation: Dataset | None = None
+    outside: Dataset | None = None
+    attacker: Dataset | None = None
+    public: Dataset | None = None
+
+
+def parts_of(scenario: Scenario) -> Parts:
+    """The data as the scenario's protocol uses it. Raises DataError, and ScenarioError where an attacker has too few.
+
+    Training learns from the training part alone, and is tested on the test part of data sets with a name, or on the
+    `data.test` rows; `data.limit` bounds both. Of the training part the public points are taken first, then, for
+    training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of what is
+    left is the attacker's.
+    """
+    parts = _parts_of(scenario)
+    return attacked(parts, scenario) if scenario.attack.kind else parts
+
+
+def _parts_of(scenario: Scenario) -> Parts:
+    data = scenario.data
+    protocol = PROTOCOLS[scenario.protocol.name]
+    if not protocol.learns or "prediction" in protocol.parts:
+        return Parts(_whole(data, scenario.seed))
+    test: Dataset | None = None
+    if data.path and data.test is None:
+        held = _whole(data, scenario.seed)
+    else:
+        whole, rest = load_split(data.name) if data.test is None else _apart(data, data.test, scenario.seed)
+        texts = "cotraining" in protocol.parts  # a learner may read them; those that do not say so themselves
+        held, test = (_featured(part.first(data.limit), data.features, texts) for part in (whole, rest))
+    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
+    share, n = scenario.training.validation, len(held.labels)
+    count = round(share * n) if "training" in protocol.parts else 0
+    if not 1 <= count < n:
+        return Parts(held, test, public=public)
+    order = generator(scenario.seed, "validation").permutation(n)
+    return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])), public=public)
+
+
+def dealt(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
+    """The clients' data, and each one's share of it. Raises DataError."""
+    held = parts_of(scenario).held
+    return held, deal(held, scenario.data, scenario.seed)
+
+
+def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
+    """Each client's share of `held`. Raises DataError."""
+    names = [f"client/{i}" for i in range(data.clients)]
+    for name in data.without_labels:
+        if name not in names:
+            raise DataError(f"without_labels(={name!r}) must be clients, {names[0]} to {names[-1]}")
+    return shards(
+        held,
+        data.clients,
+        data.partition,
+        data.labeled,
+        seed,
+        labeled_clients=data.labeled_clients,
+        labels_per_client=data.labels_per_client,
+        new=data.new,
+        without_labels=[names.index(name) for name in data.without_labels],
+        unlabeled=data.unlabeled,
+    )
+
+
+def named(shards: Sequence[Shard]) -> dict[str, Shard]:
+    """Each client's share by its name, in the order of the clients."""
+    return {f"client/{i}": shard for i, shard in enumerate(shards)}
+
+
+def counted(shards: Mapping[str, Shard]) -> tuple[dict[str, int], dict[str, int]]:
+    """How many points each client has, and how many of them with labels."""
+    points = {name: len(shard.rows) for name, shard in shards.items()}
+    return points, {name: int(shard.labeled.sum()) for name, shard in shards.items()}
+
+
+def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
+    """The largest shards of as many clients as take part in a round at a time."""
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    share = scenario.training.share if "training" in parts and "prediction" not in parts else 1.0
+    return sorted(dealt, key=lambda shard: -len(shard.rows))[: math.ceil(share * len(dealt) - 1e-9)]
+
+
+def _whole(data: Data, seed: int) -> Dataset:
+    """What there is to be dealt where nothing is kept apart for testing, unless `data.test` says so."""
+    if data.test is not None:
+        whole = _apart(data, data.test, seed)[0].first(data.limit)
+    elif data.path:
+        whole = load_file(data.path, data.label_column, data.client_column, data.limit)
+    else:
+        whole = load(data.name, data.limit)
+    return _featured(whole, data.features)
+
+
+def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
+    """All rows but `test` of them, and those, drawn with the seed. The numbers of a file are taken as they are."""
+    if data.path:
+        return drawn(load_file(data.path, data.label_column, data.client_column), test, seed)
+    return load_drawn(data.name, test, seed)
+
+
+def _named(name: str, data: Data) -> Dataset:
+    """The training part of another data set, with the same features."""
+    return _featured(load_split(name)[0], data.features)
+
+
+def _featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
+    """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
+    if features != "identity":
+        from scenarios.command.bars import shown
+        from scenarios.command.report import make_console
+
+        with shown(make_console(stderr=True), dataset.name) as tell:
+            points = features_of(dataset.points, features, tell)
+        dataset = replace(dataset, points=points, columns=None, grid=None)
+    if not texts:
+        as_features(dataset.points[:1])
+    return dataset

@@ -1,0 +1,98 @@
+"""What the [[fault]] tables of a scenario stand for: which keys go with which kind, and the faults of `sim`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from scenarios.files import schema
+from sim.faults import (
+    Corrupt,
+    Crash,
+    Delay,
+    Duplicate,
+    Fault,
+    Hold,
+    Leave,
+    Lose,
+    Partition,
+    Pause,
+    Slow,
+    availability,
+    availability_file,
+)
+from sim.units import duration
+
+__all__ = ["DURATIONS", "KINDS", "Kind", "faults_of", "given", "matching", "parties", "unfit"]
+
+DURATIONS = ("time", "back_after", "lasts", "by")
+
+_STEPS = ("at", "before", "after")
+_WHEN = (*_STEPS, "time", "message")
+_OF_PARTIES = ("party", *_WHEN, "occurrence", "probability")
+_OF_LINKS = (*_OF_PARTIES, "peer", "one_way", "lasts")
+_OF_MESSAGES = ("party", "peer", "message", "occurrence", "probability", "time", "lasts")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of fault: its class in `sim.faults`, the `keys` that go with it, those it `needs`.
+
+    `when`: the keys of which exactly one says when; none where a fault strikes all messages that match.
+    """
+
+    make: Callable[..., Fault] | None
+    keys: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    when: tuple[str, ...] = ()
+
+
+KINDS = {
+    "crash": Kind(Crash, (*_OF_PARTIES, "back_after"), ("party",), _WHEN),
+    "leave": Kind(Leave, _OF_PARTIES, ("party",), _WHEN),
+    "pause": Kind(Pause, (*_OF_PARTIES, "lasts"), ("party", "lasts"), _WHEN),
+    "slow": Kind(Slow, (*_OF_PARTIES, "factor", "lasts"), ("party", "factor"), _WHEN),
+    "partition": Kind(Partition, _OF_LINKS, ("party",), _WHEN),
+    "hold": Kind(Hold, _OF_LINKS, ("party", "lasts"), _WHEN),
+    "lose": Kind(Lose, _OF_MESSAGES),
+    "duplicate": Kind(Duplicate, _OF_MESSAGES),
+    "delay": Kind(Delay, (*_OF_MESSAGES, "by"), ("by",)),
+    "corrupt": Kind(Corrupt, _OF_MESSAGES),
+    "availability": Kind(None, ("file",), ("file",)),
+}
+
+_DEFAULTS = schema.Fault()
+
+
+def given(fault: schema.Fault) -> dict[str, Any]:
+    """The keys that say more than their default, beside `kind`."""
+    values = {key: getattr(fault, key) for key in fault.__struct_fields__ if key != "kind"}
+    return {key: value for key, value in values.items() if value != getattr(_DEFAULTS, key)}
+
+
+def unfit(kind: str, name: str) -> str:
+    """What is wrong where a fault of a `kind` has the key `name`, which does not go with it."""
+    others = ", ".join(other for other, its in KINDS.items() if name in its.keys)
+    return f'does not go with kind = "{kind}", but with {others}; allowed: {", ".join(KINDS[kind].keys)}'
+
+
+def faults_of(fault: schema.Fault, clients: int) -> tuple[Fault, ...]:
+    """What `fault` is in a world of so many clients: one fault, or a crash for each time that a trace says down.
+
+    Raises ValueError in one line.
+    """
+    kind = KINDS[fault.kind]
+    if kind.make is None:
+        return availability(availability_file(fault.file), parties(clients))
+    keys = given(fault)
+    return (kind.make(**{key: duration(value) if key in DURATIONS else value for key, value in keys.items()}),)
+
+
+def parties(clients: int) -> list[str]:
+    """The names of all parties, in their order."""
+    return ["server", *(f"client/{number}" for number in range(clients))]
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """Those of `names` that are meant by a name or a pattern."""
+    return [name for name in names if fnmatchcase(name, pattern)]

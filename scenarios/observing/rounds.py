@@ -1,0 +1,221 @@
+"""Looks at rounds of learning as no party could, whatever is learnt in them: who was lost, and how the run ended."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.data.sets import Dataset
+from parties.server import Loss
+from protocols.rounds import Record, RoundsClient, RoundsServer
+from scenarios.observing.deals import Parts
+from scenarios.observing.privacy import Spending, Spent
+from scenarios.observing.scores import counting
+from scenarios.observing.simulated import Round, SoFar, Strike
+from scenarios.observing.struck import Struck
+from sim.faults import Fault
+from sim.trace import Event
+from sim.world import World
+
+__all__ = ["HeldRound", "Points", "RoundsObserver", "known_points", "testing_points"]
+
+Points = tuple[NDArray[np.generic], NDArray[np.int64]]
+
+
+class HeldRound(Round, frozen=True, kw_only=True):
+    """What came of one round of learning. `cohort`: who was called, `problem`: why the round was lost.
+
+    Some of those who were `lost` may have answered: they fell after that, or were back before it.
+    """
+
+    cohort: tuple[str, ...]
+    problem: str
+
+    @property
+    def came(self) -> tuple[str, ...]:
+        """Whose answer the round is made of."""
+        raise NotImplementedError(f"{type(self).__name__} does not say whose answers came")
+
+    def losses(self) -> str:
+        """Who was lost; of whose answer the round is made nevertheless, it is said."""
+        return ", ".join(f"{name} (answered)" if name in self.came else name for name in self.lost) or "nobody"
+
+
+H = TypeVar("H", bound=HeldRound)
+R = TypeVar("R", bound=Record)
+
+
+class RoundsObserver(Generic[H, R]):
+    """Keeps what each round came to. `every`: after how many rounds, and at the end, models are tested.
+
+    `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
+    ended. `answer` is what a client is to send in a round, and `last_step` where it does. `spending` gives what rounds
+    reveal, where that is known.
+    """
+
+    answer: ClassVar[str]
+    last_step: ClassVar[str]
+
+    def __init__(
+        self,
+        world: World,
+        clients: Sequence[RoundsClient[Any]],
+        server: RoundsServer[Any, R],
+        faults: Sequence[tuple[Fault, ...]],
+        every: int,
+    ) -> None:
+        self.world, self.every = world, every
+        self._struck = Struck(world, faults)
+        self._names = [client.name for client in clients]
+        self._parties = {client.name: client for client in clients}
+        self._coordinator = server
+        self.rounds: list[H] = []
+        self.ended: list[float] = []
+        self.after_round: Callable[[int], None] = lambda number: None
+        self.spending: Spending | None = None
+        server.observe = self._end_round
+
+    def strikes(self) -> list[Strike]:
+        """The faults that have struck so far, in order."""
+        return self._struck.strikes()
+
+    def keep(self, record: R, *, measured: bool) -> None:
+        """Append what the round came to; `measured`: models are to be tested."""
+        raise NotImplementedError(f"{type(self).__name__} keeps nothing")
+
+    def _end_round(self, record: R) -> None:
+        number, rounds = record.number, self._coordinator.settings.rounds
+        self.keep(record, measured=number % self.every == 0 or number == rounds)
+        self.after_round(number)
+
+    def tell(self, one: H, figures: Sequence[str]) -> None:
+        """Enter a round that has just ended, with those of its fields that are to be seen in the trace."""
+        now = self.world.loop.time()
+        self.rounds.append(one)
+        self.ended.append(now)
+        for name in figures:
+            value = getattr(one, name)
+            if value is not None:
+                self.world.trace.tell(
+                    Event(now, "metric", self._coordinator.name, round=one.round, note=name, value=value)
+                )
+
+    @property
+    def last(self) -> int:
+        """The number of the last round that began; the enrolling before the first belongs to it."""
+        return max(1, self._coordinator.round)
+
+    @property
+    def unended(self) -> dict[str, Any] | None:
+        """What there is to say of a round that the server did not live to end; None if there is none."""
+        if self.last <= len(self.rounds):
+            return None
+        began = self.ended[-1] if self.ended else 0.0
+        return {"number": self.last, "began": began, "cohort": (), "lost": "the server was lost"}
+
+    @property
+    def privacy(self) -> Spent | None:
+        """What the run has revealed by now: every round is charged to which clients were called, lost or not.
+
+        What they send may be read as soon as they are called, whatever becomes of the round; so is the one that the
+        server has begun and not ended.
+        """
+        if self.spending is None:
+            return None
+        server = self._coordinator
+        called = sum(bool(one.cohort) for one in self.rounds[: server.ended])
+        return self.spending(called + (server.round > server.ended))
+
+    def endings(self) -> dict[str, str]:
+        """How each client's part ended; noted in the trace."""
+        found = self._endings()
+        for name, ending in found.items():
+            self.world.note("outcome", name, note=ending)
+        return found
+
+    def _endings(self) -> dict[str, str]:
+        return {
+            name: client.ending if client.alive else self._struck.gone(name) for name, client in self._parties.items()
+        }
+
+    def so_far(self) -> SoFar:
+        """What there is to tell of a run that was broken off."""
+        lost = self.losses()
+        rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
+        return SoFar(list(rounds), self._endings(), lost, self.privacy)
+
+    def silent(self) -> dict[int, str]:
+        """What did not come, of each [[fault]] that has not struck once."""
+        return self._struck.silent()
+
+    # Losses and the outcome
+
+    def losses(self) -> list[Loss]:
+        """Everybody's loss in each round: the step that it fell at, and what the server did about it.
+
+        Losses that the server did not notice follow those of the same round that it did.
+        """
+        found: list[Loss] = []
+        for one, ended in zip(self.rounds, self.ended, strict=True):
+            told = [loss for loss in self._coordinator.lost if loss.round == one.round]
+            noticed = [self._struck.noticed(loss, one.began) for loss in told]
+            found += noticed + self._unnoticed(one, ended, {loss.party for loss in noticed})
+        return found
+
+    def _unnoticed(self, one: H, ended: float, told: set[str]) -> list[Loss]:
+        """Who fell in the round and was not missed: its answer was in already, or the round was lost."""
+        server, found = self._coordinator, []
+        if one.round == self.last and not server.alive:
+            fall = self._struck.fall(server.name, 0.0, ended)
+            time = fall.time if fall else ended
+            found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
+        for name in self._names:
+            fall = self._struck.fall(name, 0.0 if one.round == 1 else one.began, ended)
+            if fall is None or name in told:
+                continue
+            action = self.answer if name in one.came else "nobody missed it"
+            if fall.time < one.began:
+                back = f"it was back, and {self.answer}" if name in one.came else "it takes part in those after it"
+                action = f"before the first round: {back}"
+            found.append(Loss(name, fall.step or self.last_step, action, one.round, fall.time))
+        return found
+
+    def outcome(self, lost: Sequence[Loss]) -> tuple[str, str]:
+        """Outcome and reason. A run that all clients are lost to has failed, whatever came of it before."""
+        server = self._coordinator
+        last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].came)
+        if last >= set(self._names) or not any(client.alive for client in self._parties.values()):
+            return "failed", "every client was lost"
+        if not server.alive:
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+        problems = [one.problem for one in self.rounds]
+        if all(problems):
+            return "aborted", f"every round was lost: {problems[-1]}"
+        return "completed", ""
+
+    @staticmethod
+    def names_of(lost: Sequence[Loss], number: int) -> tuple[str, ...]:
+        """Who was lost in round `number`, each once."""
+        return tuple(dict.fromkeys(loss.party for loss in lost if loss.round == number))
+
+
+def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | None, str]:
+    """Points that no client learns the labels of, and what they are."""
+    if parts.test is not None:
+        return known_points(parts.test), "the test part of the data set"
+    shards = [client.shard for client in clients]
+    any_new = any(shard.new.any() for shard in shards)
+    hidden = [(shard, counting(shard.labels, shard.labeled, shard.new, any_new)) for shard in shards]
+    pairs = [(shard.points[own], shard.labels[own]) for shard, own in hidden if own.any()]
+    if not pairs:
+        return None, ""
+    points, labels = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    return (points, labels), f"the clients' {'new' if any_new else 'unlabeled'} points"
+
+
+def known_points(dataset: Dataset) -> Points | None:
+    """Points and labels, if the label of any is known."""
+    return (dataset.points, dataset.labels) if (dataset.labels >= 0).any() else None

@@ -1,0 +1,159 @@
+"""Checkpoints of a training run: the file ``checkpoint`` in its folder, from which `tacit run --resume` goes on.
+
+The file is a line that says what it is, the SHA-256 of the rest, and the rest in MessagePack. It is written beside the
+old one and then put in its place, so there is always a whole one. What it holds is data alone: reading it runs nothing.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from parties.data.splits import Shard
+from scenarios.running.environment import version
+from scenarios.running.folder import FolderError, RunFolder, ending_of
+from scenarios.running.recorder import Recorder
+from scenarios.running.simulation import Simulation
+from sim.plain import NotPlain
+
+__all__ = ["CHECKPOINT", "Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
+
+CHECKPOINT = "checkpoint"
+"""The file's name."""
+
+_HEAD = b"tacit checkpoint 1\n"
+_DIGEST = 32
+
+
+class Checkpoint(msgspec.Struct):
+    """A run after `round`. `scenario` is the SHA-256 of its file, `resumed` the rounds after which it was taken up.
+
+    `data` is the SHA-256 of what the clients hold.
+
+    `wall_seconds` is what it took so far, `record` where its recorder stands, `state` that of the simulation.
+    """
+
+    version: str
+    scenario: bytes
+    data: bytes
+    round: int
+    resumed: list[int]
+    wall_seconds: float
+    record: dict[str, Any]
+    state: dict[str, Any]
+
+
+class Checkpoints:
+    """Writes one after so many rounds (`every`; 0: never), or after the first then that ends with all clients at rest.
+
+    Of a run that goes on, `wall_seconds` is what it took before, `resumed` the rounds after which it was taken up.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        recorder: Recorder,
+        simulation: Simulation,
+        every: int,
+        wall_seconds: float = 0.0,
+        resumed: Sequence[int] = (),
+    ) -> None:
+        self._folder, self._recorder, self._simulation, self._every = folder, recorder, simulation, every
+        self._wall_seconds, self._resumed = wall_seconds, list(resumed)
+        self._data = _digest_of_data(client.shard for client in simulation.clients) if every else b""
+        self._began = time.perf_counter()
+        self._due = (self._resumed[-1] if self._resumed else 0) + every
+        if every:
+            simulation.after_rounds(self._after_round)
+
+    def _after_round(self, number: int) -> None:
+        if number < self._due or number == self._simulation.round[1]:
+            return
+        try:
+            state = self._simulation.state()
+        except NotPlain:  # a client still computes for this round; after a later one it will not
+            return
+        path = self._folder.path
+        checkpoint = Checkpoint(
+            version=version(),
+            scenario=_digest_of(path),
+            data=self._data,
+            round=number,
+            resumed=self._resumed,
+            wall_seconds=self._wall_seconds + time.perf_counter() - self._began,
+            record=self._recorder.state(),
+            state=state,
+        )
+        _write(path / CHECKPOINT, msgspec.msgpack.encode(checkpoint))
+        self._due = number + self._every
+
+
+def check_unfinished(folder: Path) -> None:
+    """Raise FolderError unless the run in `folder` was broken off: killed, interrupted, or stopped by an error."""
+    if not (folder / "scenario.toml").is_file():
+        raise FolderError(f"{folder}: holds no scenario.toml; allowed: the folder of a run")
+    ending = ending_of(folder)
+    if ending is not None:
+        problem = f"this run has ended already ({ending.outcome}), there is nothing to resume"
+        raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it again")
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """The checkpoint in the `folder` of a run, None if there is none. Raises FolderError for one of no use."""
+    path = folder / CHECKPOINT
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    again = f"`tacit run {folder}` runs it from the start"
+    body = data[len(_HEAD) + _DIGEST :]
+    if not data.startswith(_HEAD):
+        raise FolderError(f"{path}: no checkpoint of this version of Tacit; {again}")
+    try:
+        if hashlib.sha256(body).digest() != data[len(_HEAD) : len(_HEAD) + _DIGEST]:
+            raise ValueError
+        checkpoint = msgspec.msgpack.decode(body, type=Checkpoint)
+    except ValueError:
+        raise FolderError(f"{path}: the checkpoint is damaged; {again}") from None
+    if checkpoint.version != version():
+        raise FolderError(f"{path}: of Tacit {checkpoint.version}, and this is {version()}; {again}")
+    if checkpoint.scenario != _digest_of(folder):
+        raise FolderError(f"{folder / 'scenario.toml'}: changed since the checkpoint; {again}")
+    return checkpoint
+
+
+def check_data(folder: Path, checkpoint: Checkpoint, shards: Iterable[Shard]) -> None:
+    """Raise FolderError unless these `shards` are what the clients held at the checkpoint."""
+    if _digest_of_data(shards) != checkpoint.data:
+        problem = "the data set is not what it was at the checkpoint"
+        raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it from the start")
+
+
+def _digest_of_data(shards: Iterable[Shard]) -> bytes:
+    state = hashlib.sha256()
+    for shard in shards:
+        for array in (shard.points, shard.labels, shard.labeled, shard.rows):
+            own = np.ascontiguousarray(array)
+            content = str(own.tolist()).encode() if own.dtype.hasobject else own.tobytes()
+            state.update(f"{own.dtype.str} {own.shape}".encode() + hashlib.sha256(content).digest())
+    return state.digest()
+
+
+def _digest_of(folder: Path) -> bytes:
+    return hashlib.sha256((folder / "scenario.toml").read_bytes()).digest()
+
+
+def _write(path: Path, body: bytes) -> None:
+    """Replace the file by one that is on the disk for good."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("wb") as file:
+        file.write(_HEAD + hashlib.sha256(body).digest())
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)

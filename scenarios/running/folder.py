@@ -1,0 +1,280 @@
+"""The folder of a run: what was asked, what came out, and every event in between.
+
+| file | holds |
+| --- | --- |
+| ``scenario.toml`` | the scenario with every default filled in; run again it gives the same trace hash |
+| ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
+| ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
+| ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations; with an [attack], contents of messages |
+| ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.running.checkpoint`) |
+| ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
+| | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
+| ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
+"""
+
+import csv
+import itertools
+import os
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import tomli_w
+from msgspec import Struct
+
+from parties.server import Loss
+from scenarios.files.schema import Scenario, as_table
+from scenarios.observing.simulated import Prediction
+from scenarios.running.disk import Reserve, disk_problem
+from scenarios.running.result import Result
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = [
+    "ByteRow",
+    "FolderError",
+    "Loss",
+    "Result",
+    "RunFolder",
+    "byte_rows",
+    "discard_unwritten",
+    "ending_of",
+    "locked",
+    "message_bytes",
+    "new_folder",
+    "read_result",
+    "remarks_on",
+]
+
+
+S = TypeVar("S", bound=Struct)
+
+
+class FolderError(ValueError):
+    """A folder that is not, or not wholly, that of a run; one line."""
+
+
+def new_folder(out: Path | None, stem: str, base: Path = Path("runs")) -> Path:
+    """A folder that was not there before: `out`, or ``base/STEM-NUMBER`` with the first free number, from 1.
+
+    Raises FileExistsError if `out` exists. Two runs never share a folder, even if they start at once.
+    """
+    if out is not None:
+        out.mkdir(parents=True)
+        return out
+    for number in itertools.count(1):
+        path = base / f"{stem}-{number}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+    raise AssertionError("unreachable")
+
+
+class RunFolder:
+    """The files of one run in its folder `path`, beginning with the scenario, under the `name` of the run.
+
+    It is this process's alone until it is closed: one that is another's raises FolderError. Without a `scenario` the
+    folder is one that holds it already.
+    """
+
+    def __init__(self, path: Path, scenario: Scenario | None = None, name: str = "") -> None:
+        self.path = path
+        self._lock = _lock(path)
+        if scenario is not None:
+            named = msgspec.structs.replace(scenario, name=name or scenario.name)
+            self._write("scenario.toml", tomli_w.dumps(as_table(named)))
+        self._reserve = Reserve(path / _partial("reserve"))
+
+    def close(self) -> None:
+        """Let others have it. May be called twice."""
+        self._reserve.release()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def clear(self, *, record: bool) -> None:
+        """Remove what a run that was broken off has left behind but is not to go on from, `record` and all."""
+        names = ["result.json", "failure.txt", "labels.csv", "report.html"]
+        for name in names + ["run.sqlite", "run.sqlite-journal"] * record:
+            (self.path / name).unlink(missing_ok=True)
+
+    def write_labels(self, predictions: Iterable[Prediction]) -> None:
+        """Write ``labels.csv``."""
+        with (self.path / "labels.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("party", "client", "row", "label", "confidence"))
+            writer.writerows(predictions)
+
+    def make_room(self) -> None:
+        """Release the room that was kept on the disk for the last files of the run."""
+        self._reserve.release()
+
+    def write_result(self, result: Result) -> None:
+        """Write ``result.json``; on a full disk without what is as long as the run. Raises OSError."""
+        try:
+            self._write_record(result.record())
+        except OSError as error:
+            if disk_problem(error) is None:
+                raise
+            self._write_record(result.record() | {"rounds": [], "lost": [], "faults": [], "endings": {}})
+
+    def _write_record(self, record: dict[str, Any]) -> None:
+        encoded = msgspec.json.format(msgspec.json.encode(record), indent=2)
+        self._write("result.json", encoded.decode() + "\n")
+
+    def write_failure(self, traceback: str) -> None:
+        """Keep the traceback of what broke the run."""
+        self._write("failure.txt", traceback)
+
+    def _write(self, name: str, text: str) -> None:
+        """Write a file whole or not at all."""
+        partial = self.path / _partial(name)
+        try:
+            partial.write_text(text, encoding="utf-8")
+            os.replace(partial, self.path / name)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(self.path / name)) from None
+
+
+def discard_unwritten(path: Path) -> None:
+    """Remove the folder of a run that was killed before its scenario was written; it is empty otherwise."""
+    (path / _partial("scenario.toml")).unlink(missing_ok=True)
+    path.rmdir()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The folder `path` is this process's alone for so long. Raises FolderError if it is another's."""
+    lock = _lock(path)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _partial(name: str) -> str:
+    return f".{name}.partial"
+
+
+def _lock(path: Path) -> int | None:
+    """Take the folder for this process, which gives it back however it ends; nothing where there are no such locks."""
+    if sys.platform == "win32":
+        return None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise FolderError(f"{path}: another process is running it; wait for it, or stop it first") from None
+    return descriptor
+
+
+class ByteRow(Struct, frozen=True):
+    """Messages and bytes of one type in one step; both hops of a relayed message count."""
+
+    step: str
+    type: str
+    messages: int
+    payload: int
+    sealing: int
+    envelope: int
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return self.payload + self.sealing + self.envelope
+
+
+def remarks_on(folder: Path) -> list[str]:
+    """What to know about the run in `folder` before reading its numbers: that it was sized, that it did not complete.
+
+    Nothing about one that is as it should be.
+    """
+    found = ["sized"] if _told(folder, "fidelity") == "sized" else []
+    outcome = _told(folder, "outcome")
+    if outcome != "completed":
+        found.append(f"{outcome or 'no result'}: so far" if outcome != "aborted" else "aborted")
+    return found
+
+
+class Ending(Struct, frozen=True):
+    """How a run ended, and by which version of Tacit it was made."""
+
+    outcome: str
+    version: str
+
+
+def ending_of(folder: Path) -> Ending | None:
+    """How the run in `folder` ended; None where it was broken off: killed, interrupted, or stopped by an error.
+
+    Raises FolderError.
+    """
+    try:
+        ending = _decoded(folder, Ending)
+    except FileNotFoundError:
+        return None
+    return None if ending.outcome == "interrupted" or (folder / "failure.txt").is_file() else ending
+
+
+def read_result(folder: Path) -> Result:
+    """What came of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
+    result = _decoded(folder, Result)
+    result.folder = folder
+    return result
+
+
+def _decoded(folder: Path, kind: type[S]) -> S:
+    path = folder / "result.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FolderError(f"{path}: not the result of a run: {error}") from None
+
+
+def message_bytes(folder: Path) -> dict[str, int]:
+    """`Result.message_bytes` of the run in `folder`; empty where it does not say."""
+    try:
+        return msgspec.convert(_told(folder, "message_bytes"), dict[str, int])
+    except msgspec.ValidationError:
+        return {}
+
+
+def _told(folder: Path, name: str) -> object:
+    """A field of ``result.json``, None where there is none."""
+    try:
+        return msgspec.json.decode((folder / "result.json").read_bytes())[name]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def byte_rows(folder: Path) -> list[ByteRow]:
+    """What a run sent, by step and message type, in the order of their first message.
+
+    Raises FolderError where the folder holds no such record.
+    """
+    path = folder / "run.sqlite"
+    if not path.is_file():
+        raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        rows = connection.execute(
+            "SELECT step, type, count(*), sum(payload), sum(sealing), sum(envelope) FROM messages "
+            "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(rowid)"
+        ).fetchall()
+    except sqlite3.Error as error:
+        raise FolderError(f"{path}: {error}") from None
+    finally:
+        connection.close()
+    for step, kind, *counts in rows:
+        if not (isinstance(step, str) and isinstance(kind, str) and all(isinstance(count, int) for count in counts)):
+            raise FolderError(f"{path}: the record of messages is damaged: {kind!r} in {step!r} is no such row")
+    return [ByteRow(*row) for row in rows]

@@ -1,0 +1,365 @@
+"""Runs a scenario: folder, simulation, result. Whatever happens, the folder is complete at the end."""
+
+import re
+import sqlite3
+import time
+import traceback
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parties.learning import jobs
+from protocols.registry import PROTOCOLS
+from scenarios.attacking.membership import attack, contents
+from scenarios.attacking.vulnerability import Vulnerability
+from scenarios.files.checks import cautions
+from scenarios.files.keys import toml
+from scenarios.files.reading import checked, load
+from scenarios.files.schema import Expect, Scenario
+from scenarios.observing.deals import deal, parts_of
+from scenarios.observing.experiment import Recounter
+from scenarios.observing.privacy import after_resuming
+from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
+from scenarios.running.disk import disk_problem
+from scenarios.running.environment import environment, version
+from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
+from scenarios.running.interruption import Interruption
+from scenarios.running.recorder import Recorder
+from scenarios.running.simulation import Simulated, Simulation
+from sim.trace import Event, Sink
+
+__all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
+
+ABORTED = 3
+"""Exit code after a clear abort, when too few parties were left."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+
+
+class Watch:
+    """Looks on while a run goes: a sink of its events, and a context around it."""
+
+    def __call__(self, event: Event) -> None:
+        """Called with each event, in the thread of the simulation."""
+
+    def watching(self, simulation: Simulation) -> AbstractContextManager[object]:
+        """A context that lasts as long as the run."""
+        return nullcontext()
+
+
+def run(
+    scenario: Scenario, *, out: Path | None = None, engine: str | None = None, watch: Watch | None = None
+) -> Result:
+    """Check `scenario`, run it and return what came out, with its folder.
+
+    `out` is the folder to make, by default ``runs/NAME-SEED-NUMBER``, NAME being its own or made of the title. Raises
+    ScenarioError for a scenario that cannot run, FileExistsError if `out` exists, OSError if `result.json` cannot be
+    written, and KeyboardInterrupt after Ctrl-C (the folder is complete then). An error inside the run is not raised:
+    the outcome is "failed", and `error` holds it. It may be called where an event loop runs, as in a notebook; that
+    loop stands still for as long.
+    """
+    if engine is not None:
+        scenario = msgspec.structs.replace(scenario, engine=engine)
+    name = re.sub(r"[^a-z0-9]+", "-", scenario.title.lower()).strip("-")[:40].rstrip("-")
+    result = carry_out(checked(scenario), scenario.name or name or "scenario", out=out, watch=watch)
+    if isinstance(result.error, KeyboardInterrupt):
+        raise result.error
+    return result
+
+
+def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: Watch | None = None) -> Result:
+    """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"."""
+    with closing(RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario, name)) as folder:
+        return _carry_out(scenario, name, folder, watch)
+
+
+def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_anew: bool = False) -> Result:
+    """Go on, as `carry_out` does, with the training run in the folder `path`, which was broken off.
+
+    From its checkpoint; where there is none yet, from the start. `or_anew`: from the start, too, where its protocol
+    keeps none or it is of no use. `engine` is in place of the scenario's. Raises FolderError for a folder that has
+    nothing to resume, or is another process's, and ScenarioError.
+    """
+    check_unfinished(path)
+    with closing(RunFolder(path)) as folder:
+        check_unfinished(path)  # it may have ended while we looked
+        scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
+        if not (PROTOCOLS[scenario.protocol.name].learns or or_anew):
+            raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
+        try:
+            earlier = _earlier(path, scenario)
+        except FolderError:
+            if not or_anew:
+                raise
+            earlier = _Earlier(resumed=(0,))
+        folder.clear(record=earlier.recorder is None)
+        return _carry_out(scenario, scenario.name, folder, watch, earlier)
+
+
+def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
+    its = read_checkpoint(path)
+    if its is None:
+        return _Earlier(resumed=(0,))
+    check_data(path, its, deal(parts_of(scenario).held, scenario.data, scenario.seed))
+    recorder = Recorder(path / "run.sqlite", its.record, contents(scenario))
+    return _Earlier(its.state, recorder, its.wall_seconds, (*its.resumed, its.round))
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """What there is of a run that goes on; nothing of one that begins."""
+
+    state: dict[str, Any] | None = None
+    recorder: Recorder | None = None
+    wall_seconds: float = 0.0
+    resumed: tuple[int, ...] = ()
+
+
+def _carry_out(
+    scenario: Scenario,
+    name: str,
+    folder: RunFolder,
+    watch: Watch | None,
+    earlier: _Earlier = _Earlier(),
+) -> Result:
+    recorder = earlier.recorder
+    simulated: Simulated | None = None
+    simulation: Simulation | None = None
+    vulnerability: Vulnerability | None = None
+    error: BaseException | None = None
+    began = time.perf_counter()
+    with Interruption() as interruption:
+        try:
+            record = folder.path / "run.sqlite"
+            recorder = recorder or Recorder(record, contents=contents(scenario))
+            sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
+            simulation = Simulation(scenario, sinks=sinks, taps=[recorder.tap], engine=scenario.engine)
+            if earlier.state is not None:
+                simulation.take_up(earlier.state)
+            every = scenario.training.checkpoint_every
+            Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
+            with watch.watching(simulation) if watch else nullcontext():
+                simulated = simulation.run()
+            if scenario.attack.kind:
+                recorder.close()
+                vulnerability = attack(scenario, record, [interruption])
+        except (Exception, KeyboardInterrupt) as raised:
+            error = interruption.asked or raised
+        finally:
+            interruption.over()
+        error = _complete(folder, recorder, simulated) or error
+        wall_seconds = earlier.wall_seconds + time.perf_counter() - began
+        result = _result(scenario, name, simulation, simulated, error, wall_seconds)
+        result.folder = folder.path
+        result.resumed = list(earlier.resumed)
+        if earlier.resumed and result.privacy is not None:
+            result.privacy = after_resuming(result.privacy, scenario)
+        result.vulnerability = vulnerability
+        folder.make_room()
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            folder.write_failure(_failure(error))
+        folder.write_result(result)
+        if error is None:
+            (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to go on with
+    if simulation is not None:
+        with suppress(KeyboardInterrupt):  # of a task that unwinds, or of one more Ctrl-C: the work is done
+            simulation.close()
+    return result
+
+
+def _complete(folder: RunFolder, recorder: Recorder | None, simulated: Simulated | None) -> Exception | None:
+    """Write all files but the last; returns the error of a disk that takes no more."""
+    try:
+        if recorder is not None:
+            recorder.close()
+        if simulated is not None:
+            simulated.keep(folder.path)
+        folder.write_labels(() if simulated is None else simulated.predictions)
+    except (OSError, sqlite3.Error) as error:
+        if disk_problem(error) is None:
+            raise
+        for name in ("labels.csv", "model.npz"):
+            (folder.path / name).unlink(missing_ok=True)  # of which a part may be there
+        return error
+    return None
+
+
+def _failure(error: BaseException) -> str:
+    """What ``failure.txt`` says of `error`: the traceback, or no more than a line of a full disk."""
+    problem = disk_problem(error)
+    return "".join(traceback.format_exception(error)) if problem is None else f"{problem}\n"
+
+
+def _result(
+    scenario: Scenario,
+    name: str,
+    simulation: Simulation | None,
+    simulated: Simulated | None,
+    error: BaseException | None,
+    wall_seconds: float,
+) -> Result:
+    outcome, reason = _outcome(simulated, error)
+    rows = [] if simulation is None else simulation.ledger.rows()
+    total = {column: sum(getattr(row, column) for row in rows) for column in _COLUMNS}
+    found = simulated or _broken_off(simulation)
+    result = Result(
+        scenario=name,
+        title=scenario.title,
+        seed=scenario.seed,
+        version=version(),
+        fidelity=scenario.fidelity,
+        entropy=scenario.entropy,
+        engine=scenario.engine if simulation is None else simulation.engine,
+        outcome=outcome,
+        reason=reason,
+        unmet=[],
+        accuracy=found.accuracy,
+        measured_on=found.measured_on,
+        accuracy_selected=found.accuracy_selected,
+        selected_round=found.selected_round,
+        balanced_accuracy=found.balanced_accuracy,
+        deviation=found.deviation,
+        client_accuracy=dict(found.client_accuracy),
+        agreed_after=found.agreed_after,
+        message_bytes=dict(found.message_bytes),
+        privacy=found.privacy,
+        baselines=dict(found.baselines),
+        balanced_baselines=dict(found.balanced_baselines),
+        equals_plaintext=found.equals_plaintext,
+        lost=found.lost,
+        faults=[] if simulation is None else simulation.observer.strikes(),
+        rounds=found.rounds,
+        endings=dict(found.endings),
+        virtual_seconds=0.0 if simulation is None else simulation.now,
+        wall_seconds=wall_seconds,
+        messages=total["messages"],
+        bytes_total=total["payload"] + total["sealing"] + total["envelope"],
+        bytes_payload=total["payload"],
+        bytes_sealing=total["sealing"],
+        bytes_envelope=total["envelope"],
+        sent_again=0 if simulation is None else simulation.troubles.sent_again,
+        messages_lost={} if simulation is None else simulation.troubles.lost,
+        trace_hash="" if simulation is None else simulation.trace.trace_hash,
+        shape_hash="" if simulation is None else simulation.trace.shape_hash,
+        hamming_digest=found.hamming_digest,
+        labels_digest=found.labels_digest,
+        model_digest=found.model_digest,
+        warnings=cautions(scenario),
+        environment=environment(_device(scenario)),
+        error=error,
+    )
+    result.unmet = unmet(scenario.expect, result)
+    for number, problem in found.silent.items():
+        fault = scenario.fault[number]
+        expected = scenario.expect != Expect() and fault.probability is None
+        (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
+    return result
+
+
+def _device(scenario: Scenario) -> str:
+    """What the scenario's networks run on here."""
+    protocol, learners = PROTOCOLS[scenario.protocol.name], scenario.learner.names or (scenario.learner.name,)
+    if not protocol.learns or ("training" not in protocol.parts and "network" not in learners):
+        return "cpu"
+    return jobs.choose_device(scenario.training.device)
+
+
+_COLUMNS = ("messages", "payload", "sealing", "envelope")
+
+
+class _Nothing(msgspec.Struct):
+    """What a run that did not end has to show: at most its rounds, how clients fared in them, and who was lost."""
+
+    accuracy: float | None = None
+    measured_on: str = ""
+    accuracy_selected: float | None = None
+    selected_round: int | None = None
+    balanced_accuracy: float | None = None
+    deviation: float | None = None
+    client_accuracy: dict[str, float] = {}
+    agreed_after: int | None = None
+    message_bytes: dict[str, int] = {}
+    privacy: Any = None
+    baselines: dict[str, float] = {}
+    balanced_baselines: dict[str, float] = {}
+    equals_plaintext: bool | None = None
+    lost: list[Any] = []
+    rounds: list[Any] = []
+    endings: dict[str, str] = {}
+    hamming_digest: str = ""
+    labels_digest: str = ""
+    model_digest: str = ""
+    silent: dict[int, str] = {}
+
+
+def _broken_off(simulation: Simulation | None) -> _Nothing:
+    if simulation is None or not isinstance(simulation.observer, Recounter):
+        return _Nothing()
+    so_far = simulation.observer.so_far()
+    return _Nothing(lost=so_far.lost, rounds=so_far.rounds, endings=so_far.endings, privacy=so_far.privacy)
+
+
+def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", str(error) or "interrupted by Ctrl-C"
+    if (problem := disk_problem(error)) is not None:
+        return "failed", f"the run's folder could not be written: {problem}"
+    if error is not None:
+        return "failed", f"{type(error).__name__}: {error}"
+    assert simulated is not None
+    return simulated.outcome, simulated.reason
+
+
+def unmet(expect: Expect, result: Result) -> list[str]:
+    """One line for each expectation that `result` does not meet."""
+    if result.outcome == "interrupted":
+        return []
+    lost = sorted({loss.party for loss in result.lost})
+    wanted_lost = None if expect.lost is None else sorted({party for _, party, _ in expect.losses})
+    found: tuple[tuple[str, object, object], ...] = (
+        ("outcome", expect.outcome, result.outcome),
+        ("equals_plaintext", expect.equals_plaintext, result.equals_plaintext),
+        ("lost", wanted_lost, lost),
+    )
+    lines = [
+        f"expect.{name}: {_words(wanted)} was expected, {_words(came)} came"
+        for name, wanted, came in found
+        if wanted is not None and wanted != came
+    ]
+    if expect.reason is not None and expect.reason not in result.reason:
+        lines.append(f"expect.reason: {toml(expect.reason)} was expected in it, {toml(result.reason)} came")
+    if expect.lost_at_most is not None and len(lost) > expect.lost_at_most:
+        lines.append(f"expect.lost_at_most: {expect.lost_at_most} was expected, {len(lost)} came: {', '.join(lost)}")
+    for key, party, step in expect.losses:
+        steps = [loss.step for loss in result.lost if loss.party == party]
+        if key == "lost_includes" and not steps:
+            lines.append(f"expect.lost_includes: {party} was expected, {_words(lost)} came")
+        if step and steps and step not in steps:
+            lines.append(f"expect.{key}: {party} was expected to be lost at {step}, it was lost at {', '.join(steps)}")
+    return lines
+
+
+def _words(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "nobody"
+    if value is None:
+        return "no comparison"
+    return str(value).lower()
+
+
+def exit_code(result: Result, expect: Expect) -> int:
+    """0 as expected; 1 failed, or not as expected; 3 an abort that nobody expected; 130 after Ctrl-C.
+
+    An unexpected abort is 3 even if the file expects a completed run: 3 says more than 1 does. A run that ends in an
+    error has failed, whatever is expected.
+    """
+    if result.outcome == "aborted" and expect.outcome != "aborted":
+        return ABORTED
+    if result.outcome == "interrupted":
+        return INTERRUPTED
+    failed = result.outcome == "failed" and (expect.outcome != "failed" or result.error is not None)
+    return 1 if failed or result.unmet else 0

@@ -1,0 +1,188 @@
+"""Builds the world that a scenario describes, and runs it."""
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from parties.broken_off import BrokenOff
+from parties.party import Begin, play
+from protocols.xclp.sized import STAND_INS
+from scenarios.files import schema
+from scenarios.observing.deals import Parts, deal, parts_of
+from scenarios.observing.experiment import Keeper, Setting
+from scenarios.observing.experiments import EXPERIMENTS
+from scenarios.observing.faults import faults_of
+from scenarios.observing.simulated import Simulated
+from scenarios.running.durations import durations_of
+from sim.compute import Cost, CostTable, Free, Measured, Modelled, Replayed, StandIns, make_engine
+from sim.latency import parse_latency
+from sim.network import Conditions, Statistics
+from sim.trace import Sink, Tap, Trace
+from sim.units import duration
+from sim.wire import Ledger
+from sim.world import World
+
+__all__ = ["Simulated", "Simulation"]
+
+_STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
+
+
+class Simulation:
+    """One run, with the data of the scenario or other `parts`.
+
+    What is going on can be read at any time, also from another thread and after an error.
+    """
+
+    def __init__(
+        self,
+        scenario: schema.Scenario,
+        *,
+        sinks: Iterable[Sink] = (),
+        taps: Iterable[Tap] = (),
+        engine: str = "auto",
+        parts: Parts | None = None,
+    ) -> None:
+        self._scenario = scenario
+        parts = parts or parts_of(scenario)
+        shards = deal(parts.held, scenario.data, scenario.seed)
+        faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
+        self._engine = make_engine(engine)
+        try:
+            self._world = World(
+                scenario.seed,
+                conditions=_conditions(scenario.network),
+                table=CostTable.load(),
+                cost=_cost(scenario.cost),
+                engine=self._engine,
+                faults=[fault for made in faults for fault in made],
+                sinks=sinks,
+                taps=taps,
+                seeded=scenario.entropy == "seeded",
+                stand_ins=_STAND_INS[scenario.fidelity],
+            )
+            self._experiment = EXPERIMENTS[scenario.protocol.name](
+                Setting(self._world, scenario, parts, shards, faults)
+            )
+            self.clients, self.server = self._experiment.clients, self._experiment.server
+            self.observer = self._experiment.observer
+            self._parties = [self.server, *self.clients]
+            self._begin: Begin | None = None
+        except BaseException:
+            self._engine.close()
+            raise
+
+    @property
+    def now(self) -> float:
+        """The virtual clock in seconds."""
+        return self._world.loop.time()
+
+    @property
+    def trace(self) -> Trace:
+        """The chain of all events so far."""
+        return self._world.trace
+
+    @property
+    def ledger(self) -> Ledger:
+        """Bytes sent so far."""
+        return self._world.ledger
+
+    @property
+    def troubles(self) -> Statistics:
+        """Messages sent again and lost so far."""
+        return self._world.network.statistics()
+
+    @property
+    def planned(self) -> float:
+        """Modelled seconds of computing that the parties have announced."""
+        return self._world.computing.planned
+
+    @property
+    def done(self) -> float:
+        """Modelled seconds of computing that are finished."""
+        return self._world.computing.done
+
+    @property
+    def step(self) -> str:
+        """The step that the server is in."""
+        return str(self.server.step_name)
+
+    @property
+    def round(self) -> tuple[int, int]:
+        """The round that the server is in, from 1, and how many there will be."""
+        return self.server.round, self._experiment.rounds
+
+    @property
+    def engine(self) -> str:
+        """Where computing runs, as ``inline`` or ``pool:N``."""
+        return self._engine.name
+
+    def run(self) -> Simulated:
+        """Run to the end. Raises what a party's program raises, Deadlock, and KeyboardInterrupt."""
+        self._experiment.plan()
+        with threadpool_limits(1), _spared_old_objects():  # a sum must not depend on how many threads share it
+            self._world.loop.run(play(self._parties, self.server, self._begin))
+            return self.observer.sum_up()
+
+    def after_rounds(self, call: Callable[[int], None]) -> None:
+        """Have `call` called with the number of each round that has ended, if it is a run that can be taken up."""
+        if isinstance(self.observer, Keeper):
+            self.observer.after_round = call
+
+    def state(self) -> dict[str, Any]:
+        """The run as it is when a round has just ended. Raises NotPlain while a party is in the midst of something."""
+        assert isinstance(self.observer, Keeper)
+        return self._broken_off(self.observer).take(self.observer.state())
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        """Go on from a `state` of the same scenario. Raises what reading data that cannot be raises."""
+        assert isinstance(self.observer, Keeper)
+        broken_off = self._broken_off(self.observer)
+        self.observer.take_up(broken_off.take_up(state))
+        self._begin = broken_off.begin
+
+    def _broken_off(self, observer: Keeper) -> BrokenOff:
+        return BrokenOff(self._world, self._parties, self.server, observer.kinds)
+
+    def close(self) -> None:
+        """Stop what still runs, and the workers."""
+        self._engine.close()
+        self._world.loop.finish()
+
+
+@contextmanager
+def _spared_old_objects() -> Iterator[None]:
+    """Let the garbage collector leave alone what is there already: libraries and parties are no garbage of a run."""
+    mine = not gc.get_freeze_count()
+    if mine:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if mine:
+            gc.unfreeze()
+
+
+def _conditions(network: schema.Network) -> Conditions:
+    return Conditions(
+        network.topology,
+        parse_latency(network.latency),
+        duration(network.jitter),
+        network.loss,
+        network.transport,
+        duration(network.retransmission_timeout),
+    )
+
+
+def _cost(text: str) -> Cost:
+    kind, _, folder = text.partition(":")
+    makers: dict[str, Callable[[], Cost]] = {
+        "free": Free,
+        "modelled": Modelled,
+        "measured": Measured,
+        "replayed": lambda: Replayed(durations_of(Path(folder))),
+    }
+    return makers[kind]()

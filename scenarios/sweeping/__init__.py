@@ -1,0 +1,1 @@
+"""Many runs of one scenario, and tables of papers made of them."""

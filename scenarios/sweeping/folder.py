@@ -1,0 +1,111 @@
+"""The folder of a sweep: what was asked, so that a sweep that was broken off can go on, and which runs have ended."""
+
+import csv
+import shlex
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import tomli_w
+
+from scenarios.files.schema import as_table
+from scenarios.running.environment import version
+from scenarios.running.folder import FolderError, Result, ending_of, read_result
+from scenarios.sweeping.runs import Plan
+
+__all__ = ["NAME", "Asked", "ended", "read_asked", "runs_of", "write_asked"]
+
+NAME = "sweep.toml"
+"""The file that makes a folder that of a sweep."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the command line of a sweep said, each option as it was written."""
+
+    file: str
+    over: list[str] = []
+    seeds: int | None = None
+    seed: int | None = None
+    changes: list[str] = []
+
+    @property
+    def command(self) -> str:
+        """The command line that gives the same results."""
+        words = ["tacit", "sweep", self.file]
+        for option, values in (("--over", self.over), ("--set", self.changes)):
+            words += [word for value in values for word in (option, value)]
+        words += [] if self.seed is None else ["--seed", str(self.seed)]
+        words += [] if self.seeds is None else ["--seeds", str(self.seeds)]
+        return shlex.join(words)
+
+
+def write_asked(folder: Path, asked: Asked) -> None:
+    """Keep it in the sweep's folder."""
+    told = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
+    (folder / NAME).write_text(tomli_w.dumps(told), encoding="utf-8")
+
+
+def read_asked(folder: Path) -> Asked:
+    """What `write_asked` kept. Raises FolderError."""
+    path = folder / NAME
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Asked)
+    except OSError:
+        raise FolderError(f"{folder}: holds no {NAME}; allowed: the folder of a sweep") from None
+    except (ValueError, msgspec.ValidationError) as error:
+        raise FolderError(f"{path}: not what a sweep was asked: {error}") from None
+
+
+def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
+    """What came of those of the `plans` whose runs in the sweep's `folder` have ended, by their places.
+
+    A run that was broken off is none of them. Files that scenarios read are taken to be as they were. Raises
+    FolderError where a run's folder holds another scenario than its plan, or was made by another version.
+    """
+    found: dict[int, Result] = {}
+    for place, one in enumerate(plans):
+        path = folder / one.folder
+        if not (path / "scenario.toml").is_file():
+            if any(not file.name.endswith(".partial") for file in path.glob("*")):
+                raise FolderError(f"{path}: holds no scenario.toml; move it away, and the run begins anew")
+            continue
+        ending = ending_of(path)
+        if ending is not None and ending.version != version():
+            raise FolderError(f"{path}: of Tacit {ending.version}, and this is {version()}; begin a new sweep")
+        _check_same(path / "scenario.toml", one)
+        if ending is not None:
+            found[place] = read_result(path)
+    return found
+
+
+def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
+    """The folders of the runs that ended in the sweep's `folder`, each with its values of the swept keys.
+
+    Of a sweep that makes a table: with its row and column, and once for each cell that it is in. Raises FolderError.
+    """
+    path = folder / "sweep.csv"
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            head, *lines = csv.reader(file)
+        seed = head.index("outcome") - 1
+    except (OSError, ValueError, csv.Error):
+        problem = f"no table of its runs; `tacit sweep --resume {folder}` goes on with the sweep and writes it"
+        raise FolderError(f"{path}: {problem}") from None
+    swept = 2 if head[:3] == ["row", "column", "measure"] else seed
+    return [(folder / line[-1], tuple(zip(head[:swept], line[:swept], strict=True))) for line in lines]
+
+
+def _check_same(path: Path, one: Plan) -> None:
+    """Raise FolderError unless the file holds the plan's scenario; the engine, which changes nothing, aside."""
+    try:
+        kept = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FolderError(f"{path}: {error}") from None
+    scenario = one.loaded.scenario
+    named = msgspec.structs.replace(scenario, name=one.loaded.name or scenario.name)
+    wanted = tomllib.loads(tomli_w.dumps(as_table(named)))
+    other = sorted(key for key in kept.keys() | wanted.keys() if key != "engine" and kept.get(key) != wanted.get(key))
+    if other:
+        problem = f"not what the sweep would run now: {', '.join(other)} would be another"
+        raise FolderError(f"{path}: {problem}; undo the change, or begin a new sweep")

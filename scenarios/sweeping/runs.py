@@ -1,0 +1,245 @@
+"""Many runs of one scenario: every combination of some keys' values, each with several seeds."""
+
+import csv
+import gc
+import itertools
+import re
+import signal
+import statistics
+import tomllib
+from collections import Counter
+from collections.abc import Container, Generator, Iterable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import closing, suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from msgspec import Struct, structs
+
+from scenarios.files.fault_fields import label
+from scenarios.files.keys import toml
+from scenarios.files.reading import Loaded, parse_toml, read
+from scenarios.files.schema import ScenarioError
+from scenarios.running.folder import Result, discard_unwritten
+from scenarios.running.runner import INTERRUPTED, carry_out, exit_code, resume
+from scenarios.running.workers import in_workers
+
+__all__ = ["FIGURES", "Cell", "Plan", "fields", "folder_name", "perform", "plan", "summary", "troubles", "write_table"]
+
+
+class Plan(Struct, frozen=True):
+    """One run of a sweep: its values of the swept keys, its checked scenario, its folder's name."""
+
+    values: tuple[tuple[str, str], ...]
+    loaded: Loaded
+    folder: str
+
+
+class Cell(Struct, frozen=True):
+    """One row of the summary; a figure is a mean and a deviation (None below two values) over the completed runs.
+
+    `values`: what a table calls each swept key, and its value. `lost`: who was lost in any of the `runs`, in words, as
+    is how those ended that did not complete. `accuracy_range` is the lowest and the highest.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    runs: int
+    not_completed: int
+    endings: str
+    sized: bool
+    lost: str
+    accuracy: tuple[float, float | None] | None
+    accuracy_range: tuple[float, float] | None
+    virtual_seconds: tuple[float, float | None] | None
+    bytes_total: tuple[float, float | None] | None
+
+
+FIGURES = (
+    "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "virtual_seconds", "wall_seconds",
+    "bytes_total", "trace_hash",
+)  # fmt: skip
+"""What `fields` gives, by the names that these have in a sweep's table of runs."""
+
+_SHOWN = 3
+"""How many of the lost a row of the summary names."""
+
+
+def axis(text: str) -> list[tuple[str, str, str]]:
+    """Key, value as shown and value as TOML or bare text, for each value in ``key=x,y,z``.
+
+    Values with commas of their own are written as a TOML list, ``key=["a,b", "c"]``.
+    """
+    key, equals, written = text.partition("=")
+    key, written = key.strip(), written.strip()
+    if not (equals and key and written):
+        raise ScenarioError(f"--over {text}", "", "allowed: --over key=x,y,z, such as --over protocol.k=3,10")
+    if written.startswith("["):
+        try:
+            values = parse_toml(f"values = {written}")["values"]
+        except tomllib.TOMLDecodeError as error:
+            raise ScenarioError(f"--over {text}", "", f"not a TOML list: {error}") from None
+        if not values:
+            raise ScenarioError(f"--over {text}", "", "no value; allowed: one or more")
+        return [(key, value if isinstance(value, str) else toml(value), toml(value)) for value in values]
+    return [(key, value.strip(), value.strip()) for value in written.split(",")]
+
+
+def plan(file: str, over: Iterable[str], seeds: int, changes: Sequence[str], seed: int | None = None) -> list[Plan]:
+    """All runs, each checked before any starts: every combination of `over` with each of `seeds` seeds.
+
+    The seeds are the scenario's and those after it. Raises ScenarioError.
+    """
+    axes = [axis(text) for text in over]
+    options = {key: "--over" for one in axes for key, _, _ in one}
+    result: list[Plan] = []
+    for combination in itertools.product(*axes):
+        values = tuple((key, shown) for key, shown, _ in combination)
+        settings = [*changes, *(f"{key}={written}" for key, _, written in combination)]
+        first = read(file, settings, seed=seed, options=options)
+        for number in range(seeds):
+            loaded = first if number == 0 else read(file, settings, seed=first.scenario.seed + number, options=options)
+            named = "-".join(f"{key}={value}" for key, value in values)
+            result.append(Plan(values, loaded, folder_name(len(result), named, loaded.scenario.seed)))
+    return result
+
+
+def folder_name(number: int, label: str, seed: int) -> str:
+    """The folder of the run `number` of many."""
+    stem = re.sub(r"[^\w.=,-]+", "_", label)[:80]
+    return f"{number:03d}-{stem}-seed={seed}" if stem else f"{number:03d}-seed={seed}"
+
+
+def perform(
+    plans: Sequence[Plan], folder: Path, jobs: int, ended: Container[int] = ()
+) -> Generator[tuple[int, Result, int], None, None]:
+    """Carry the plans out, `jobs` at a time; give each one's place, result and exit code as it ends.
+
+    With more than one job each run has a process of its own and computes inline. When this is closed before
+    its end, runs that have begun are interrupted, and their folders are complete. Those at the places `ended` are left
+    out; of the others a run that was broken off earlier goes on, or begins anew.
+    """
+    calls = [(place, one, folder) for place, one in enumerate(plans) if place not in ended]
+    if jobs <= 1:
+        for call in calls:
+            yield _perform(*call)
+        return
+    with closing(in_workers(jobs, _perform_in_worker, calls)) as done:
+        for _, result in done:
+            yield result
+
+
+def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
+    """One row for each combination of values, over those of its runs that ended."""
+    groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
+    for place, one in enumerate(plans):
+        if place in results:
+            groups.setdefault(one.values, []).append(results[place])
+    labels = _labels(plans)
+    return [_cell(tuple((labels[key], value) for key, value in values), runs) for values, runs in groups.items()]
+
+
+def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
+    """A line for each run that failed, was given up, or did not meet its [expect]: values, seed, why, and its folder.
+
+    Runs that were interrupted are none of them.
+    """
+    labels, found = _labels(plans), []
+    for place, result in sorted(results.items()):
+        one = plans[place]
+        if exit_code(result, one.loaded.scenario.expect) not in (0, INTERRUPTED):
+            named = ", ".join([*(f"{labels[key]} {value}" for key, value in one.values), f"seed {result.seed}"])
+            ended = [f"{result.outcome}: {result.reason}"] if result.outcome != "completed" else []
+            found.append(f"{named}: {'; '.join([*ended, *result.unmet])} ({one.folder})")
+    return found
+
+
+def fields(result: Result) -> list[object]:
+    """What a line for one run says of it, in the order of `FIGURES`; of a list the entries, parted by semicolons."""
+    many = len(result.rounds) > 1
+    lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
+    lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet)}
+    return [lists.get(name, getattr(result, name)) for name in FIGURES]
+
+
+def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
+    """One line for each run that ended, as comma-separated values."""
+    swept = [key for key, _ in plans[0].values]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow((*swept, "seed", *FIGURES, "folder"))
+        for place, result in sorted(results.items()):
+            one = plans[place]
+            writer.writerow((*(value for _, value in one.values), result.seed, *fields(result), one.folder))
+
+
+def _labels(plans: Sequence[Plan]) -> dict[str, str]:
+    """What a table calls each of the swept keys."""
+    return {key: label(key, [one.loaded.scenario for one in plans]) for key, _ in plans[0].values}
+
+
+def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
+    completed = [run for run in runs if run.outcome == "completed"]
+    accuracies = [run.accuracy for run in completed if run.accuracy is not None]
+    endings = Counter(run.outcome for run in runs if run.outcome != "completed")
+    return Cell(
+        values=values,
+        runs=len(runs),
+        not_completed=len(runs) - len(completed),
+        lost=_losers(runs),
+        endings=", ".join(f"{count} {outcome}" for outcome, count in endings.items()),
+        sized=any(run.fidelity == "sized" for run in runs),
+        accuracy=_spread(accuracies) if accuracies else None,
+        accuracy_range=(min(accuracies), max(accuracies)) if accuracies else None,
+        virtual_seconds=_spread([run.virtual_seconds for run in completed]) if completed else None,
+        bytes_total=_spread([float(run.bytes_total) for run in completed]) if completed else None,
+    )
+
+
+def _losers(runs: Sequence[Result]) -> str:
+    """The parties that were lost in any run; each of a few by name, with the number of runs if it was not in all."""
+    counts = Counter(party for run in runs for party in {loss.party for loss in run.lost})
+    if len(counts) > _SHOWN:
+        fewest, most = (of(len({loss.party for loss in run.lost}) for run in runs) for of in (min, max))
+        return f"{most} parties" if fewest == most else f"{fewest} to {most} parties"
+    among = {party: f" in {count} of {len(runs)}" if count < len(runs) else "" for party, count in counts.items()}
+    return ", ".join(f"{party}{among[party]}" for party in sorted(among))
+
+
+def _spread(values: list[float]) -> tuple[float, float | None]:
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
+    scenario = one.loaded.scenario
+    path = folder / one.folder
+    if (path / "scenario.toml").is_file():
+        result = resume(path, engine=scenario.engine, or_anew=True)
+    else:
+        with suppress(FileNotFoundError):
+            discard_unwritten(path)
+        result = carry_out(scenario, one.loaded.name, out=path)
+    result.error = None  # an exception need not survive the way out of a worker
+    gc.collect()  # a world is a cycle that holds its data set: too few objects for the collector to come by itself
+    return place, result, exit_code(result, scenario.expect)
+
+
+def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
+    """`_perform` in a worker, which SIGTERM interrupts for good: what is still in its queue is refused."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        raise CancelledError
+    loaded = one.loaded
+    inline = structs.replace(loaded, scenario=structs.replace(loaded.scenario, engine="inline"))
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        done = _perform(place, structs.replace(one, loaded=inline), folder)
+    except KeyboardInterrupt:  # it came before the run could take it
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise CancelledError from None
+    stopped = done[1].outcome == "interrupted"
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
+    return done
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt("stopped with its sweep (SIGTERM)")
