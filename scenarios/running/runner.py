@@ -227,6 +227,7 @@ def _result(
         agreed_after=found.agreed_after,
         message_bytes=dict(found.message_bytes),
         privacy=found.privacy,
+        output=found.output,
         baselines=dict(found.baselines),
         balanced_baselines=dict(found.balanced_baselines),
         equals_plaintext=found.equals_plaintext,
@@ -284,6 +285,7 @@ class _Nothing(msgspec.Struct):
     agreed_after: int | None = None
     message_bytes: dict[str, int] = {}
     privacy: Any = None
+    output: list[float] | None = None
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None
