@@ -54,12 +54,13 @@ class Secrets:
             for i in range(len(value) - RUN + 1)
             if telling(value[i : i + RUN])
         }
-        return {
-            kind_of[data[i : i + RUN]]
-            for data in seen
-            for i in range(len(data) - RUN + 1)
-            if data[i : i + RUN] in kind_of
-        }
+        beginnings = np.unique(np.frombuffer(b"".join(run[:8] for run in kind_of), "<u8"))
+        found = set()
+        for data in map(bytes, seen):
+            at_each_byte = np.ndarray(max(len(data) - RUN + 1, 0), "<u8", data, strides=(1,))
+            for place in np.flatnonzero(np.isin(at_each_byte, beginnings)):
+                found.add(kind_of.get(data[place : place + RUN], ""))
+        return found - {""}
 
 
 def telling(part: bytes) -> bool:
