@@ -37,7 +37,8 @@ def blocks() -> list[Block]:
 
 RUN = [block for block in blocks() if block.commands != MAKE]
 LONG = (
-    "python -m benchmarks", "tacit chaos", "tacit sweep xclp-digits --seeds", "tacit run losses-", "tacit run fed",
+    "python -m benchmarks", "tacit chaos", "tacit sweep xclp-digits --seeds", "tacit run xclp-digits --seed",
+    "tacit run losses-", "tacit sweep straggler", "tacit run fed",
 )  # fmt: skip
 """What the commands that take long begin with."""
 

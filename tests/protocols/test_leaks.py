@@ -157,8 +157,16 @@ def kinds_made(variant: str, recovery) -> set[str]:
     return made
 
 
-@pytest.mark.parametrize("recovery", RECOVERIES, ids=lambda recovery: recovery.name)
-@pytest.mark.parametrize("variant", SECURE)
+@pytest.mark.parametrize(
+    ("variant", "recovery"),
+    [
+        # By default the slowest two have one recovery each.
+        pytest.param(variant, recovery, id=f"{variant}-{recovery.name}", marks=[pytest.mark.long] if long else [])
+        for variant in SECURE
+        for recovery in RECOVERIES
+        for long in [(variant, recovery.name) in (("naor-pinkas", "shamir"), ("unpacked", "restart"))]
+    ],
+)
 def test_no_secret_is_seen_by_others(play, secrets, variant, recovery) -> None:
     run = play(variant, recovery)
     assert set(secrets.kinds) == kinds_made(variant, recovery)

@@ -41,7 +41,7 @@ def every_choice() -> list[Scenario]:
         found.append(plain)
         if name == "xclp":
             for hamming in ("paillier", "iknp", "naor-pinkas"):
-                few = structs.replace(plain.data, limit=24)  # what is sent does not depend on it, how long it takes does
+                few = structs.replace(plain.data, limit=24)  # fewer points: the same messages, sooner
                 found.append(
                     structs.replace(plain, data=few, protocol=structs.replace(plain.protocol, hamming=hamming))
                 )

@@ -56,7 +56,7 @@ def test_it_comes_out_as_it_says(result_of: Callable[[str], Result], name: str) 
 
 
 @pytest.mark.parametrize("name", ROBUSTNESS)
-@pytest.mark.parametrize("limit", [20, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("limit", [20, pytest.param(240, marks=pytest.mark.long)])
 def test_it_holds_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
     scenario = loaded(name, f"data.limit={limit}").scenario
     result = carry_out(scenario, name, out=tmp_path / "run")
