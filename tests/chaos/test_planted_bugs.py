@@ -30,7 +30,8 @@ def failures(scenario: Scenario, plan: Plan = SINGLES) -> dict[str, Failure]:
     return {failure.promise: failure for failure in campaign(scenario, plan).failures}
 
 
-@pytest.mark.parametrize("scenario", [pytest.param("small", marks=pytest.mark.long), "with_shamir"])
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", ["small", "with_shamir"])
 def test_without_a_bug_nothing_is_found(scenario: str, request: pytest.FixtureRequest) -> None:
     assert not failures(request.getfixturevalue(scenario))
 

@@ -71,7 +71,11 @@ def broken(scenario: Scenario, *faults: Fault) -> set[str]:
     return {one.promise for one in struck(scenario, *faults).broken}
 
 
-@pytest.mark.parametrize("rounds", CONFIGURATIONS, indirect=True)
+@pytest.mark.parametrize(
+    "rounds",
+    [pytest.param(name, marks=[pytest.mark.long] if name == "scaffold, secure" else []) for name in CONFIGURATIONS],
+    indirect=True,
+)
 @pytest.mark.parametrize("way", WAYS_BACK)
 def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: str) -> None:
     trial = observed(structs.replace(rounds, fault=(WAYS_BACK[way],)))

@@ -113,7 +113,7 @@ def assert_same_run(found: Result, unbroken: Result) -> None:
 @pytest.mark.parametrize(
     ("name", "moment", "engine"),
     [
-        ("a client crashes and comes back", "140", "inline"),
+        pytest.param("a client crashes and comes back", "140", "inline", marks=pytest.mark.long),
         pytest.param("secure averaging", "700", "inline", marks=pytest.mark.long),
         ("XCLP", "900", "pool:2"),
         pytest.param("SCAFFOLD", "write3", "inline", marks=pytest.mark.long),

@@ -63,10 +63,10 @@ def written(folder: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("jobs", "by"),
     [
-        ("1", signal.SIGINT),
-        pytest.param("1", signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param("1", signal.SIGINT, marks=pytest.mark.long),
+        ("1", signal.SIGKILL),
         pytest.param("2", signal.SIGINT, marks=pytest.mark.long),
-        ("2", signal.SIGKILL),
+        pytest.param("2", signal.SIGKILL, marks=pytest.mark.long),
     ],
 )
 def test_it_ends_as_an_unbroken_one(quick: Path, stopped, by: signal.Signals, jobs: str) -> None:
@@ -166,7 +166,8 @@ def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
     assert workers and psutil.wait_procs(workers, timeout=20)[1] == []
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: signal.Signals) -> None:
     asked = (quick, "--seeds", "2", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
     process = subprocess.Popen(
