@@ -8,8 +8,8 @@ import sys
 import msgspec
 import pytest
 
-from scenarios.schema import Scenario
-from scenarios.simulation import Simulation
+from scenarios.files.schema import Scenario
+from scenarios.running.simulation import Simulation
 
 PROGRAM = """
 import json, sys
