@@ -36,7 +36,11 @@ def blocks() -> list[Block]:
 
 
 RUN = [block for block in blocks() if block.commands != MAKE]
-LONG = ("python -m benchmarks", "tacit chaos")
+LONG = (
+    "python -m benchmarks", "tacit chaos", "tacit sweep xclp-digits --seeds", "tacit run xclp-digits --seed",
+    "tacit run losses-", "tacit sweep straggler", "tacit run fed",
+)  # fmt: skip
+"""What the commands that take long begin with."""
 
 
 def test_make_stands_in_one_block_that_ci_runs() -> None:

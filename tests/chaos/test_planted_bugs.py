@@ -30,8 +30,10 @@ def failures(scenario: Scenario, plan: Plan = SINGLES) -> dict[str, Failure]:
     return {failure.promise: failure for failure in campaign(scenario, plan).failures}
 
 
-def test_without_a_bug_nothing_is_found(small: Scenario, with_shamir: Scenario) -> None:
-    assert not failures(small) and not failures(with_shamir)
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", ["small", "with_shamir"])
+def test_without_a_bug_nothing_is_found(scenario: str, request: pytest.FixtureRequest) -> None:
+    assert not failures(request.getfixturevalue(scenario))
 
 
 def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:

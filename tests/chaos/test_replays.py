@@ -303,7 +303,13 @@ def scenarios(small: Scenario, tmp_path: Path) -> dict[str, Scenario]:
     return {"xclp": small, **{name: load(path, [f"protocol.name={name}"]) for name in ("fedavg", "fedct")}}
 
 
-@pytest.mark.parametrize("promise", BUGS)
+QUICK = [*BUGS][::2]
+"""Promises of every protocol; the others' turn comes with the long tests."""
+
+
+@pytest.mark.parametrize(
+    "promise", [pytest.param(promise, marks=[] if promise in QUICK else [pytest.mark.long]) for promise in BUGS]
+)
 def test_a_broken_promise_is_broken_again_by_its_line(
     scenarios: dict[str, Scenario], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, promise: str
 ) -> None:

@@ -113,10 +113,10 @@ def assert_same_run(found: Result, unbroken: Result) -> None:
 @pytest.mark.parametrize(
     ("name", "moment", "engine"),
     [
-        ("a client crashes and comes back", "140", "inline"),
-        ("secure averaging", "700", "inline"),
+        pytest.param("a client crashes and comes back", "140", "inline", marks=pytest.mark.long),
+        pytest.param("secure averaging", "700", "inline", marks=pytest.mark.long),
         ("XCLP", "900", "pool:2"),
-        ("SCAFFOLD", "write3", "inline"),
+        pytest.param("SCAFFOLD", "write3", "inline", marks=pytest.mark.long),
     ],
 )
 def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(

@@ -287,6 +287,7 @@ def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
 # --- what it is there for
 
 
+@pytest.mark.long
 def test_xclp_beats_labels_alone_and_labels_of_each_clients_own(tmp_path: Path) -> None:
     accuracy = {}
     for name in ("fedavg", "fedavg+perclient-lp", "fedavg+xclp"):
