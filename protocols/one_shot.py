@@ -7,12 +7,12 @@ here.
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | setup.* | those of `setup` | | | with `agrees`: a key for each pair of clients, and a seed that the clients know |
-| round.enrol | Opening | server -> each client | 0 | without `agrees`: the round begins |
-| round.enrol | Present | client -> server | 0 | it takes part |
+| round.enrol | RoundOpens | server -> each client | 0 | without `agrees`: the round begins |
+| round.enrol | TakesPart | client -> server | 0 | it takes part |
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,11 +43,11 @@ ENROL = (
 )
 
 
-class Opening(Message):
+class RoundOpens(Message):
     announces: ClassVar[bool] = True
 
 
-class Present(Message):
+class TakesPart(Message):
     pass
 
 
@@ -96,7 +96,7 @@ class OneShot(Declaration):
     @property
     def message_types(self) -> Sequence[type[Message]]:  # type: ignore[override]
         """Those of the set-up, and of its modules."""
-        enrolling = messages_in(setup) if self.agrees else (Opening, Present, TakingPart)
+        enrolling = messages_in(setup) if self.agrees else (RoundOpens, TakesPart, TakingPart)
         return (*enrolling, *messages_in(*self.modules))
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
@@ -164,7 +164,7 @@ class OneShotClient(Client):
             self.ending = ending(problem)
 
     async def _take_part(self) -> None:
-        deadline, opening = duration(self.keys.deadline), setup.RoundStart if self.protocol.agrees else Opening
+        deadline, opening = duration(self.keys.deadline), setup.RoundStart if self.protocol.agrees else RoundOpens
         self.rest(True)
         await self.recv(opening, self.server, self.protocol.waits * deadline)
         self.rest(False)
@@ -172,7 +172,7 @@ class OneShotClient(Client):
             group, _ = await setup.client(self, _no_keys, deadline)
         else:
             with self.step("round.enrol"):
-                self.send(self.server, Present())
+                self.send(self.server, TakesPart())
                 call = await self.recv(TakingPart, self.server, 2 * deadline)
                 with values_of(self, self.server, "TakingPart"):
                     names = announced(self, call.names, dict.fromkeys(call.names))
@@ -181,20 +181,25 @@ class OneShotClient(Client):
 
 
 class OneShotServer(Server):
-    """The server of a `protocol`. `found`: what it ended with; None, and `aborted` says why, if with nothing."""
+    """The server of a `protocol`. `found`: what it ended with; None, and `aborted` says why, if with nothing.
 
-    observed: ClassVar[tuple[str, ...]] = (*Server.observed, "found", "aborted")
+    `observe` is called with what it ended with.
+    """
+
+    observed: ClassVar[tuple[str, ...]] = (*Server.observed, "observe", "found", "aborted")
 
     def __init__(self, world: World, clients: Sequence[str], protocol: OneShot, keys: Any, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.protocol, self.keys = protocol, keys
         self.found: Found | None = None
         self.aborted = ""
+        self.observe: Callable[[Found], None] = lambda found: None
 
     async def main(self) -> None:
         try:
             group = await (self._agree() if self.protocol.agrees else self._enrol())
             self.found = await self.protocol.server(self, self.keys, group)
+            self.observe(self.found)
         except Abort as abort:
             self.aborted = str(abort)
             self.dismiss(self.clients, self.aborted, aborted=True)
@@ -206,8 +211,8 @@ class OneShotServer(Server):
         deadline = duration(self.keys.deadline)
         with self.step("round.enrol"):
             self.advance(1, 0)
-            self.broadcast(self.clients, Opening())
-            present = await self.collect(Present, self.clients, deadline=deadline)
+            self.broadcast(self.clients, RoundOpens())
+            present = await self.collect(TakesPart, self.clients, deadline=deadline)
             self.lose(present.missing, "was not there: the round begins without it")
             self.dismiss(present.missing, f"the round goes on without you: no answer within {deadline:g} s")
             names = tuple(present.answers)

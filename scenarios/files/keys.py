@@ -151,12 +151,8 @@ def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
 @cache
 def _own_keys(name: str, protocol: type[Struct]) -> tuple[Key, ...]:
     """The fields that `protocol`, the keys of the protocol `name`, has for itself."""
-    own = {
-        field
-        for kind in protocol.__mro__
-        if kind not in Protocol.__mro__
-        for field in vars(kind).get("__annotations__", ())
-    }
+    kinds = [kind for kind in protocol.__mro__ if kind not in Protocol.__mro__]
+    own = {field for kind in kinds for field in vars(kind).get("__annotations__", ())}
     node = types.type_info(protocol)
     assert isinstance(node, types.StructType)
     rows = [row for row in _rows("protocol.", node) if row.name.partition(".")[2] in own]
