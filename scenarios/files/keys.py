@@ -92,9 +92,9 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
         elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
             yield from _rows(f"{name}[].", kind.item_type)
         else:
-            assert isinstance(kind, types.Metadata), name
-            extra = kind.extra or {}
-            description = (kind.extra_json_schema or {}).get("description", "")
+            notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)  # a protocol of one's own
+            extra = notes.extra or {}
+            description = (notes.extra_json_schema or {}).get("description", "")
             value = field.default if field.default_factory is NODEFAULT else field.default_factory()
             default = "needed" if field.required else "" if value is None else toml(value)
             yield Key(
