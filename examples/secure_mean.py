@@ -27,6 +27,7 @@ def number(keys, shard):
 
 class SecureMean(OneShot):
     name, summary = "secure-mean", "the mean of one number of each client, by a secure sum"
+    learned = {"server": "the mean and who is in it", "client": "who takes part"}
     keys, own_steps = Keys, secure_sum.STEPS
     modules, between_clients = (dealing, secure_sum), (dealing.DealtShares,)
     tolerance = 1e-8  # numbers are summed to 32 bits after the point

@@ -48,15 +48,16 @@ class Declaration:
     """A protocol of a scenario file. What is not declared is as of a protocol without it.
 
     `keys`: the struct of its [protocol] table, a subclass of that of all protocols with fields of its own; None for one
-    without. `steps`: in the order in which they are taken. `message_types`: what its parties send, besides what the
-    server sends in every protocol. `relayed`: names of those messages that one client sends another, which count twice
-    in a star.
+    without. `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are
+    taken. `message_types`: what its parties send, besides what the server sends in every protocol. `relayed`: names of
+    those messages that one client sends another, which count twice in a star.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     papers: ClassVar[tuple[str, ...]] = ()
     keys: ClassVar[type[Struct] | None] = None
+    learned: ClassVar[Mapping[str, str]] = {}
     steps: Sequence[Step] = ()
     message_types: Sequence[type[Message]] = ()
     relayed: frozenset[str] = frozenset()
