@@ -1,13 +1,75 @@
-"""FedSiam: a siamese pair of networks at each client, held together on unlabeled points.
+"""FedSiam: a siamese pair of networks, held together by a consistency loss (labels at the clients).
 
-Long et al., FedSiam: Towards adaptive federated semi-supervised learning, 2020 (`parties.learning.fedsiam` says what is
-left out). Both networks travel.
+Long et al., FedSiam: Towards adaptive federated semi-supervised learning, 2020, in the momentum variant of the code
+they published: as a mean teacher, but the distance is KL(teacher || student) between the predicted distributions, with
+weight 1 ramped up over the epochs that this client has trained, not over the rounds. Their layer-wise choice of what to
+send is left out: both networks travel whole.
 """
 
-from parties.learning.fedsiam import FedSiam
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from parties.learning.additions import Active, Addition, Batch, Run
+from protocols.federated.mean_teacher import Teaching, rampup
 from protocols.federated.method import Averaged, Method, Options
 
-__all__ = ["fedsiam"]
+if TYPE_CHECKING:
+    from parties.learning.backend import Tensor
+    from parties.learning.settings import LocalUpdate
+
+__all__ = ["FedSiam", "fedsiam"]
+
+_COUNTER = 8  # bytes of the count of epochs that a client keeps
+
+
+@dataclass(frozen=True)
+class FedSiam(Addition):
+    """`decay` of the target network in [0, 1]; the loss has `weight`, ramped up over `epochs` of the client's own.
+
+    `received` and `sent` are as a mean teacher's; `kept` counts the client's epochs.
+    """
+
+    decay: float = 0.999
+    weight: float = 1.0
+    epochs: int = 10
+    unlabeled: ClassVar[bool] = True
+    forwards: ClassVar[float] = 1.0
+    vectors: ClassVar[float] = 1.0
+
+    def check(self, update: "LocalUpdate") -> None:
+        if not 0.0 <= self.decay <= 1.0 or self.weight < 0 or self.epochs < 0:
+            raise ValueError(
+                f"decay(={self.decay}) must be in [0, 1], weight(={self.weight}) and epochs(={self.epochs}) >= 0"
+            )
+
+    def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
+        if len(kept) not in (0, _COUNTER):
+            raise ValueError(f"FedSiam keeps {_COUNTER} bytes, not {len(kept)}")
+        return _Siamese(self, run, received, int.from_bytes(kept, "little"))
+
+
+class _Siamese(Teaching):
+    def __init__(self, settings: FedSiam, run: Run, received: bytes, epochs_before: int) -> None:
+        super().__init__(run, received, settings.decay, 0.0)
+        self._settings, self._before, self._epochs = settings, epochs_before, run.update.epochs
+        self._steps_an_epoch = max(1, run.steps // max(1, self._epochs))
+        self._step = 0
+
+    def loss(self, batch: Batch) -> "Tensor | None":
+        epoch = self._before + self._step // self._steps_an_epoch + 1
+        self.weight = self._settings.weight * rampup(epoch, self._settings.epochs)
+        return super().loss(batch)
+
+    def distance(self, logits: "Tensor", target: "Tensor") -> "Tensor":
+        difference = target.log_softmax(1) - logits.log_softmax(1)
+        return (target.softmax(1) * difference).sum(1).mean()
+
+    def after_step(self) -> None:
+        super().after_step()
+        self._step += 1
+
+    def finish(self) -> tuple[bytes, bytes]:
+        return super().finish()[0], (self._before + self._epochs).to_bytes(_COUNTER, "little")
 
 
 def fedsiam(options: Options) -> Method:

@@ -10,10 +10,11 @@ from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.fedmatch import HELPERS
+from protocols.federated.fedmatch import HELPERS, Helpers
 from protocols.federated.labelling import Across
-from protocols.federated.method import Averaged, Controls, Helpers, Silent
+from protocols.federated.method import Averaged, Silent
 from protocols.federated.round import Settings
+from protocols.federated.scaffold import Controls
 from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.files.schema import Protocol, Scenario
 from scenarios.observing.deals import counted, named

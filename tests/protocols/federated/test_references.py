@@ -17,12 +17,12 @@ from torch.nn import functional
 from parties.data.sets import load
 from parties.data.splits import Shard, shards
 from parties.learning import jobs
-from parties.learning.fedmatch import FedMatch
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode
 from parties.party import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
+from protocols.federated.fedmatch import FedMatch
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.method import Method, Options
 from protocols.federated.round import Settings, TrainingClient, TrainingServer

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from parties.learning.additions import Active, Addition, Batch, Run
+from protocols.federated.method import Averaged, Method, Options
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
     from parties.learning.settings import LocalUpdate
 
-__all__ = ["MeanTeacher", "Teaching", "rampup"]
+__all__ = ["MeanTeacher", "Teaching", "fedavg_mt", "rampup"]
 
 
 def rampup(current: float, length: float) -> float:
@@ -85,3 +86,8 @@ class Teaching(Active):
         from parties.learning.parameters import flatten
 
         return flatten(self.teacher), b""
+
+
+def fedavg_mt(options: Options) -> Method:
+    """A teacher, no pseudo-labels."""
+    return Method(additions=((MeanTeacher(), Averaged),))
