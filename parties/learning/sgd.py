@@ -12,7 +12,8 @@ from parties.learning.additions import Active, Batch, Run
 from parties.learning.augmentation import augment
 from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
 from parties.learning.parameters import cached, entries, flatten, load
-from parties.learning.settings import Batches, LocalData, LocalUpdate, Trained
+from parties.learning.plain_update import Batches
+from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 
 __all__ = ["as_images", "on_device", "scaled", "train"]

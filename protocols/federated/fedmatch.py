@@ -26,6 +26,7 @@ import numpy as np
 
 from parties.learning import jobs
 from parties.learning.additions import Active, Addition, Batch, Run
+from parties.learning.plain_update import PlainUpdate
 from parties.learning.spec import ModelSpec
 from parties.server import Server
 from protocols.federated.method import Method, Options
@@ -33,7 +34,6 @@ from protocols.federated.method import Method, Options
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
     from parties.learning.networks import Network
-    from parties.learning.settings import LocalUpdate
 
 __all__ = ["HELPERS", "FedMatch", "Helpers", "choose_helpers", "fedmatch"]
 
@@ -59,7 +59,7 @@ class FedMatch(Addition):
     passes: ClassVar[float] = 1.0
     vectors: ClassVar[float] = 2.0
 
-    def check(self, update: "LocalUpdate") -> None:
+    def check(self, update: PlainUpdate) -> None:
         weights = (self.supervised, self.consistency, self.agreement, self.l1, self.l2)
         if min(weights) < 0 or not 0 <= self.confidence <= 1:
             raise ValueError(f"weights {weights} must be >= 0 and confidence(={self.confidence}) in [0, 1]")

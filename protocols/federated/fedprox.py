@@ -8,13 +8,11 @@ with w_t the parameters that the round began with.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from parties.learning.additions import Active, Addition, Batch, Run
+from parties.learning.plain_update import PlainUpdate
 from protocols.federated.method import Extra, Silent
-
-if TYPE_CHECKING:
-    from parties.learning.settings import LocalUpdate
 
 __all__ = ["FedProx", "update"]
 
@@ -26,7 +24,7 @@ class FedProx(Addition):
     mu: float = 0.01
     vectors: ClassVar[float] = 1.0
 
-    def check(self, update: "LocalUpdate") -> None:
+    def check(self, update: PlainUpdate) -> None:
         if self.mu < 0:
             raise ValueError(f"mu(={self.mu}) must be >= 0")
 

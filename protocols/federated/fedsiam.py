@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from parties.learning.additions import Active, Addition, Batch, Run
+from parties.learning.plain_update import PlainUpdate
 from protocols.federated.mean_teacher import Teaching, rampup
 from protocols.federated.method import Averaged, Method, Options
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
-    from parties.learning.settings import LocalUpdate
 
 __all__ = ["FedSiam", "fedsiam"]
 
@@ -36,7 +36,7 @@ class FedSiam(Addition):
     forwards: ClassVar[float] = 1.0
     vectors: ClassVar[float] = 1.0
 
-    def check(self, update: "LocalUpdate") -> None:
+    def check(self, update: PlainUpdate) -> None:
         if not 0.0 <= self.decay <= 1.0 or self.weight < 0 or self.epochs < 0:
             raise ValueError(
                 f"decay(={self.decay}) must be in [0, 1], weight(={self.weight}) and epochs(={self.epochs}) >= 0"

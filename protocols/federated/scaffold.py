@@ -19,6 +19,7 @@ import numpy as np
 
 from parties.learning import jobs
 from parties.learning.additions import Active, Addition, Batch, Run
+from parties.learning.plain_update import PlainUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from parties.server import Server
@@ -26,7 +27,6 @@ from protocols.federated.method import Extra
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
-    from parties.learning.settings import LocalUpdate
 
 __all__ = ["Controls", "Scaffold", "server_control", "update"]
 
@@ -37,7 +37,7 @@ class Scaffold(Addition):
 
     vectors: ClassVar[float] = 1.0
 
-    def check(self, update: "LocalUpdate") -> None:
+    def check(self, update: PlainUpdate) -> None:
         if update.momentum:
             raise ValueError(
                 f"SCAFFOLD's control variates are those of plain steps: momentum(={update.momentum}) must be 0"

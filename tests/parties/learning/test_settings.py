@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parties.learning import Addition, LocalData, LocalUpdate
-from parties.learning.settings import Batches
+from parties.learning.plain_update import Batches
 
 
 @pytest.mark.parametrize(
