@@ -11,13 +11,19 @@ and unlabeled points psi only, where the network is sure of them (largest probab
         + l1 |psi| + l2 |sigma - psi|^2
 
 with H helpers f_h (the clients whose models predict most alike), and for each point the class that network and helpers
-vote for, ties to the lower one. At first psi is a sixth of theta. The weights are a tenth of those in the code that its
-authors published, where the learning rate is 0.001; l2, there 10, is 0.03, which at a rate of 0.3 pulls as hard. Both
-losses are taken at the same parameters, not one after the other. The strong augmentation is that of `augmentation`, not
-RandAugment, and none for points that are no images. Both halves travel whole.
+vote for, ties to the lower one. At first psi is a sixth of theta. The server averages both,
+
+    theta_{t+1} = sum_k n_k/n theta_{t+1}^k,    psi_{t+1} = sum_k n_k/n psi_{t+1}^k,
+
+and sends a client theta, psi and the latest psi of its H = 2 helpers: four models down, two up.
+
+Departures: the weights are a tenth of those in the code that the authors published, where the learning rate is 0.001;
+l2, there 10, is 0.03, which at a rate of 0.3 pulls as hard. Both losses are taken at the same parameters, not one after
+the other. The strong augmentation is that of `augmentation`, not RandAugment, and none for points that are no images.
+Both halves travel whole.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,7 +35,8 @@ from parties.learning.additions import Active, Addition, Batch, Run
 from parties.learning.plain_update import PlainUpdate
 from parties.learning.spec import ModelSpec
 from parties.server import Server
-from protocols.federated.method import Method, Options
+from protocols.federated.method import Companion, Method, Options
+from sim.streams import generator
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
@@ -37,8 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = ["HELPERS", "FedMatch", "Helpers", "choose_helpers", "fedmatch"]
 
+HELPERS = 2
+"""H, the clients whose psi each client is sent."""
 
 _FIRST_SHARE = 0.2 / 1.2  # of theta that psi begins with
+
+
+# --- client term
 
 
 @dataclass(frozen=True)
@@ -71,22 +83,6 @@ class FedMatch(Addition):
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Disjoint(self, run, received)
-
-
-def choose_helpers(spec: ModelSpec, vectors: Sequence[bytes], count: int, seed: int) -> list[tuple[int, ...]]:
-    """For each of the clients' parameter `vectors`, the places of the `count` others that predict most alike.
-
-    Likeness is the distance between the probabilities for one image of noise, drawn from the stream (seed, "noise").
-    """
-    from parties.learning.inference import probabilities
-    from sim.streams import generator
-
-    noise = generator(seed, "noise").normal(0.5, 0.5, (1, *spec.shape)).clip(0, 1).astype(np.float32)
-    outputs = np.concatenate([probabilities(spec, vector, noise) for vector in vectors])
-    distances = np.linalg.norm(outputs[:, None] - outputs, axis=2)
-    np.fill_diagonal(distances, np.inf)
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
-    return [tuple(int(place) for place in row) for row in nearest]
 
 
 class _Disjoint(Active):
@@ -170,7 +166,10 @@ class _Disjoint(Active):
         return join(self._psi), b""
 
 
-class Helpers:
+# --- server term
+
+
+class Helpers(Companion):
     """FedMatch's psi, averaged, and for each client the psi of the `count` whose models predict most alike."""
 
     weighted: ClassVar[bool] = True
@@ -189,6 +188,10 @@ class Helpers:
     def outgoing(self, client: str) -> bytes:
         return self._mean + b"".join(self._own[name] for name in self._chosen.get(client, ()))
 
+    def outgoing_size(self, spec: ModelSpec, client: str, averaged: Collection[str]) -> int:
+        helpers = min(self._count, len(averaged) - 1) if client in averaged else 0
+        return self.size(spec) * (bool(averaged) + helpers)
+
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
         self._mean = mean
         self._own |= sent
@@ -205,7 +208,20 @@ class Helpers:
         self._mean, self._own, self._models, self._chosen = state
 
 
-HELPERS = 2
+def choose_helpers(spec: ModelSpec, vectors: Sequence[bytes], count: int, seed: int) -> list[tuple[int, ...]]:
+    """For each of the clients' parameter `vectors`, the places of the `count` others that predict most alike.
+
+    Likeness is the distance between the probabilities for one image of noise, drawn from the stream (seed, "noise").
+    """
+    noise = generator(seed, "noise").normal(0.5, 0.5, (1, *spec.shape)).clip(0, 1).astype(np.float32)
+    outputs = np.concatenate([jobs.probabilities(spec, vector, noise) for vector in vectors])
+    distances = np.linalg.norm(outputs[:, None] - outputs, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
+    return [tuple(int(place) for place in row) for row in nearest]
+
+
+# --- the method
 
 
 def fedmatch(options: Options) -> Method:

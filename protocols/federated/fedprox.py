@@ -1,10 +1,15 @@
-"""FedProx: a client's parameters are held near the server's.
+"""FedProx: FedAvg with a proximal term that holds a client near the model that it was sent.
 
-Li et al., Federated optimization in heterogeneous networks, MLSys 2020, equation 2. The local objective is
+Li et al., Federated optimization in heterogeneous networks, MLSys 2020, Algorithm 2 (with whole local updates) and
+equation 2. In round t client k moves from w_t to a minimum of
 
-    h(w) = F(w) + mu/2 ||w - w_t||^2,    so    grad h = grad F + mu (w - w_t),
+    h_k(w; w_t) = F_k(w) + mu/2 ||w - w_t||^2,    so each step takes    grad h_k = grad F_k + mu (w - w_t),
 
-with w_t the parameters that the round began with.
+and the server averages as FedAvg does:
+
+    w_{t+1} = sum_k n_k/n w_{t+1}^k.
+
+The client term adds mu (w - w_t) to the gradients; the server term is none, and nothing travels beside the models.
 """
 
 from dataclasses import dataclass
@@ -12,9 +17,12 @@ from typing import ClassVar
 
 from parties.learning.additions import Active, Addition, Batch, Run
 from parties.learning.plain_update import PlainUpdate
-from protocols.federated.method import Extra, Silent
+from protocols.federated.method import Companion, Extra
 
 __all__ = ["FedProx", "update"]
+
+
+# --- client term
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,9 @@ class _Proximal(Active):
             parameter.grad.add_(parameter.detach() - start, alpha=self._mu)
 
 
+# --- the method: FedAvg's server needs no term
+
+
 def update(mu: float = 0.01) -> tuple[Extra, ...]:
     """The proximal term with weight `mu` >= 0."""
-    return ((FedProx(mu), Silent),)
+    return ((FedProx(mu), Companion),)

@@ -1,9 +1,18 @@
 """FedSiam: a siamese pair of networks, held together by a consistency loss (labels at the clients).
 
 Long et al., FedSiam: Towards adaptive federated semi-supervised learning, 2020, in the momentum variant of the code
-they published: as a mean teacher, but the distance is KL(teacher || student) between the predicted distributions, with
-weight 1 ramped up over the epochs that this client has trained, not over the rounds. Their layer-wise choice of what to
-send is left out: both networks travel whole.
+they published: a mean teacher (`mean_teacher`) whose distance is another. With online network w and target w', each
+step of a client adds to the loss
+
+    lambda(e) mean over the batch of KL(f(x'; w') || f(x; w))
+
+between the predicted distributions, and ends with w' <- decay w' + (1 - decay) w. The weight is ramped up over the
+epochs e that this client has trained, not over the rounds: lambda(e) = weight exp(-5 (1 - min(e, epochs)/epochs)^2).
+The server averages both networks apart,
+
+    w_{t+1} = sum_k n_k/n w_{t+1}^k,    w'_{t+1} = sum_k n_k/n w'_{t+1}^k.
+
+Their layer-wise choice of what to send is left out: both networks travel whole.
 """
 
 from dataclasses import dataclass
@@ -20,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["FedSiam", "fedsiam"]
 
 _COUNTER = 8  # bytes of the count of epochs that a client keeps
+
+# --- client term
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,9 @@ class _Siamese(Teaching):
         return super().finish()[0], (self._before + self._epochs).to_bytes(_COUNTER, "little")
 
 
+# --- server term and method
+
+
 def fedsiam(options: Options) -> Method:
-    """A target network, no pseudo-labels."""
+    """A target network that the server averages, no pseudo-labels."""
     return Method(additions=((FedSiam(), Averaged),))

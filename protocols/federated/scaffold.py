@@ -1,19 +1,22 @@
 """SCAFFOLD: control variates correct the drift of clients whose data differ.
 
-Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, ICML 2020, algorithm 1 with
-option II. Client i has a control variate c_i, the server c, all 0 at first. For K steps at rate lr,
+Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, ICML 2020, Algorithm 1 with
+option II. Client i has a control variate c_i, the server c, all 0 at first. For K steps at rate lr client i goes
 
-    y <- y - lr (g(y) - c_i + c),    then    c_i+ = c_i - c + (x - y) / (K lr),
+    y <- y - lr (g(y) - c_i + c),    then    c_i+ = c_i - c + (x - y) / (K lr)    (lines 10, 12),
 
-where x are the parameters that the round began with. The client sends y and c_i+ - c_i, and keeps c_i+; the server
-averages both over the cohort S of N clients, and c <- c + |S|/N mean(c_i+ - c_i). Control variates cover the trained
-parameters, which come first in a network's vector; running statistics have none: as many bytes again as the
-trained part of the model, both ways.
+where x are the parameters that the round began with. It sends y and c_i+ - c_i, and keeps c_i+. Over the cohort S of N
+clients the server averages the models as FedAvg does (a global step size of 1), and
+
+    c <- c + |S|/N mean_{i in S}(c_i+ - c_i)    (lines 16, 17).
+
+Control variates cover the trained parameters, which come first in a network's vector; running statistics have none.
+They are as many bytes again as the trained part of the model, both ways.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,12 +26,15 @@ from parties.learning.plain_update import PlainUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from parties.server import Server
-from protocols.federated.method import Extra
+from protocols.federated.method import Averaged, Extra
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
 
 __all__ = ["Controls", "Scaffold", "server_control", "update"]
+
+
+# --- client term
 
 
 @dataclass(frozen=True)
@@ -45,15 +51,6 @@ class Scaffold(Addition):
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Controlled(run, received, kept)
-
-
-def server_control(control: bytes, mean: bytes, share: float) -> bytes:
-    """c + |S|/N mean(c_i+ - c_i): c after a round, from the `mean` change of those that answered, a `share` of all.
-
-    `control` is c before it; b"" stands for 0.
-    """
-    before = decode(control) if control else np.float32(0)
-    return encode(before + share * decode(mean))
 
 
 class _Controlled(Active):
@@ -86,29 +83,31 @@ class _Controlled(Active):
         return join(change), join(new)
 
 
-class Controls:
-    """SCAFFOLD's control variate c, moved by the clients' changes; Karimireddy et al. 2020, Algorithm 1 line 17."""
+# --- server term
+
+
+class Controls(Averaged):
+    """The server's control variate c, sent to all beside the model."""
 
     weighted: ClassVar[bool] = False
-    individual: ClassVar[bool] = False
-
-    def __init__(self) -> None:
-        self._control = b""
 
     def size(self, spec: ModelSpec) -> int:
         return 4 * jobs.trained_size(spec)
 
-    def outgoing(self, client: str) -> bytes:
-        return self._control
-
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
-        self._control = server_control(self._control, mean, len(sent) / len(me.clients))
+        self._vector = server_control(self._vector, mean, len(sent) / len(me.clients))
 
-    def state(self) -> Any:
-        return self._control
 
-    def take_up(self, state: Any) -> None:
-        self._control = state
+def server_control(control: bytes, mean: bytes, share: float) -> bytes:
+    """c + |S|/N mean(c_i+ - c_i): c after a round, from the `mean` change of those that answered, a `share` of all.
+
+    `control` is c before it; b"" stands for 0.
+    """
+    before = decode(control) if control else np.float32(0)
+    return encode(before + share * decode(mean))
+
+
+# --- the method
 
 
 def update() -> tuple[Extra, ...]:
