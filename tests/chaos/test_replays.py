@@ -15,7 +15,7 @@ from parties.party import Collected, Party
 from parties.server import Loss, Server
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.crypto.agreement import SharedSecret
-from protocols.federated.round import TrainingServer
+from protocols.federated.fedavg import FedAvgServer
 from protocols.xclp import hamming, rowsums
 from protocols.xclp.xclp import Recording
 from scenarios import Scenario, load
@@ -185,15 +185,15 @@ def a_byte_too_many(patch: Patch) -> None:
 
 
 def another_model(patch: Patch) -> None:
-    hold = TrainingServer.hold
+    hold = FedAvgServer.hold
 
-    async def planted(self: TrainingServer, *arguments: Any) -> Any:
+    async def planted(self: FedAvgServer, *arguments: Any) -> Any:
         record = await hold(self, *arguments)
         if struck(self):
             self.model = bytes(len(self.model))
         return record
 
-    patch.setattr(TrainingServer, "hold", planted)
+    patch.setattr(FedAvgServer, "hold", planted)
 
 
 def forget_labels(simulation: Simulation, result: Simulated) -> None:
@@ -275,14 +275,14 @@ BUGS = {
     "the ledger is the trace": Bug(a_byte_too_many),
     "equal to the oracle": Bug(in_what_came_out(unlike)),
     "the model is the oracle's": Bug(another_model, "fedavg"),
-    "averages of what came": Bug(in_a_record(TrainingServer, all_averaged), "fedavg"),
+    "averages of what came": Bug(in_a_record(FedAvgServer, all_averaged), "fedavg"),
     "aborts only for a loss": Bug(in_what_came_out(fails)),
     "training ends for a loss": Bug(in_what_came_out(fails), "fedavg"),
     "only who is struck is lost": Bug(in_what_came_out(blame_all)),
     "who is well is in": Bug(in_what_came_out(forget_labels)),
-    "who is well is averaged": Bug(in_a_record(TrainingServer, one_too_few), "fedavg"),
+    "who is well is averaged": Bug(in_a_record(FedAvgServer, one_too_few), "fedavg"),
     "all rounds": Bug(a_round_too_many),
-    "all rounds of training": Bug(in_a_record(TrainingServer, misnumbered), "fedavg"),
+    "all rounds of training": Bug(in_a_record(FedAvgServer, misnumbered), "fedavg"),
     "agreed on what came": Bug(in_a_record(CotrainingServer, all_counted), "fedct"),
     "who is well is counted": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
     "all rounds of co-training": Bug(in_a_record(CotrainingServer, misnumbered), "fedct"),
