@@ -1,6 +1,7 @@
 """The public interface: its names, what it takes, and what else on Python's path does to it."""
 
 import ast
+import configparser
 import doctest
 import os
 import subprocess
@@ -72,7 +73,13 @@ def test_importing_it_imports_nothing_of_tacit_yet(tmp_path: Path) -> None:
     assert python(code, tmp_path).stdout == "[]\n"
 
 
-def test_no_other_module_is_imported_from_as_if_it_were_public() -> None:
+def test_the_packages_that_may_not_be_hidden_are_those_that_are_installed() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    assert {name.partition(".")[0] for name in config["options"]["packages"].split()} == set(tacit_start.PACKAGES)
+
+
+def test_the_package_of_scenarios_has_no_names_of_its_own() -> None:
     assert ast.parse((ROOT / "scenarios" / "__init__.py").read_text(encoding="utf-8")).body[1:] == []
 
 
