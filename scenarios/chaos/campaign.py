@@ -4,7 +4,7 @@ The scenario's own faults are put aside. A run without any comes first: its trac
 crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random mixtures
 of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
->>> from scenarios import load
+>>> from scenarios.files.reading import load
 >>> from scenarios.chaos.campaign import Plan, campaign
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """

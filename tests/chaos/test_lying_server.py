@@ -18,12 +18,12 @@ from protocols.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed,
 from protocols.masking import joined, masks
 from protocols.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from protocols.xclp import rowsums, rowsums_shamir
-from scenarios import load
 from scenarios.chaos.server import Sweep, sums_of, sweep, tried
 from scenarios.chaos.server_lies import parse, programs, single_lies, text
 from scenarios.chaos.server_view import Relation, exposed
 from scenarios.chaos.server_world import Miniature, Outcome, perform
 from scenarios.command.main import app
+from tacit import load
 
 SUM = Miniature("secure_sum", clients=4, min_clients=2)
 SUMS = [SUM, Miniature("restart", clients=4, min_clients=2), Miniature("shamir", clients=4, min_clients=2)]

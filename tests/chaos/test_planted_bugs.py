@@ -11,12 +11,12 @@ from parties.server import Server
 from protocols.crypto.agreement import SharedSecret
 from protocols.dealing import DealtKeys, Survivors
 from protocols.xclp.rowsums import MaskedRows
-from scenarios import Scenario
 from scenarios.chaos.campaign import Failure, Plan, campaign, verdict
 from scenarios.chaos.schedules import Schedule
 from scenarios.chaos.shrinking import shrink
 from scenarios.files.schema import Fault
 from sim.wire import Message
+from tacit import Scenario
 
 SINGLES = Plan(schedules=0, quick=True)
 

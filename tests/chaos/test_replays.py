@@ -18,7 +18,6 @@ from protocols.crypto.agreement import SharedSecret
 from protocols.federated.fedavg import FedAvgServer
 from protocols.xclp import hamming, rowsums
 from protocols.xclp.xclp import Recording
-from scenarios import Scenario, load
 from scenarios.chaos.campaign import Plan, campaign
 from scenarios.chaos.promises import PROMISES
 from scenarios.chaos.report import failure_lines, write_findings
@@ -27,6 +26,7 @@ from scenarios.observing.simulated import Simulated
 from scenarios.running.simulation import Simulation
 from sim.network import Network
 from sim.wire import Ledger, LedgerRow, Message
+from tacit import Scenario, load
 
 TRAINING = """
 seed = 3

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.rounds import Enrolled
-from scenarios import Scenario, load
 from scenarios.chaos.campaign import Verdict, verdict
 from scenarios.chaos.trial import observed
 from scenarios.files.schema import Fault
+from tacit import Scenario, load
 
 ROUNDS = """
 title = "Five clients in rounds, to be struck"

@@ -314,7 +314,7 @@ def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
 
 def test_the_python_interface_loads_no_plotting_no_terminal_tools_and_nothing_large() -> None:
     code = (
-        "import sys; from scenarios import Scenario, run; large = 'scipy.stats', 'sklearn', 'torch'; "
+        "import sys; from tacit import Scenario, run; large = 'scipy.stats', 'sklearn', 'torch'; "
         "print([name for name in ('matplotlib', 'typer', 'rich', *large) if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)

@@ -4,10 +4,10 @@ import pytest
 from msgspec import structs
 
 from protocols.registry import PROTOCOLS
-from scenarios import Data, Fault, Model, Network, Protocol, Scenario, Training
 from scenarios.files.fault_checks import check_fault_places, choices_of, messages_of
 from scenarios.files.schema import Cotraining, Learner, Privacy, Public
 from scenarios.running.simulation import Simulation
+from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training
 
 AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
 """Messages that are sent only when somebody was lost."""
@@ -21,7 +21,7 @@ def small(name: str) -> Scenario:
         engine="inline",
         entropy="os" if "private" in PROTOCOLS[name].parts else "seeded",
         data=Data(name="digits", clients=1 if name == "centralised" else 4, labeled=0.5, limit=80),
-        protocol=Protocol(
+        protocol=ProtocolKeys(
             name=name, hamming="plaintext", bits=8, k=3, deadline="10s", key_bits=512, insecure_keys=True
         ),
         model=Model(name="linear"),

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import scenarios
-from scenarios import Expect, Result
 from scenarios.files.reading import Loaded, read, shipped
 from scenarios.running.runner import carry_out, exit_code
+from tacit import Expect, Result
 
 CHEAP = ["protocol.key_bits=512", "protocol.insecure_keys=true"]
 SMALL = {True: [], False: ["data.limit=240", *CHEAP]}
@@ -65,7 +65,7 @@ def test_it_holds_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
 
 PROGRAM = """
 import sys
-from scenarios import load
+from tacit import load
 from scenarios.running.simulation import Simulation
 
 for name in sys.argv[1:]:

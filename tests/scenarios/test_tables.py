@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import scenarios.running.runner
-from scenarios import Scenario, ScenarioError
 from scenarios.command.main import app
 from scenarios.files.reading import read, shipped
 from scenarios.running.simulation import Simulation
+from tacit import Scenario, ScenarioError
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from protocols.registry import using
-from scenarios import Data, Fault, Model, Network, Protocol, Scenario, Training, run
 from scenarios.files.fault_checks import steps_of
 from scenarios.files.schema import Cotraining, Learner, Public
+from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training, run
 
 CLIENTS = 5
 
@@ -27,7 +27,7 @@ def drawn(seed: int, names: Sequence[str]) -> Scenario:
         seed=seed,
         engine="inline",
         data=Data(name="digits", clients=CLIENTS, labeled=0.3, limit=100),
-        protocol=Protocol(name=name, hamming="plaintext", bits=32, k=3, deadline="10s"),
+        protocol=ProtocolKeys(name=name, hamming="plaintext", bits=32, k=3, deadline="10s"),
         model=Model(name="linear"),
         training=Training(rounds=4, epochs=1, averaging="secure" if secure else "plain", min_clients=2, device="cpu"),
         public=Public(size=0.4) if name in COTRAINING else Public(),
