@@ -12,9 +12,10 @@
 {'protocol.k': 10} 1 completed
 {'protocol.k': 10} 2 completed
 
-`Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of [protocol]. These
-names, and what their docstrings say, stay compatible from one version to the next (CHANGELOG.md says what changes). No
-other module promises that.
+`OneShot` is the base of a protocol of one's own with one round, `Protocol` of any other; `add_protocol` lets scenario
+files name it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
+[protocol]. These names, and what their docstrings say, stay compatible from one version to the next (CHANGELOG.md says
+what changes). No other module promises that.
 
 What is behind a name is imported when the name is first used: it takes a second.
 """
@@ -24,6 +25,12 @@ from typing import TYPE_CHECKING
 from tacit_start import check_packages
 
 if TYPE_CHECKING:
+    from protocols.declaration import Declaration as Protocol
+    from protocols.declaration import Problem
+    from protocols.one_shot import Found, OneShot
+    from protocols.outcome import Abort
+    from protocols.registry import add as add_protocol
+    from protocols.steps import Step
     from scenarios.chaos.campaign import Findings
     from scenarios.chaos.chaos import chaos
     from scenarios.files.reading import load
@@ -53,12 +60,19 @@ else:
     from importlib import import_module
 
     _PLACES = {
+        "Abort": "protocols.outcome.Abort",
         "Findings": "scenarios.chaos.campaign.Findings",
+        "Found": "protocols.one_shot.Found",
         "Loss": "scenarios.running.folder.Loss",
         "Message": "sim.wire.Message",
+        "OneShot": "protocols.one_shot.OneShot",
+        "Problem": "protocols.declaration.Problem",
+        "Protocol": "protocols.declaration.Declaration",
         "ProtocolKeys": "scenarios.files.schema.Protocol",
         "Result": "scenarios.running.folder.Result",
+        "Step": "protocols.steps.Step",
         "Watch": "scenarios.running.runner.Watch",
+        "add_protocol": "protocols.registry.add",
         "chaos": "scenarios.chaos.chaos.chaos",
         "load": "scenarios.files.reading.load",
         "run": "scenarios.running.runner.run",
@@ -79,6 +93,7 @@ else:
 
 
 __all__ = [
+    "Abort",
     "Attack",
     "Byzantine",
     "Cotraining",
@@ -87,19 +102,25 @@ __all__ = [
     "Expect",
     "Fault",
     "Findings",
+    "Found",
     "Learner",
     "Loss",
     "Message",
     "Model",
     "Network",
+    "OneShot",
     "Privacy",
+    "Problem",
+    "Protocol",
     "ProtocolKeys",
     "Public",
     "Result",
     "Scenario",
     "ScenarioError",
+    "Step",
     "Training",
     "Watch",
+    "add_protocol",
     "chaos",
     "load",
     "run",

@@ -10,13 +10,11 @@ from msgspec import Meta
 
 from protocols import dealing, secure_sum
 from protocols.crypto import sizes
-from protocols.one_shot import Found, OneShot
-from protocols.registry import add
-from scenarios.files.schema import Protocol
 from sim.units import duration
+from tacit import Found, OneShot, ProtocolKeys, add_protocol
 
 
-class Keys(Protocol, kw_only=True, frozen=True):
+class Keys(ProtocolKeys, kw_only=True, frozen=True):
     column: Annotated[int, Meta(ge=0, description="The column of its points whose mean is a client's number.")] = 0
     min_clients: Annotated[int, Meta(ge=2, description="The fewest clients whose mean may be told.")] = 3
 
@@ -49,4 +47,4 @@ class SecureMean(OneShot):
         return sizes.secure_sum(tuple(shards), 2)
 
 
-add(SecureMean())
+add_protocol(SecureMean())
