@@ -51,7 +51,7 @@ class FedAvgServer(TrainingServer):
             averages = await self.average(members)
             self.model = await self.next_model(averages)
             await self.update_companions(averages)
-        return self.record(number, began, members, averages)
+        return self.record_of(number, began, members, averages)
 
 
 class FedAvgClient(TrainingClient):

@@ -322,7 +322,7 @@ class TrainingServer(RoundsServer[Settings, Record]):
             sent = {name: averages.sent[name][i] if averages.sent else b"" for name in averages.clients}
             await companion.take(self, mean, sent, models)
 
-    def record(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
+    def record_of(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
         """The record of a round that gave these `averages`."""
         loss = averages.loss if self.settings.private is None else float("nan")
         return Record(number, began, members, averaged=averages.clients, loss=loss)
