@@ -10,6 +10,7 @@ from parties.learning.scaffold import server_control
 from parties.learning.spec import ModelSpec
 from parties.server import Server
 from protocols.federated.labelling import Labeller
+from protocols.federated.server_update import ServerUpdate
 from protocols.xclp.xclp import Parameters
 
 __all__ = ["Averaged", "Companion", "Controls", "Extra", "Helpers", "Method", "Options", "Silent"]
@@ -155,11 +156,13 @@ Extra = tuple[Addition, Callable[[], Companion]]
 class Method:
     """An algorithm: where pseudo-labels come from (None: nowhere), and what it adds to training.
 
-    Of each addition comes what makes the server's side of it, which has a state: each run makes its own.
+    Of each addition comes what makes the server's side of it, which has a state: each run makes its own. `server`: what
+    the server makes of the mean model; None: it is the next model.
     """
 
     labeller: Labeller | None = None
     additions: tuple[Extra, ...] = ()
+    server: ServerUpdate | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from scenarios.files.checks import check
 from scenarios.files.converting import Table, converted
 from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
 from scenarios.files.keys import keys, similar, structure, toml
+from scenarios.files.plugins import blamed, resolved
 from scenarios.files.schema import Scenario, ScenarioError, as_table
 from scenarios.files.table_layout import Layout, flat, layout_of
 from scenarios.files.table_schema import OWN, ScenarioFile
@@ -92,6 +93,8 @@ def read(
         if error.where not in (str(path), ""):
             raise
         raise ScenarioError(_origin(error, str(path), given_by, changes), error.key, error.problem) from None
+    except Exception as error:
+        raise blamed(error) or error from error
 
 
 def _read(
@@ -105,6 +108,7 @@ def _read(
 ) -> Loaded:
     """`read`, with what is in the file. `of_a_run`: it is in a run's folder."""
     where = str(path)
+    raw["plugins"] = list(resolved(raw.get("plugins", []), where, path.parent))
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
@@ -143,8 +147,14 @@ def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], chang
 
 def checked(scenario: Scenario) -> Scenario:
     """A scenario made in Python, checked as a file is. Raises ScenarioError."""
-    file = converted(_anchored(as_table(scenario), Path.cwd()), "scenario")
-    return check(_scenario(file), "scenario")
+    table = _anchored(as_table(scenario), Path.cwd())
+    table["plugins"] = list(resolved(table["plugins"], "scenario", None))
+    try:
+        return check(_scenario(converted(table, "scenario")), "scenario")
+    except ScenarioError:
+        raise
+    except Exception as error:
+        raise blamed(error) or error from error
 
 
 def shipped() -> dict[str, Path]:
@@ -292,6 +302,7 @@ def _known() -> list[str]:
 def _settable() -> list[str]:
     """Those of them that are no tables of keys."""
     known = _known()
+    known.remove("plugins")
     return [key for key in known if not _owns(key) and not any(other.startswith(f"{key}.") for other in known)]
 
 
@@ -314,6 +325,9 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
     if not equals or not key:
         raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
     known = _known()
+    if key == "plugins":
+        problem = "a plugin is code, which no --set takes in; allowed: plugins = [...] in the file, or --plugin FILE"
+        raise ScenarioError(options.get(key, "--set"), key, problem)
     if is_field(key):
         check_field(key, options.get(key, "--set"))
     elif key not in known:
