@@ -108,7 +108,7 @@ def _read(
 ) -> Loaded:
     """`read`, with what is in the file. `of_a_run`: it is in a run's folder."""
     where = str(path)
-    raw["plugins"] = list(resolved(raw.get("plugins", []), where, path.parent))
+    plugins = list(resolved(raw.get("plugins", []), where, path.parent))
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
@@ -123,6 +123,7 @@ def _read(
     _apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
+    raw["plugins"] = plugins  # whatever else may have come over the file's
     scenario = _scenario(converted(raw, where))
     if not without_data:
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
@@ -301,8 +302,7 @@ def _known() -> list[str]:
 
 def _settable() -> list[str]:
     """Those of them that are no tables of keys."""
-    known = _known()
-    known.remove("plugins")
+    known = [key for key in _known() if key != "plugins"]
     return [key for key in known if not _owns(key) and not any(other.startswith(f"{key}.") for other in known)]
 
 

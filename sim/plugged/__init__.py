@@ -27,6 +27,7 @@ __all__ = [
     "Plugin",
     "PluginError",
     "active",
+    "inherit",
     "is_plugged",
     "load",
     "load_installed",
@@ -68,7 +69,8 @@ class PluginError(ValueError):
 
 _files: dict[str, str] = {}
 _sources: dict[str, bytes] = {}
-_active: tuple[str, ...] | None = None
+_active: tuple[str, ...] = ()
+_failed: list[PluginError] = []
 
 
 def load(path: Path, sha256: str = "") -> Plugin:
@@ -120,6 +122,7 @@ def _import(name: str, path: str) -> None:
 def use(plugins: Sequence[Plugin]) -> None:
     """Make the modules of `plugins`, which are loaded, the active ones, here and in workers that are yet to start."""
     global _active
+    _failed.clear()
     _active = tuple(dict.fromkeys(plugin.module for plugin in plugins))
     if plugins:
         os.environ[VARIABLE] = json.dumps([[plugin.module, plugin.path] for plugin in plugins])
@@ -128,15 +131,25 @@ def use(plugins: Sequence[Plugin]) -> None:
 
 
 def active() -> tuple[str, ...]:
-    """The names of the active modules, in order. A worker imports them when it first asks."""
-    global _active
-    if _active is None:
-        _active = ()  # what they look up as they are imported is not theirs
-        names = tuple(_inherited())
-        for name in names:
-            importlib.import_module(name)
-        _active = names
+    """The names of the active modules, in order. Raises what went wrong with one in `inherit`."""
+    if _failed:
+        raise _failed[0]
     return _active
+
+
+def inherit() -> None:
+    """In a worker: import the modules that were active in the process that started it, and make them the active ones.
+
+    It raises nothing, for that would end all workers: what is wrong is told to whoever first asks for one.
+    """
+    global _active
+    names = tuple(_inherited())
+    try:
+        for name in names:
+            _import(name, name)
+        _active = names
+    except PluginError as error:
+        _failed.append(error)
 
 
 def _inherited() -> dict[str, str]:
