@@ -27,6 +27,7 @@ import simpy
 from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 
+from sim import plugged
 from sim.loop import Environment, SimLoop
 from sim.pace import Span
 from sim.trace import Event, Trace
@@ -205,7 +206,7 @@ class Pool:
         self.name = f"pool:{workers}"
         self.least = 0.002  # a shorter job is done here before a worker would have it
         self._pool = ProcessPoolExecutor(
-            workers, timeout=None, initializer=end_with, initargs=(os.getpid(),), env=_OF_WORKERS
+            workers, timeout=None, initializer=_begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
         )
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
@@ -241,6 +242,11 @@ def interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if asked:
             signal.raise_signal(signal.SIGINT)
+
+
+def _begin_worker(parent: int) -> None:
+    end_with(parent)
+    plugged.inherit()
 
 
 def end_with(parent: int) -> None:

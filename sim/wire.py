@@ -17,6 +17,9 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import msgspec
 
+from sim import plugged
+from sim.registry import Registry
+
 __all__ = [
     "Frame",
     "Ledger",
@@ -64,16 +67,18 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "protocol" not in cls.__dict__:
-            cls.protocol = cls.__module__.rsplit(".", 1)[-1]
-        other = _types.setdefault(cls.__name__, cls)
-        if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            cls.protocol = plugged.title(cls.__module__)
+        other = _types.get(cls.__name__)
+        if other is None or plugged.is_plugged(cls.__module__):
+            _types.add(cls.__name__, cls)
+        elif (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
 
     def __repr__(self) -> str:  # contents may be secret
         return f"<{type(self).__name__}, {_payload(self)} B of payload>"
 
 
-_types: dict[str, type[Message]] = {}
+_types: Registry[type[Message]] = Registry("message")
 
 
 class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -16,7 +16,8 @@ from scenarios.chaos.promises import PROMISES, promises_of
 from scenarios.chaos.schedules import Schedule, text
 from scenarios.command.report import table
 from scenarios.files.keys import toml
-from scenarios.files.schema import Fault, Scenario, as_table
+from scenarios.files.plugins import with_copies
+from scenarios.files.schema import Fault, Scenario
 from scenarios.observing.faults import given
 
 __all__ = [
@@ -107,7 +108,7 @@ def write_findings(folder: Path, scenario: Scenario, name: str, plan: Plan, find
     files = {folder / f"failure-{number}.toml": failure for number, failure in enumerate(findings.failures, 1)}
     for path, failure in files.items():
         faulty = structs.replace(scenario, title=f"{failure.promise}: broken", fault=failure.faults)
-        path.write_text(tomli_w.dumps(as_table(faulty)), encoding="utf-8")
+        path.write_text(tomli_w.dumps(with_copies(faulty, path.parent)), encoding="utf-8")
     (folder / "chaos.json").write_text(json.dumps(_record(scenario, name, plan, findings, files), indent=1) + "\n")
     return files
 

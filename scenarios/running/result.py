@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from parties.server import Loss
 from scenarios.attacking.vulnerability import Vulnerability
+from scenarios.files.plugins import PluginFile
 from scenarios.observing.privacy import Spent
 from scenarios.observing.simulated import Round, Strike
 
@@ -30,7 +31,7 @@ class Result(Struct, kw_only=True):
     Times are seconds. `messages` and bytes count both hops of a relayed message, and all copies: `sent_again` of them
     are retransmissions, and `messages_lost` tells how many were lost, by the reason. `vulnerability` is there if there
     was an [attack], `privacy` of differentially private protocols, `output` (what the server ended with) of protocols
-    of one's own.
+    of one's own. `plugins`: files of the user's own code, of which copies lie in the run's folder.
     """
 
     scenario: str
@@ -78,6 +79,7 @@ class Result(Struct, kw_only=True):
     model_digest: str = ""
     vulnerability: Vulnerability | None = None
     warnings: list[str]
+    plugins: list[PluginFile] = []
     environment: dict[str, Any]
     folder: Path = Path()
     error: BaseException | None = None

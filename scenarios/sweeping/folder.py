@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import tomli_w
 
-from scenarios.files.schema import as_table
+from scenarios.files.plugins import with_copies
 from scenarios.running.environment import version
 from scenarios.running.folder import FolderError, Result, ending_of, read_result
 from scenarios.sweeping.runs import Plan
@@ -28,12 +28,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     seeds: int | None = None
     seed: int | None = None
     changes: list[str] = []
+    plugins: list[str] = []
 
     @property
     def command(self) -> str:
         """The command line that gives the same results."""
         words = ["tacit", "sweep", self.file]
-        for option, values in (("--over", self.over), ("--set", self.changes)):
+        for option, values in (("--over", self.over), ("--set", self.changes), ("--plugin", self.plugins)):
             words += [word for value in values for word in (option, value)]
         words += [] if self.seed is None else ["--seed", str(self.seed)]
         words += [] if self.seeds is None else ["--seeds", str(self.seeds)]
@@ -104,7 +105,7 @@ def _check_same(path: Path, one: Plan) -> None:
         raise FolderError(f"{path}: {error}") from None
     scenario = one.loaded.scenario
     named = msgspec.structs.replace(scenario, name=one.loaded.name or scenario.name)
-    wanted = tomllib.loads(tomli_w.dumps(as_table(named)))
+    wanted = tomllib.loads(tomli_w.dumps(with_copies(named)))
     other = sorted(key for key in kept.keys() | wanted.keys() if key != "engine" and kept.get(key) != wanted.get(key))
     if other:
         problem = f"not what the sweep would run now: {', '.join(other)} would be another"
