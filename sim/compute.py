@@ -29,6 +29,7 @@ from loky.backend import resource_tracker
 
 from sim.loop import Environment, SimLoop
 from sim.pace import Span
+from sim.taps import Taps
 from sim.trace import Event, Trace
 
 __all__ = [
@@ -51,7 +52,6 @@ __all__ = [
 ]
 
 R = TypeVar("R")
-
 
 Work = Mapping[str, float]
 """Operations of a job: how many of each that the cost table names."""
@@ -192,8 +192,7 @@ _OF_WORKERS = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
 """Loky takes it for a leak when a worker grows by 300 MB, and begins it anew: torch and a network are that much. A sum
-must not depend on how many threads share it, whenever the library is loaded that computes it.
-"""
+must not depend on how many threads share it, whenever the library is loaded that computes it."""
 
 
 class Pool:
@@ -319,9 +318,11 @@ class Computing:
         cost: Cost,
         engine: Engine,
         stand_ins: StandIns | None = None,
+        taps: Taps | None = None,
     ) -> None:
         self._loop, self._trace, self._cost = loop, trace, cost
         self._stand_ins: StandIns = stand_ins or {}
+        self._taps = taps or Taps()
         self._table, self.engine, self._inline = table, engine, Inline()
         self._count: dict[tuple[str, str], int] = {}
         self.planned = 0.0
@@ -344,6 +345,8 @@ class Computing:
         self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
     ) -> R:
         """Run `function(*arguments)` as a job of `party` and return its result at its virtual due time."""
+        for begun in self._taps.begun:
+            begun(party, step, work, function, arguments)
         modelled = self._table.duration(work)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
         actual = self._stand_in(function)
@@ -372,6 +375,8 @@ class Computing:
             else:
                 turn.cancel()
         self.done += modelled
+        for computed in self._taps.computed:
+            computed(party, step, arguments, result)
         return result
 
     def _stand_in(self, function: Callable[..., R]) -> Callable[..., R]:

@@ -274,14 +274,11 @@ class Recording(Server):
 
 
 class XclpServer(Recording):
-    """`observe` is called with the record of each round that the server lives to end; after an abort there is none."""
-
-    observed = (*Server.observed, "observe")
+    """Reports the record of each round that it lives to end; after an abort there is none."""
 
     def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.parameters = parameters
-        self.observe: Callable[[RoundRecord], None] = lambda record: None
 
     async def main(self) -> None:
         for number in range(1, self.parameters.rounds + 1):
@@ -289,10 +286,10 @@ class XclpServer(Recording):
             try:
                 await self.hold_xclp(self.clients, self.parameters)
             except Abort:
-                self.observe(self.record)
+                self.report(self.record)
                 self.dismiss(self.clients, self.aborted, aborted=True)
                 return
-            self.observe(self.record)
+            self.report(self.record)
 
 
 async def server(

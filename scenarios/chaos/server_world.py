@@ -123,7 +123,7 @@ def _recovery(its: Miniature) -> SecureRowSums:
 
 def perform(its: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
     """Let a server do what `program` says to clients that take `part`; judge what it received."""
-    world = _FreshWorld(its.seed, cost=Free(), taps=[lambda time, packet: view.show(time, packet)])
+    world = _FreshWorld(its.seed, cost=Free())
     values = {
         (name, number): generator(its.seed, "input", name, number).uniform(-1, 1, (its.blocks, _WORDS))
         for name in its.names for number in range(1, _MOST_ROUNDS + 1)

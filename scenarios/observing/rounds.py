@@ -76,7 +76,7 @@ class RoundsObserver(Generic[H, R]):
         self.ended: list[float] = []
         self.after_round: Callable[[int], None] = lambda number: None
         self.spending: Spending | None = None
-        server.observe = self._end_round
+        server.observers.append(self._end_round)
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far, in order."""

@@ -29,6 +29,7 @@ from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.running.interruption import Interruption
 from scenarios.running.recorder import Recorder
 from scenarios.running.simulation import Simulated, Simulation
+from sim.taps import Taps
 from sim.trace import Event, Sink
 
 __all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
@@ -137,7 +138,7 @@ def _carry_out(
             record = folder.path / "run.sqlite"
             recorder = recorder or Recorder(record, contents=contents(scenario))
             sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
-            simulation = Simulation(scenario, sinks=sinks, taps=[recorder.tap], engine=scenario.engine)
+            simulation = Simulation(scenario, sinks=sinks, taps=Taps(delivered=[recorder.tap]), engine=scenario.engine)
             if earlier.state is not None:
                 simulation.take_up(earlier.state)
             every = scenario.training.checkpoint_every

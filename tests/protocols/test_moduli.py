@@ -119,16 +119,15 @@ def test_every_client_refuses_a_list_with_a_bad_key(federation, make_shards, swa
 
 def test_proving_and_verifying_are_charged(federation, make_shards) -> None:
     run = federation(make_shards([3, 4, 2]), variant="paillier", bits=BITS, cost=Modelled())
-    carry_out, found = run.world.computing.run, {}
+    found = {}
 
-    async def watched(machine, party, step, work, function, *arguments):
+    def begun(party, step, work, function, arguments):
         for name, count in work.items():
             if "proof" in name:
                 assert step == ("setup.keys" if party == "server" or "root" in name else "setup.seed")
                 found[party, name] = found.get((party, name), 0) + count
-        return await carry_out(machine, party, step, work, function, *arguments)
 
-    run.world.computing.run = watched
+    run.world.taps.begun.append(begun)
     run.run()
     clients = [client.name for client in run.clients]
     assert found == {

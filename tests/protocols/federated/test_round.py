@@ -56,7 +56,7 @@ def trained(
     of_server = settings if opened is None else replace(settings, rounds=opened)
     server = TrainingServer(world, [client.name for client in clients], of_server, FIRST)
     records: list[Record] = []
-    server.observe = records.append
+    server.observers.append(records.append)
     try:
         world.loop.run(play([server, *clients], server))
     finally:
