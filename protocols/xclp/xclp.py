@@ -190,7 +190,7 @@ async def client(
 
     `hashed` is told their bits.
     """
-    group, keys = await setup.client(me, its.variant.generate_keys, its.deadline, its.variant.modulus_bits)
+    group, keys = await setup.client(me, its.deadline, its.variant)
     with me.step("lsh.hash"):
         work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * its.bits}
         bits = await me.compute(work, _hash, features, group.seed, its.bits)
@@ -296,7 +296,7 @@ async def server(
     me: Server, clients: Sequence[str], number: int, its: Parameters, note: Callable[..., None] = ignore
 ) -> None:
     """Open round `number` among `clients` and see it through. Raises Abort. `note` is told what is found, by name."""
-    group = await setup.server(me, clients, number, its.min_clients, its.deadline, its.variant.modulus_bits)
+    group = await setup.server(me, clients, number, its.min_clients, its.deadline, its.variant)
     note(joined=group.names)
     members, h = await hamming.server(me, group, its.variant, its.bits, its.min_clients, its.deadline)
     note(members=members.names, h=h)
