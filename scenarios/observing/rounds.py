@@ -14,7 +14,7 @@ from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.observing.deals import Parts
 from scenarios.observing.privacy import Spending, Spent
 from scenarios.observing.scores import counting
-from scenarios.observing.simulated import Round, SoFar, Strike
+from scenarios.observing.simulated import Found, Round, Strike
 from scenarios.observing.struck import Struck
 from sim.faults import Fault
 from sim.trace import Event
@@ -141,11 +141,11 @@ class RoundsObserver(Generic[H, R]):
             name: client.ending if client.alive else self._struck.gone(name) for name, client in self._parties.items()
         }
 
-    def so_far(self) -> SoFar:
+    def so_far(self) -> Found:
         """What there is to tell of a run that was broken off."""
         lost = self.losses()
         rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
-        return SoFar(list(rounds), self._endings(), lost, self.privacy)
+        return Found(lost=lost, rounds=list(rounds), endings=self._endings(), privacy=self.privacy)
 
     def silent(self) -> dict[int, str]:
         """What did not come, of each [[fault]] that has not struck once."""
