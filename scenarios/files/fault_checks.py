@@ -7,9 +7,10 @@ from parties import server
 from protocols import dealing, rounds, secure_sum, setup
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.round import STUDENT
+from protocols.declaration import messages_in
 from protocols.federated import averaging
 from protocols.federated import round as training_round
-from protocols.registry import PROTOCOLS
+from protocols.registry import PROTOCOLS, declared
 from protocols.rounds import ENROLL
 from protocols.steps import Step
 from protocols.xclp import (
@@ -26,7 +27,6 @@ from scenarios.files.keys import keys, similar, toml
 from scenarios.files.schema import Fault, Scenario, ScenarioError
 from scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
 from sim.units import duration
-from sim.wire import Message
 
 __all__ = [
     "check_fault_keys",
@@ -82,6 +82,8 @@ _FIXED = {name: {"protocol.recovery": "shamir"} for name in ("fedprop", "fedprop
 
 def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) -> list[str]:
     """The steps that parties of these roles take in a run with these choices."""
+    if (declaration := declared(scenario.protocol.name)) is not None:
+        return list(dict.fromkeys(step.name for step in declaration.steps if step.role in roles))
     chosen, unused = choices_of(scenario), set[str]()
     for key, ways in _CHOSEN_STEPS.items():
         mine = {step.name for step in ways[chosen[key]]} if key in chosen else set()
@@ -94,15 +96,12 @@ def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) ->
 
 def messages_of(scenario: Scenario) -> list[str]:
     """The types of messages that may be sent in a run with these choices."""
+    if (declaration := declared(scenario.protocol.name)) is not None:
+        return list(declaration.messages)
     parts = PROTOCOLS[scenario.protocol.name].parts
     always = (module for part, modules in _MODULES.items() if part in parts for module in modules)
     chosen = (module for key, value in choices_of(scenario).items() for module in _CHOICES[key][value])
-    return [
-        name
-        for module in dict.fromkeys((server, *always, *chosen))
-        for name, item in vars(module).items()
-        if isinstance(item, type) and issubclass(item, Message) and item.__module__ == module.__name__
-    ]
+    return [kind.__name__ for kind in messages_in(*dict.fromkeys((server, *always, *chosen)))]
 
 
 def check_fault_keys(scenario: Scenario) -> None:

@@ -14,7 +14,7 @@ from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.observing.deals import Parts
 from scenarios.observing.privacy import Spending, Spent
 from scenarios.observing.scores import counting
-from scenarios.observing.simulated import Found, Round, Strike
+from scenarios.observing.simulated import ResultFields, Round, Strike
 from scenarios.observing.struck import Struck
 from sim.faults import Fault
 from sim.trace import Event
@@ -141,11 +141,11 @@ class RoundsObserver(Generic[H, R]):
             name: client.ending if client.alive else self._struck.gone(name) for name, client in self._parties.items()
         }
 
-    def so_far(self) -> Found:
+    def so_far(self) -> ResultFields:
         """What there is to tell of a run that was broken off."""
         lost = self.losses()
         rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
-        return Found(lost=lost, rounds=list(rounds), endings=self._endings(), privacy=self.privacy)
+        return ResultFields(lost=lost, rounds=list(rounds), endings=self._endings(), privacy=self.privacy)
 
     def silent(self) -> dict[int, str]:
         """What did not come, of each [[fault]] that has not struck once."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from parties.server import Loss
 from scenarios.observing.privacy import Spent
 
-__all__ = ["Found", "Prediction", "Round", "Simulated", "Strike"]
+__all__ = ["Prediction", "ResultFields", "Round", "Simulated", "Strike"]
 
 Prediction = tuple[str, str, int, str, float]
 
@@ -49,8 +49,8 @@ class Round(Struct, frozen=True, kw_only=True):
         return ", ".join(self.lost) or "nobody"
 
 
-class Found(Struct, kw_only=True):
-    """What a run has to show; a `Result` has these fields, too. One that was broken off has but the last four.
+class ResultFields(Struct, kw_only=True):
+    """What a run has to show. One that was broken off has the last three fields and `privacy`.
 
     Accuracy is a share of the points that `measured_on` names. Of training it is that of the last model, whose digest
     is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best on the points held
@@ -58,7 +58,8 @@ class Found(Struct, kw_only=True):
     point changed after round `agreed_after`, None if one changed in the last; `message_bytes` are the payload of one
     message, up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and
     `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `rounds` tell of
-    all rounds, `endings` how each client's part ended, `privacy` what differentially private protocols revealed.
+    all rounds, `endings` how each client's part ended, `privacy` what differentially private protocols revealed,
+    `output` what the server of a declared protocol ended with.
     """
 
     accuracy: float | None = None
@@ -77,6 +78,7 @@ class Found(Struct, kw_only=True):
     labels_digest: str = ""
     model_digest: str = ""
     privacy: Spent | None = None
+    output: list[float] | None = None
     lost: list[Loss] = []
     rounds: list[Round] = []
     endings: dict[str, str] = {}
@@ -86,7 +88,7 @@ def _nothing(folder: Path) -> None:
     pass
 
 
-class Simulated(Found, kw_only=True):
+class Simulated(ResultFields, kw_only=True):
     """What came out of a run that ended by itself.
 
     `predictions` are party, its name in the data set, row of the data set, label, confidence. `silent` says of each

@@ -6,18 +6,18 @@ from typing import Any
 import msgspec
 
 from scenarios.attacking.vulnerability import Vulnerability
-from scenarios.observing.simulated import Found, Strike
+from scenarios.observing.simulated import ResultFields, Strike
 
 __all__ = ["Result"]
 
 
-class Result(Found, kw_only=True):
+class Result(ResultFields, kw_only=True):
     """What came out of a run; all but `folder` and `error` is ``result.json``.
 
     `outcome` is completed, aborted (the server was lost, or too few clients were left), failed (an error, or every
     client was lost) or interrupted (Ctrl-C); `reason` says why. `unmet` holds one line for each expectation of the
-    scenario that was not met. What the run found has the fields of `Found`. `faults` are those that struck. `resumed`:
-    the rounds after which a run that was broken off went on, 0 if it began anew.
+    scenario that was not met. What the run has to show has the fields of `ResultFields`. `faults` are those that
+    struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began anew.
     Times are seconds. `messages` and bytes count both hops of a relayed message, and all copies: `sent_again` of them
     are retransmissions, and `messages_lost` tells how many were lost, by the reason. `vulnerability` is there if there
     was an [attack].
@@ -54,7 +54,7 @@ class Result(Found, kw_only=True):
 
     def record(self) -> dict[str, Any]:
         """The content of ``result.json``: which run it was and how it ended, what it found, and the rest."""
-        found = Found.__struct_fields__
+        found = ResultFields.__struct_fields__
         own = [name for name in self.__struct_fields__ if name not in (*found, "folder", "error")]
         first = own.index("faults")
         names = (*own[:first], *found, *own[first:])

@@ -14,7 +14,7 @@ from protocols.xclp.sized import STAND_INS
 from scenarios.files import schema
 from scenarios.observing.deals import Parts, deal, parts_of
 from scenarios.observing.experiment import Keeper, Setting
-from scenarios.observing.experiments import EXPERIMENTS
+from scenarios.observing.experiments import experiment_of
 from scenarios.observing.faults import faults_of
 from scenarios.observing.simulated import Simulated
 from scenarios.running.durations import durations_of
@@ -65,7 +65,7 @@ class Simulation:
                 seeded=scenario.entropy == "seeded",
                 stand_ins=_STAND_INS[scenario.fidelity],
             )
-            self._experiment = EXPERIMENTS[scenario.protocol.name](
+            self._experiment = experiment_of(scenario.protocol.name)(
                 Setting(self._world, scenario, parts, shards, faults)
             )
             self.clients, self.server = self._experiment.clients, self._experiment.server
