@@ -1,10 +1,16 @@
 """What is wrong with data, in one line."""
 
-__all__ = ["DataError", "MissingDataError"]
+from sim.setting_error import SettingError
+
+__all__ = ["DataError", "DataSettingError", "MissingDataError"]
 
 
 class DataError(ValueError):
     """The data, or what was asked of it, is wrong; one line that names the place and what is allowed."""
+
+
+class DataSettingError(SettingError, DataError):
+    """A setting of the data has a value that it may not have, or not with these data."""
 
 
 class MissingDataError(DataError):
