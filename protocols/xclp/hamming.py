@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.party import Party
 from parties.server import Server
-from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from protocols.crypto.fields import pack_fields, unpack_fields
 from protocols.crypto.ot_pair import Pair as VectorPair
 from protocols.outcome import require
 from protocols.setup import Contribution, Group, Keys
@@ -351,11 +351,6 @@ def own_block(bits: Bits) -> bytes:
 def own_work(points: int, bits: int) -> dict[str, float]:
     """Operations of `own_block`."""
     return {"hamming.word": points * points * -(-bits // 64)}
-
-
-def own_bytes(points: int, bits: int) -> int:
-    """Bytes of `own_block`."""
-    return field_bytes(points * (points - 1) // 2, bits.bit_length())
 
 
 def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.int64]:
