@@ -130,14 +130,7 @@ def _run(shards: list[Shard], rows: str) -> tuple[XclpClient, list[Packet]]:
     """XCLP over `shards`; client/0 and what it was sent."""
     world = World(1, cost=Free())
     packets: list[Packet] = []
-    send = world.network.send
-
-    def watched(packet: Packet) -> None:
-        if packet.receiver == "client/0":
-            packets.append(packet)
-        send(packet)
-
-    world.network.send = watched  # type: ignore[method-assign]
+    world.taps.sent.append(packets.append)
     settings = Parameters(PlaintextHamming(_BITS), len(shards), _CLASSES, bits=_BITS, k=3, rows=rows)
     clients = [XclpClient(world, f"client/{i}", own, settings) for i, own in enumerate(shards)]
     server = XclpServer(world, tuple(client.name for client in clients), settings)
@@ -145,7 +138,7 @@ def _run(shards: list[Shard], rows: str) -> tuple[XclpClient, list[Packet]]:
         world.loop.run(play([server, *clients], server))
     finally:
         world.loop.finish()
-    return clients[0], packets
+    return clients[0], [packet for packet in packets if packet.receiver == "client/0"]
 
 
 def _got(packets: list[Packet], kind: type[M]) -> M:

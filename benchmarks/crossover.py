@@ -160,7 +160,7 @@ class _PairClient(Client):
 
     async def main(self) -> None:
         await self.recv(setup.RoundStart, self.server, _DEADLINE)
-        group, keys = await setup.client(self, self.variant.generate_keys, _DEADLINE, self.variant.modulus_bits)
+        group, keys = await setup.client(self, _DEADLINE, self.variant)
         await hamming.client(self, group, self.variant, keys, self.bits, _DEADLINE)
 
 
@@ -172,7 +172,7 @@ class _PairServer(Server):
         self.variant, self.bits = variant, bits
 
     async def main(self) -> None:
-        group = await setup.server(self, self.clients, 1, _MINIMUM, _DEADLINE, self.variant.modulus_bits)
+        group = await setup.server(self, self.clients, 1, _MINIMUM, _DEADLINE, self.variant)
         await hamming.server(self, group, self.variant, self.bits, _MINIMUM, _DEADLINE)
 
 

@@ -1,6 +1,6 @@
 """The server, and the message with which it excludes a client."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import msgspec
@@ -33,20 +33,29 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Server(Party):
-    """The coordinating party. It knows the clients by name and keeps the list of those lost."""
+    """The coordinating party. It knows the clients by name and keeps the list of those lost.
 
-    observed: ClassVar[tuple[str, ...]] = ("lost",)
+    `observers` are called, in order, with what it reports of each round that has ended.
+    """
+
+    observed: ClassVar[tuple[str, ...]] = ("lost", "observers")
 
     def __init__(self, world: World, clients: Iterable[str], name: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)
         self.clients = tuple(clients)
         self.lost: list[Loss] = []
+        self.observers: list[Callable[[Any], object]] = []
 
     def lose(self, parties: Iterable[str], action: str) -> None:
         """Enter `parties` as lost in the current step, with what is done about it."""
         for party in parties:
             self.lost.append(Loss(party, self.step_name, action, self.round, self.world.loop.time()))
             self.world.note("metric", party, step=self.step_name, note=f"lost: {action}")
+
+    def report(self, record: Any) -> None:
+        """Hand the `record` of a round that has ended to the observers."""
+        for observer in self.observers:
+            observer(record)
 
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
         """Tell `parties` that they are excluded from this round."""

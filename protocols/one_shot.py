@@ -12,12 +12,11 @@ here.
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from parties.client import Client, DismissedError
@@ -136,16 +135,6 @@ class OneShot(Declaration):
         return {**before, **own}
 
 
-class _NoKeys(Struct, frozen=True):
-    """What a client brings to the set-up besides its keys: nothing."""
-
-    modulus: bytes = b""
-
-
-async def _no_keys(me: Client) -> _NoKeys:
-    return _NoKeys()
-
-
 class OneShotClient(Client):
     """A client of a `protocol` with its `keys`. `ending` says how its part ended."""
 
@@ -169,7 +158,7 @@ class OneShotClient(Client):
         await self.recv(opening, self.server, self.protocol.waits * deadline)
         self.rest(False)
         if self.protocol.agrees:
-            group, _ = await setup.client(self, _no_keys, deadline)
+            group, _ = await setup.client(self, deadline)
         else:
             with self.step("round.enrol"):
                 self.send(self.server, TakesPart())
@@ -183,23 +172,22 @@ class OneShotClient(Client):
 class OneShotServer(Server):
     """The server of a `protocol`. `found`: what it ended with; None, and `aborted` says why, if with nothing.
 
-    `observe` is called with what it ended with.
+    The former is reported, too.
     """
 
-    observed: ClassVar[tuple[str, ...]] = (*Server.observed, "observe", "found", "aborted")
+    observed: ClassVar[tuple[str, ...]] = (*Server.observed, "found", "aborted")
 
     def __init__(self, world: World, clients: Sequence[str], protocol: OneShot, keys: Any, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.protocol, self.keys = protocol, keys
         self.found: Found | None = None
         self.aborted = ""
-        self.observe: Callable[[Found], None] = lambda found: None
 
     async def main(self) -> None:
         try:
             group = await (self._agree() if self.protocol.agrees else self._enrol())
             self.found = await self.protocol.server(self, self.keys, group)
-            self.observe(self.found)
+            self.report(self.found)
         except Abort as abort:
             self.aborted = str(abort)
             self.dismiss(self.clients, self.aborted, aborted=True)

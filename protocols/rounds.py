@@ -13,7 +13,7 @@ an Abort ends is lost, and the next begins. Federated training (`federated`) and
 such rounds.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -156,19 +156,17 @@ class RoundsClient(Client, Generic[S]):
 
 
 class RoundsServer(Server, Generic[S, R]):
-    """Opens rounds, one after another. `observe` is called with the record of each as it ends.
+    """Opens rounds, one after another, and reports the record of each as it ends.
 
     `attributes` are the names of further attributes that a resumed run needs.
     """
 
-    observed: ClassVar[tuple[str, ...]] = (*Server.observed, "observe")
     attributes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.settings = settings
         self.enrolled: dict[str, Enrolled] = {}
-        self.observe: Callable[[R], None] = lambda record: None
         self.ended = 0  # rounds
         self.out: set[str] = set()  # of this round
 
@@ -186,7 +184,7 @@ class RoundsServer(Server, Generic[S, R]):
         while self.ended < self.settings.rounds:
             record = await self._round(self.ended + 1)
             self.ended = record.number
-            self.observe(record)
+            self.report(record)
 
     async def _round(self, number: int) -> R:
         began = self.world.loop.time()

@@ -3,8 +3,8 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | setup.keys | RoundStart | server -> each client | 0 | a round begins |
-| setup.keys | Join | client -> server | 32 + 9 N/8 | public key, proved Paillier modulus (if any), how many points |
-| setup.seed | Roster | server -> each in P | p (32 + 9 N/8), names of P and leader | P, all keys; who leads |
+| setup.keys | Join | client -> server | 32 + c | public key, the contribution of c bytes, how many points |
+| setup.seed | Roster | server -> each in P | p (32 + c), names of P and leader | P and what each published; who leads |
 | setup.seed | Seed | leader -> each other in P, sealed | 32 | the group seed |
 | setup.seed | SeedCheck | client -> server | 16 | HKDF(seed, "check", epoch); empty where the seed cannot be |
 | setup.seed | NewLeader | server -> each in P | names of P and leader | the leader was lost, or values differ |
@@ -13,30 +13,30 @@
 Paper: XCLP, Algorithm 1 line 1. Every round has fresh keys. Pair secrets by X25519, one key a purpose by HKDF; each
 of a pair's two directions has its own AES-GCM key. The seed comes from one leader; a value that differs or is missing
 makes the server name another leader, so P shrinks by the lost and the round goes on. Keys that are none count as no
-answer. Every Paillier modulus comes with the proof of `crypto.key_proof`; whoever gets one, the server and each peer,
-verifies it and demands the length that all agreed on. A client whose key does not pass is left out by the server, and a
-list with such a key is refused by a client.
+answer. What follows may have each client publish something more, its `Contribution` (a proved Paillier modulus, for
+example): bytes that mean nothing here. Whoever gets one, the server and each peer, examines it. A client whose
+contribution does not pass is left out by the server, and a list with such a one is refused by a client.
 
 Security: semi-honest parties, and the server relays public keys unchanged (one that swaps them could read the
 channels). Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes
 part with how many points. The seed is known to clients alone: a client that colludes with the server gives it away.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 from parties.client import Client
+from parties.party import Party
 from parties.server import Server
 from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
 from protocols.crypto.sealing import PairChannel
-from protocols.moduli import examined
 from protocols.outcome import require
 from protocols.steps import Step
 from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
 from sim.wire import Message
 
-__all__ = ["STEPS", "Group", "RoundStart", "client", "server"]
+__all__ = ["STEPS", "Contribution", "Group", "Keys", "NoContribution", "RoundStart", "client", "server"]
 
 STEPS = (
     Step("client", "setup.keys", "make this round's keys and send the public ones"),
@@ -45,15 +45,6 @@ STEPS = (
     Step("server", "setup.seed", "hand the keys out; name leaders until all hold the same seed"),
 )
 
-
-class HasModulus(Protocol):
-    """Keys with a public `modulus` and its proof in one, b"" where there is none."""
-
-    @property
-    def modulus(self) -> bytes: ...
-
-
-K = TypeVar("K", bound=HasModulus)
 
 SEED_BYTES = 32
 CHECK_BYTES = 16
@@ -66,7 +57,7 @@ class RoundStart(Message):
 
 class Join(Message):
     public_key: bytes
-    modulus: bytes
+    contribution: bytes
     points: int
 
 
@@ -76,7 +67,7 @@ class Roster(Message):
     incarnations: list[int]
     points: list[int]
     public_keys: list[bytes]
-    moduli: list[bytes]
+    contributions: list[bytes]
     leader: str
 
 
@@ -100,31 +91,70 @@ class SeedAgreed(Message):
 
 
 @dataclass(frozen=True)
+class Keys:
+    """What a client makes for one round: what is `public`, its contribution, and what is `private`."""
+
+    public: bytes = b""
+    private: Any = field(default=None, repr=False)
+
+
+class Contribution(Protocol):
+    """What each client adds to the set-up, as its `published` in sentences: "Paillier key"."""
+
+    published: str
+
+    async def generate_keys(self, me: Client) -> Keys:
+        """This round's keys of `me`."""
+
+    async def examine(self, me: Party, published: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, str]]:
+        """What is of use in each contribution that may be used, and what is wrong with every other, by client."""
+
+
+class NoContribution:
+    """Nothing is published but what the set-up itself needs."""
+
+    published = "contribution"
+
+    async def generate_keys(self, me: Client) -> Keys:
+        return Keys()
+
+    async def examine(self, me: Party, published: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, str]]:
+        problems = {name: "none was due" for name, data in published.items() if data}
+        return {name: b"" for name in published if name not in problems}, problems
+
+
+_NOTHING = NoContribution()
+
+
+@dataclass(frozen=True)
 class Group:
     """The clients of a round as announced: `names` in the order of their numbers, and what each published.
 
-    A client holds in `secrets` what it shares with each other client, and the group `seed`; the server holds neither.
+    `contributions` are what is of use in those that passed. A client holds in `secrets` what it shares with each other
+    client, and the group `seed`; the server holds neither.
     """
 
     names: tuple[str, ...]
     points: dict[str, int]
-    moduli: dict[str, bytes]
+    contributions: dict[str, bytes]
     seed: bytes = field(default=b"", repr=False)
     secrets: dict[str, SharedSecret] = field(default_factory=dict, repr=False)
 
     def without(self, names: tuple[str, ...]) -> "Group":
         """The group of those that are not in `names`."""
         kept = tuple(name for name in self.names if name not in names)
-        return Group(kept, self.points, self.moduli, self.seed, self.secrets)
+        return Group(kept, self.points, self.contributions, self.seed, self.secrets)
 
 
 async def server(
-    me: Server, clients: Sequence[str], round_number: int, min_clients: int, deadline: float, modulus_bits: int = 0
+    me: Server,
+    clients: Sequence[str],
+    round_number: int,
+    min_clients: int,
+    deadline: float,
+    contribution: Contribution = _NOTHING,
 ) -> Group:
-    """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left.
-
-    `modulus_bits` is the length of each one's Paillier modulus, 0 where there is none.
-    """
+    """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left."""
     me.advance(round_number, 0)
     with me.step("setup.keys"):
         me.broadcast(clients, RoundStart())
@@ -133,11 +163,13 @@ async def server(
         missing = [name for name in clients if name not in published]
         me.lose(missing, "never joined: the round begins without it")
         me.dismiss(missing, f"the round goes on without you: your keys did not come within {deadline:g} s")
-        proved, refused = await examined(me, {name: join.modulus for name, join in published.items()}, modulus_bits)
+        offered = {name: join.contribution for name, join in published.items()}
+        usable, refused = await contribution.examine(me, offered)
         for name, problem in refused.items():
             del published[name]
-            me.lose([name], f"left out of the round: its Paillier key is refused: {problem}")
-            me.dismiss([name], f"the round goes on without you: your Paillier key is refused: {problem}")
+            me.lose([name], f"left out of the round: its {contribution.published} is refused: {problem}")
+            why = f"your {contribution.published} is refused: {problem}"
+            me.dismiss([name], f"the round goes on without you: {why}")
     names, attempt = tuple(published), me.attempt + 1
     with me.step("setup.seed"):
         require(len(names), "clients", min_clients)
@@ -145,7 +177,7 @@ async def server(
         me.advance(round_number, attempt)
         roster = Roster(
             list(names), [me.incarnations[name] for name in names], [join.points for join in joins],
-            [join.public_key for join in joins], [join.modulus for join in joins], names[0],
+            [join.public_key for join in joins], [join.contribution for join in joins], names[0],
         )  # fmt: skip
         me.broadcast(names, roster)
         while True:
@@ -167,28 +199,23 @@ async def server(
     return Group(
         names,
         {name: published[name].points for name in names},
-        {name: proved[name] for name in names},
+        {name: usable[name] for name in names},
     )
 
 
-async def client(
-    me: Client, generate_keys: Callable[[Client], Awaitable[K]], deadline: float, modulus_bits: int = 0
-) -> tuple[Group, K]:
-    """Join the round that was just announced, with what `generate_keys` makes; its `modulus` is published.
-
-    Returns the group with seed and secrets, and those keys. `modulus_bits`: see `server`.
-    """
+async def client(me: Client, deadline: float, contribution: Contribution = _NOTHING) -> tuple[Group, Keys]:
+    """Join the round that was just announced. Returns the group with seed and secrets, and the contribution's keys."""
     with me.step("setup.keys"):
         pair = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("x25519"))
-        keys = await generate_keys(me)
-        sent = Join(pair.public, keys.modulus, len(me.shard.features))
+        keys = await contribution.generate_keys(me)
+        sent = Join(pair.public, keys.public, len(me.shard.features))
         me.send(me.server, sent)
         # Public keys are handed out only when all have answered or the server's deadline has passed.
         roster = await me.recv(Roster, me.server, 2 * deadline)
     with me.step("setup.seed"):
         with values_of(me, me.server, "Roster"):
             group = _group(me, roster, sent)
-            moduli = await _moduli(me, group, modulus_bits)
+            contributions = await _examined(me, group, contribution)
             secrets = await _agree(me, pair, roster)
         leader, names = roster.leader, group.names
         while True:
@@ -214,7 +241,7 @@ async def client(
             leader = answer.leader
         if not seed:
             raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
-    return Group(names, group.points, moduli, seed, secrets), keys
+    return Group(names, group.points, contributions, seed, secrets), keys
 
 
 def _group(me: Client, roster: Roster, sent: Join) -> Group:
@@ -225,24 +252,25 @@ def _group(me: Client, roster: Roster, sent: Join) -> Group:
     if not all(1 <= points <= MOST_POINTS for points in roster.points):
         raise ValueError(f"a client has points that are not 1 to {MOST_POINTS}")
     points = dict(zip(names, roster.points, strict=True))
-    moduli = dict(zip(names, roster.moduli, strict=True))
+    contributions = dict(zip(names, roster.contributions, strict=True))
     own = names.index(me.name)
     if points[me.name] != sent.points:
         raise ValueError(f"{points[me.name]} points are ascribed to {me.name}, which has {sent.points}")
-    if roster.public_keys[own] != sent.public_key or moduli[me.name] != sent.modulus:
+    if roster.public_keys[own] != sent.public_key or contributions[me.name] != sent.contribution:
         raise ValueError(f"the keys that are ascribed to {me.name} are not those that it sent")
     if roster.incarnations[own] != me.incarnation:
         problem = f"incarnation {roster.incarnations[own]} is ascribed to {me.name}, which is in its {me.incarnation}."
         raise ValueError(problem)
-    return Group(names, points, moduli)
+    return Group(names, points, contributions)
 
 
-async def _moduli(me: Client, group: Group, bits: int) -> dict[str, bytes]:
-    """The moduli in the list, without their proofs. Raises ValueError naming whose key does not pass."""
-    moduli, refused = await examined(me, group.moduli, bits)
+async def _examined(me: Client, group: Group, contribution: Contribution) -> dict[str, bytes]:
+    """What is of use in the contributions in the list. Raises ValueError naming whose does not pass."""
+    usable, refused = await contribution.examine(me, group.contributions)
     if refused:
-        raise ValueError("; ".join(f"the Paillier key of {name} is refused: {why}" for name, why in refused.items()))
-    return moduli
+        what = contribution.published
+        raise ValueError("; ".join(f"the {what} of {name} is refused: {why}" for name, why in refused.items()))
+    return usable
 
 
 def _checked(name: str, join: Join) -> Join:

@@ -30,6 +30,7 @@ from loky.backend import resource_tracker
 from sim import plugged
 from sim.loop import Environment, SimLoop
 from sim.pace import Span
+from sim.taps import Taps
 from sim.trace import Event, Trace
 
 __all__ = [
@@ -52,7 +53,6 @@ __all__ = [
 ]
 
 R = TypeVar("R")
-
 
 Work = Mapping[str, float]
 """Operations of a job: how many of each that the cost table names."""
@@ -325,9 +325,11 @@ class Computing:
         cost: Cost,
         engine: Engine,
         stand_ins: StandIns | None = None,
+        taps: Taps | None = None,
     ) -> None:
         self._loop, self._trace, self._cost = loop, trace, cost
         self._stand_ins: StandIns = stand_ins or {}
+        self._taps = taps or Taps()
         self._table, self.engine, self._inline = table, engine, Inline()
         self._count: dict[tuple[str, str], int] = {}
         self.planned = 0.0
@@ -350,6 +352,8 @@ class Computing:
         self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
     ) -> R:
         """Run `function(*arguments)` as a job of `party` and return its result at its virtual due time."""
+        for begun in self._taps.begun:
+            begun(party, step, work, function, arguments)
         modelled = self._table.duration(work)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
         actual = self._stand_in(function)
@@ -378,6 +382,8 @@ class Computing:
             else:
                 turn.cancel()
         self.done += modelled
+        for computed in self._taps.computed:
+            computed(party, step, arguments, result)
         return result
 
     def _stand_in(self, function: Callable[..., R]) -> Callable[..., R]:

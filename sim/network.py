@@ -24,6 +24,7 @@ from sim.latency import Latency, parse_latency
 from sim.link import SENDER_GONE, Link, Pipe
 from sim.loop import SimLoop
 from sim.streams import generator
+from sim.taps import Taps
 from sim.trace import Event, Trace
 from sim.transport import CUT, Transport
 from sim.triggers import Faults
@@ -79,12 +80,14 @@ class Network:
         conditions: Conditions,
         faults: Faults | None = None,
         hub: str = "server",
+        taps: Taps | None = None,
     ) -> None:
         self._loop, self._trace, self._ledger, self._seed = loop, trace, ledger, seed
         self._conditions, self._hub = conditions, hub
         self._is_mesh = conditions.topology == "mesh"
         self._is_reliable = conditions.transport == "reliable"
         self._faults = faults or Faults()
+        self._taps = taps or Taps()
         self._is_perfect = not (conditions.loss or self._faults.of_links)
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
@@ -105,6 +108,8 @@ class Network:
 
     def send(self, packet: Packet) -> None:
         """Send `packet` on its way; returns at once."""
+        for tap in self._taps.sent:
+            tap(packet)
         source, target = self._endpoints[packet.sender], self._endpoints.get(packet.receiver)
         if target is None:  # a name from a forged message
             note = f"{packet.type} to {packet.receiver!r}: there is no such party"
@@ -290,7 +295,8 @@ class Network:
         self.end("deliver", journey)
         if journey.flipped is not None:
             packet = altered(packet, journey.flipped)
-        self._trace.show(self._loop.env.now, packet)
+        for tap in self._taps.delivered:
+            tap(self._loop.env.now, packet)
         journey.target.receive(packet)
 
     def _count(self, journey: Journey, note: str = "") -> None:

@@ -10,9 +10,7 @@ from hashlib import sha256
 
 import msgspec
 
-from sim.wire import Packet
-
-__all__ = ["Event", "Sink", "Tap", "Trace"]
+__all__ = ["Event", "Sink", "Trace"]
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True):
@@ -44,21 +42,15 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
 
 Sink = Callable[[Event], None]
 
-Tap = Callable[[float, Packet], None]
-"""Called with each packet, contents and all, and the time at which its receiver gets it."""
-
 
 class Trace:
-    """Chains events and hands each to the `sinks` (a recorder, a progress display).
+    """Chains events and hands each to the `sinks` (a recorder, a progress display)."""
 
-    The `taps` are shown the packets themselves, which are in no event.
-    """
-
-    def __init__(self, sinks: Iterable[Sink] = (), taps: Iterable[Tap] = ()) -> None:
+    def __init__(self, sinks: Iterable[Sink] = ()) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
         self._trace = sha256(b"tacit/trace/v1").digest()
         self._shape = sha256(b"tacit/shape/v1").digest()
-        self._sinks, self._taps = tuple(sinks), tuple(taps)
+        self._sinks = tuple(sinks)
         self.count = 0
 
     @property
@@ -83,11 +75,6 @@ class Trace:
         """Hand `event` to the sinks alone: what an observer measures is no part of the run."""
         for sink in self._sinks:
             sink(event)
-
-    def show(self, time: float, packet: Packet) -> None:
-        """Show the taps what a receiver gets."""
-        for tap in self._taps:
-            tap(time, packet)
 
     def add(self, event: Event) -> None:
         """Chain `event` and pass it on."""

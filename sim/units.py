@@ -6,7 +6,7 @@ Inside the simulator a duration is a float of seconds and a rate a float of byte
 import math
 import re
 
-__all__ = ["duration", "format_bytes", "format_duration", "format_rate", "rate"]
+__all__ = ["duration", "format_bytes", "format_duration", "rate"]
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _BYTES_PER_SECOND = {
@@ -93,10 +93,3 @@ def _scaled(value: float, units: tuple[str, ...]) -> str:
 def format_bytes(count: float) -> str:
     """``1234567`` as ``1.23 MB``: decimal units, three significant digits."""
     return _scaled(count, ("B", "kB", "MB", "GB", "TB"))
-
-
-def format_rate(bytes_per_second: float) -> str:
-    """``2.5e6`` as ``20 Mbit/s``; infinity as ``unlimited``."""
-    if math.isinf(bytes_per_second):
-        return "unlimited"
-    return _scaled(bytes_per_second * 8, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))

@@ -8,7 +8,8 @@ from sim.faults import Fault
 from sim.loop import SimLoop
 from sim.network import Conditions, Network
 from sim.streams import Entropy, derive
-from sim.trace import Event, Sink, Tap, Trace
+from sim.taps import Taps
+from sim.trace import Event, Sink, Trace
 from sim.triggers import Faults
 from sim.wire import Ledger
 
@@ -28,7 +29,7 @@ class World:
         engine: Engine | None = None,
         faults: Iterable[Fault] = (),
         sinks: Iterable[Sink] = (),
-        taps: Iterable[Tap] = (),
+        taps: Taps | None = None,
         seeded: bool = True,
         stand_ins: StandIns | None = None,
     ) -> None:
@@ -36,12 +37,21 @@ class World:
         self.seeded = seeded
         self.run_id = derive(seed, "run")[:16] if seeded else os.urandom(16)
         self.loop = SimLoop()
-        self.trace = Trace(sinks, taps)
+        self.trace = Trace(sinks)
+        self.taps = taps or Taps()
         self.ledger = Ledger()
         self.faults = Faults(faults, seed)
-        self.network = Network(self.loop, self.trace, self.ledger, seed, conditions or Conditions(), self.faults)
+        self.network = Network(
+            self.loop, self.trace, self.ledger, seed, conditions or Conditions(), self.faults, taps=self.taps
+        )
         self.computing = Computing(
-            self.loop, self.trace, table or CostTable.load(), cost or Modelled(), engine or Inline(), stand_ins
+            self.loop,
+            self.trace,
+            table or CostTable.load(),
+            cost or Modelled(),
+            engine or Inline(),
+            stand_ins,
+            self.taps,
         )
 
     def entropy(self, *names: str | int) -> Entropy:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.datasets.content import Points
-from parties.datasets.error import DataError
+from parties.datasets.error import DataError, DataSettingError
 
 __all__ = ["Dataset", "as_features"]
 
@@ -60,7 +60,7 @@ class Dataset:
         if limit is None:
             return self
         if limit < 1:
-            raise DataError(f"limit(={limit}) must be >= 1")
+            raise DataSettingError("limit", limit, "must be >= 1")
         return self.take(slice(limit))
 
     def take(self, rows: slice | NDArray[np.int64]) -> "Dataset":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from parties.datasets import store
 from parties.datasets.content import Points, Report, quiet
-from parties.datasets.error import DataError
+from parties.datasets.error import DataSettingError
 from parties.learning import pretrained, sentences
 from parties.learning.extras import require
 
@@ -78,12 +78,14 @@ def features_of(points: Points, name: str, report: Report = quiet, cache: Path |
     points of another kind, and MissingExtra.
     """
     if name not in FEATURES:
-        raise DataError(f"features(={name!r}) is not known; allowed: {', '.join(FEATURES)}")
+        raise DataSettingError("features", name, f"is not known; allowed: {', '.join(FEATURES)}")
     kind = FEATURES[name]
     if kind is None:
         return points
     if not kind.reads(points):
-        raise DataError(f"features(={name!r}) are those of {kind.wanted}, not of {points.dtype} {points.shape[1:]}")
+        raise DataSettingError(
+            "features", name, f"are those of {kind.wanted}, not of {points.dtype} {points.shape[1:]}"
+        )
     for package in kind.packages:
         require(package, kind.extra, f"features by {name}")
     folder = cache or store.root() / "features"

@@ -14,7 +14,7 @@ from parties.data.files import load_file
 from parties.datasets import store
 from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
 from parties.datasets.content import Content, Part
-from parties.datasets.error import DataError, MissingDataError
+from parties.datasets.error import DataError, DataSettingError, MissingDataError
 from sim.compute import interrupts_held_back
 from sim.registry import Registry, similar
 from sim.streams import generator
@@ -162,7 +162,7 @@ def drawn(dataset: Dataset, test: int, seed: int) -> tuple[Dataset, Dataset]:
 def _drawn(name: str, rows: int, test: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows to keep, and `test` others."""
     if not 1 <= test < rows:
-        raise DataError(f"test(={test}) must be 1 to {rows - 1}, as {name} has {rows} rows")
+        raise DataSettingError("test", test, f"must be 1 to {rows - 1}, as {name} has {rows} rows")
     order = generator(seed, "test").permutation(rows)
     return order[test:], order[:test]
 

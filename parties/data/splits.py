@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from parties.data.dataset import Dataset, as_features
 from parties.datasets.content import Points
-from parties.datasets.error import DataError
+from parties.datasets.error import DataError, DataSettingError
 from sim.streams import generator
 
 __all__ = ["Shard", "parse_partition", "partition", "shards", "spread"]
@@ -72,7 +72,7 @@ def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:
         values = (math.nan,)
     allowed = len(values) in _COUNTS_ALLOWED.get(name, ()) and all(_NUMBER_ALLOWED[name](value) for value in values)
     if not allowed:
-        raise DataError(f"partition(={how!r}) must be {_ALLOWED}")
+        raise DataSettingError("partition", how, f"must be {_ALLOWED}")
     return name, values
 
 
@@ -86,7 +86,7 @@ def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]
     name, numbers = parse_partition(how)
     rows = len(dataset.labels)
     if not 1 <= clients <= rows:
-        raise DataError(f"clients(={clients}) must be between 1 and the data set's number of rows, {rows}")
+        raise DataSettingError("clients", clients, f"must be between 1 and the data set's number of rows, {rows}")
     dealt = _PARTITIONS[name](dataset, clients, numbers, generator(seed, "partition"))
     return [np.sort(own) for own in dealt]
 
@@ -121,16 +121,18 @@ def shards(
     point at all, and if no point of any would be labeled.
     """
     if not 0.0 <= labeled_fraction <= 1.0:
-        raise DataError(f"labeled(={labeled_fraction}) must be between 0 and 1")
+        raise DataSettingError("labeled", labeled_fraction, "must be between 0 and 1")
     with_labels = clients if labeled_clients is None else labeled_clients
     if not 1 <= with_labels <= clients:
-        raise DataError(f"labeled_clients(={with_labels}) must be between 1 and the number of clients, {clients}")
+        raise DataSettingError(
+            "labeled_clients", with_labels, f"must be between 1 and the number of clients, {clients}"
+        )
     if labels_per_client is not None and labels_per_client < 1:
-        raise DataError(f"labels_per_client(={labels_per_client}) must be >= 1")
+        raise DataSettingError("labels_per_client", labels_per_client, "must be >= 1")
     if not 0.0 <= new < math.inf or (new > 1.0 and not float(new).is_integer()):
-        raise DataError(f"new(={new:g}) must be a share below 1, or a whole number of points")
+        raise DataSettingError("new", _number(new), "must be a share below 1, or a whole number of points")
     if not 0.0 <= unlabeled <= 1.0:
-        raise DataError(f"unlabeled(={unlabeled}) must be between 0 and 1")
+        raise DataSettingError("unlabeled", unlabeled, "must be between 0 and 1")
     even = parse_partition(how)[0] == "iid"
     result = []
     for client, rows in enumerate(partition(dataset, clients, how, seed)):
@@ -144,7 +146,7 @@ def shards(
             labeled[random.choice(known, size=round(labeled_fraction * len(known)), replace=False)] = True
         elif labels_per_client > len(known):
             problem = f"is more than client {client}'s {len(known)} {'training ' * (new > 0)}points with a known label"
-            raise DataError(f"labels_per_client(={labels_per_client}) {problem}")
+            raise DataSettingError("labels_per_client", labels_per_client, problem)
         else:
             present = random.permutation(np.unique(labels[known]))  # so that no class is always first
             of_class = [known[labels[known] == label] for label in present]
@@ -155,8 +157,13 @@ def shards(
         kept = _keep(labeled | fresh, unlabeled, client, seed)
         result.append(Shard(dataset.points[rows[kept]], labels[kept], labeled[kept], rows[kept], fresh[kept]))
     if not any(shard.labeled.any() for shard in result):
-        raise DataError(f"labeled(={labeled_fraction}) leaves no client a labeled point; it must be larger")
+        raise DataSettingError("labeled", labeled_fraction, "leaves no client a labeled point; it must be larger")
     return result
+
+
+def _number(value: float) -> float:
+    """`value` as people write it: a whole number without its point."""
+    return int(value) if float(value).is_integer() else value
 
 
 def _draw_new(labels: NDArray[np.int64], new: float, client: int, seed: int) -> NDArray[np.bool_]:
@@ -167,7 +174,9 @@ def _draw_new(labels: NDArray[np.int64], new: float, client: int, seed: int) -> 
         return drawn
     count = int(new) if new >= 1.0 else round(new * len(known))
     if count > len(known):
-        raise DataError(f"new(={new:g}) is more than client {client}'s {len(known)} points with a known label")
+        raise DataSettingError(
+            "new", _number(new), f"is more than client {client}'s {len(known)} points with a known label"
+        )
     drawn[generator(seed, "new", client).choice(known, size=count, replace=False)] = True
     return drawn
 
@@ -178,7 +187,7 @@ def _keep(needed: NDArray[np.bool_], share: float, client: int, seed: int) -> Ro
     chosen = generator(seed, "unlabeled", client).choice(others, size=round(share * len(others)), replace=False)
     kept = np.sort(np.concatenate([np.flatnonzero(needed), chosen])) if share < 1.0 else np.arange(len(needed))
     if not len(kept):
-        raise DataError(f"unlabeled(={share}) leaves client {client} no point")
+        raise DataSettingError("unlabeled", share, f"leaves client {client} no point")
     return kept
 
 
@@ -244,7 +253,9 @@ def _natural(dataset: Dataset, clients: int, numbers: Numbers, random: np.random
         raise DataError(f"partition natural: the data set {dataset.name!r} does not say which client a row belongs to")
     present = np.unique(dataset.clients)
     if clients > len(present):
-        raise DataError(f"clients(={clients}) must be <= {len(present)}, the natural clients of {dataset.name!r}")
+        raise DataSettingError(
+            "clients", clients, f"must be <= {len(present)}, the natural clients of {dataset.name!r}"
+        )
     return [np.flatnonzero(dataset.clients == client) for client in present[:clients]]
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from parties.learning.extras import require
 from sim.compute import interrupts_held_back
+from sim.setting_error import SettingError
 from sim.streams import derive
 
 try:
@@ -33,7 +34,7 @@ torch.backends.cudnn.benchmark = False
 def choose_device(name: str) -> torch.device:
     """The device written as ``cpu``, ``cuda``, or ``auto``: the GPU where there is one. Raises ValueError."""
     if name not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device(={name!r}) must be auto, cpu or cuda")
+        raise SettingError("device", name, "must be auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device = 'cuda', but torch finds no GPU here; device = 'auto' takes the processor then")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")

@@ -13,6 +13,7 @@ from parties.learning import rows
 from parties.learning.extras import require
 from parties.learning.rows import Labels, Points, Rows
 from sim.compute import Work
+from sim.setting_error import SettingError
 
 if TYPE_CHECKING:
     from xgboost import Booster
@@ -39,9 +40,9 @@ class XGBoostLearner:
         if self.columns < 1 or self.classes < 2:
             raise ValueError(f"columns(={self.columns}) and classes(={self.classes}) must be >= 1 and >= 2")
         if self.trees < 1 or self.max_depth < 1:
-            raise ValueError(f"trees(={self.trees}) and max_depth(={self.max_depth}) must be >= 1")
+            raise SettingError("trees", self.trees, f"and max_depth(={self.max_depth}) must be >= 1")
         if not 0 < self.learning_rate <= 1:
-            raise ValueError(f"learning_rate(={self.learning_rate}) must be in (0, 1]")
+            raise SettingError("learning_rate", self.learning_rate, "must be in (0, 1]")
 
     def initial(self, seed: int | bytes) -> bytes:
         """No tree, so that all classes are alike."""

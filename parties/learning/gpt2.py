@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from parties.learning.extras import require
 from sim.compute import Work
+from sim.setting_error import SettingError
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
@@ -52,16 +53,17 @@ class GPT2Learner:
 
     def __post_init__(self) -> None:
         if self.classes < 2 or not self.learning_rate > 0:
-            raise ValueError(f"classes(={self.classes}) and learning_rate(={self.learning_rate}) must be >= 2 and > 0")
+            before = f"classes(={self.classes}) and "
+            raise SettingError("learning_rate", self.learning_rate, "must be >= 2 and > 0", before)
         if min(self.batch, self.tokens) < 1 or self.steps < 0:
-            given = f"batch(={self.batch}), tokens(={self.tokens}) and steps(={self.steps})"
-            raise ValueError(f"{given} must be >= 1, >= 1 and >= 0")
+            problem = f"must be >= 1, tokens(={self.tokens}) >= 1 and steps(={self.steps}) >= 0"
+            raise SettingError("batch", self.batch, problem)
         for name in ("config.json", "model.safetensors", "tokenizer_config.json"):
             if not (Path(self.path) / name).is_file():
                 wanted = "path must be a folder with a GPT-2 and its tokenizer, as save_pretrained writes them"
-                raise ValueError(f"path(={self.path!r}) has no {name}; {wanted}")
+                raise SettingError("path", self.path, f"has no {name}; {wanted}")
         if (kind := self._configuration.get("model_type")) != "gpt2":
-            raise ValueError(f"path(={self.path!r}) holds a model of type {kind!r}, not 'gpt2'")
+            raise SettingError("path", self.path, f"holds a model of type {kind!r}, not 'gpt2'")
 
     def initial(self, seed: int | bytes) -> bytes:
         """The folder's model, with a head drawn from the stream (seed, "initial") unless it has one of its own."""

@@ -16,8 +16,9 @@ from parties.learning.rulefit import RuleFitLearner
 from parties.learning.spec import ModelSpec
 from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
 from sim.registry import Registry
+from sim.setting_error import SettingError
 
-__all__ = ["LEARNERS", "Kind", "learner_of"]
+__all__ = ["LEARNERS", "Kind", "LearnerError", "learner_of"]
 
 _MLP = "fedct_fashionmnist"
 _GIVEN = ("columns", "classes", "spec", "device")
@@ -73,6 +74,10 @@ LEARNERS: Registry[Kind] = Registry(
 """The learners by name."""
 
 
+class LearnerError(ValueError):
+    """A learner that does not go with its options, the points or the model."""
+
+
 def learner_of(
     name: str,
     options: Mapping[str, object],
@@ -89,17 +94,17 @@ def learner_of(
     kind, where = LEARNERS[name], f"learner {name!r}"
     known = kind.options
     if unknown := sorted(set(options) - set(known)):
-        raise ValueError(f"{where} has no option {unknown[0]!r}; it has {', '.join(known)}")
+        raise LearnerError(f"{where} has no option {unknown[0]!r}; it has {', '.join(known)}")
     if kind.texts != (shape == ()):
         texts = "does not read texts, but features of them (data.features)"
-        raise ValueError(f"{where} {'reads texts, not points of numbers' if kind.texts else texts}")
+        raise LearnerError(f"{where} {'reads texts, not points of numbers' if kind.texts else texts}")
     for package in kind.packages:
         require(package, kind.extra, f"the {where}")
     chosen: dict[str, Any] = dict(kind.defaults) | dict(options)
     if kind.settings is NetworkLearner:
         spec = ModelSpec(_MLP, shape, classes) if name == "mlp" else model
         if spec is None:
-            raise ValueError(f"{where} needs a model")
+            raise LearnerError(f"{where} needs a model")
         make = partial(_network, spec, device)
     elif kind.texts:
         make = partial(_converted, kind.settings, {"classes": classes, "device": device})
@@ -107,10 +112,14 @@ def learner_of(
         make = partial(_converted, kind.settings, {"columns": math.prod(shape), "classes": classes})
     try:
         return make(chosen)
+    except SettingError as error:
+        raise error.within(where) from error
     except msgspec.ValidationError as error:
-        raise ValueError(f"{where}: {_plain(error)}") from error
+        if isinstance(error.__cause__, SettingError):
+            raise error.__cause__.within(where) from error
+        raise LearnerError(f"{where}: {_plain(error)}") from error
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise LearnerError(f"{where}: {error}") from error
 
 
 def _network(spec: ModelSpec, device: str, chosen: dict[str, Any]) -> Learner:

@@ -9,6 +9,8 @@ below, and follows a cosine over the rounds that would reach 0 at round 2000; we
 import math
 from dataclasses import dataclass
 
+from sim.setting_error import SettingError
+
 __all__ = ["AUGMENTATIONS", "RECIPES", "Batches", "PlainUpdate"]
 
 RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1), (0, 0.05))}
@@ -71,17 +73,16 @@ class PlainUpdate:
     def __post_init__(self) -> None:
         for name, least in (("epochs", 0), ("labeled_batch", 1), ("decay_rounds", 0), ("restart", 0)):
             if getattr(self, name) < least:
-                raise ValueError(f"{name}(={getattr(self, name)}) must be >= {least}")
+                raise SettingError(name, getattr(self, name), f"must be >= {least}")
         if self.recipe not in RECIPES:
-            raise ValueError(f"recipe(={self.recipe!r}) must be {' or '.join(RECIPES)}")
+            raise SettingError("recipe", self.recipe, f"must be {' or '.join(RECIPES)}")
         if self.augmentation not in AUGMENTATIONS:
-            raise ValueError(f"augmentation(={self.augmentation!r}) must be one of {', '.join(AUGMENTATIONS)}")
+            raise SettingError("augmentation", self.augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
         if self.learning_rate is not None and not 0.0 < self.learning_rate < math.inf:
-            raise ValueError(f"learning_rate(={self.learning_rate}) must be > 0")
+            raise SettingError("learning_rate", self.learning_rate, "must be > 0")
         if self.weight_decay < 0.0 or not 0.0 <= self.momentum < 1.0:
-            raise ValueError(
-                f"weight_decay(={self.weight_decay}) must be >= 0 and momentum(={self.momentum}) in [0, 1)"
-            )
+            problem = f"must be >= 0 and momentum(={self.momentum}) in [0, 1)"
+            raise SettingError("weight_decay", self.weight_decay, problem)
 
     def rate(self, labeled: int, round_number: int) -> float:
         """The learning rate of round `round_number` (from 0) for a client with so many labeled points.

@@ -26,6 +26,7 @@ from parties.learning.extras import require
 from parties.learning.l1_logistic import l1_logistic
 from parties.learning.rows import Labels, Points, Rows
 from sim.compute import Work
+from sim.setting_error import SettingError
 
 __all__ = ["RuleFitLearner"]
 
@@ -52,7 +53,7 @@ class RuleFitLearner:
         if self.tree_size < 2 or not self.penalty > 0:
             raise ValueError(f"tree_size(={self.tree_size}) and penalty(={self.penalty}) must be >= 2 and > 0")
         if self.trees < 1:
-            raise ValueError(f"max_rules(={self.max_rules}) must be >= {self.rules_of_tree}, those of one tree")
+            raise SettingError("max_rules", self.max_rules, f"must be >= {self.rules_of_tree}, those of one tree")
 
     @property
     def warm(self) -> bool:

@@ -10,7 +10,9 @@ from sim.registry import Registry
 if TYPE_CHECKING:
     from parties.learning.backend import nn
 
-__all__ = ["MODELS", "Kind", "ModelSpec"]
+from sim.setting_error import SettingError
+
+__all__ = ["MODELS", "Kind", "ModelError", "ModelSpec"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ MODELS: Registry[Kind] = Registry(
 """The networks by name."""
 
 
+class ModelError(ValueError):
+    """A network that does not go with the points, or with what is to be done with it."""
+
+
 @dataclass(frozen=True)
 class ModelSpec:
     """A network, its inputs and its classes.
@@ -73,21 +79,21 @@ class ModelSpec:
     def __post_init__(self) -> None:
         kind, where = MODELS[self.name], f"model {self.name!r}"
         if not self.shape or min(self.shape) < 1:
-            raise ValueError(f"{where}: shape(={self.shape}) must be (channels, height, width) or (features,)")
+            raise ModelError(f"{where}: shape(={self.shape}) must be (channels, height, width) or (features,)")
         if kind.smallest and (len(self.shape) != 3 or min(self.shape[1:]) < kind.smallest):
             least = kind.smallest
-            raise ValueError(f"{where} takes images of at least {least} x {least} pixels, not shape(={self.shape})")
+            raise ModelError(f"{where} takes images of at least {least} x {least} pixels, not shape(={self.shape})")
         if kind.channels and self.shape[0] != kind.channels:
-            raise ValueError(f"{where} takes {kind.channels} channels, not {self.shape[0]}")
+            raise ModelError(f"{where} takes {kind.channels} channels, not {self.shape[0]}")
         if self.classes < 2:
-            raise ValueError(f"{where}: classes(={self.classes}) must be >= 2")
+            raise ModelError(f"{where}: classes(={self.classes}) must be >= 2")
         if not 0.0 < self.width < math.inf or (self.width != 1.0 and not kind.scalable):
             allowed = "> 0" if kind.scalable else "1"
-            raise ValueError(f"{where}: width(={self.width}) must be {allowed}")
+            raise SettingError("width", self.width, f"must be {allowed}", f"{where}: ")
         if self.embedding < 1:
-            raise ValueError(f"{where}: embedding(={self.embedding}) must be >= 1")
+            raise SettingError("embedding", self.embedding, "must be >= 1", f"{where}: ")
         if len(self.mean) != len(self.std) or len(self.mean) not in (0, self.shape[0]) or 0.0 in self.std:
-            raise ValueError(
+            raise ModelError(
                 f"{where}: mean and std must give one number for each of {self.shape[0]} channels, std not 0"
             )
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from parties.learning import rows
 from parties.learning.rows import Labels, Points, Rows
 from sim.compute import Work
+from sim.setting_error import SettingError
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier
@@ -100,7 +101,7 @@ class RandomForestLearner(_Trees):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.trees < 1:
-            raise ValueError(f"trees(={self.trees}) must be >= 1")
+            raise SettingError("trees", self.trees, "must be >= 1")
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
         """As `Learner.fit`; the samples and features come from the seed."""

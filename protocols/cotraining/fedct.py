@@ -27,6 +27,7 @@ from protocols.cotraining.options import Options
 from protocols.cotraining.sharing import Needs, Targets
 from protocols.cotraining.study import Method, Together
 from sim.compute import Work
+from sim.setting_error import SettingError
 
 __all__ = ["HardLabels", "fedct"]
 
@@ -42,9 +43,9 @@ class HardLabels:
 
     def __post_init__(self) -> None:
         if self.consensus not in ("majority", "qualified"):
-            raise ValueError(f"consensus(={self.consensus!r}) must be majority or qualified")
+            raise SettingError("consensus", self.consensus, "must be majority or qualified")
         if not 0.0 < self.quorum <= 1.0:
-            raise ValueError(f"quorum(={self.quorum}) must be above 0, at most 1")
+            raise SettingError("quorum", self.quorum, "must be above 0, at most 1")
 
     @property
     def gaps(self) -> bool:

@@ -31,7 +31,6 @@ from parties.server import Server
 from protocols import secure_sum, setup
 from protocols.outcome import require
 from protocols.values import understood
-from protocols.xclp.hamming import Keys
 from sim.wire import Message
 
 __all__ = ["Averages", "Averaging", "Expected", "Plain", "Secure", "Update"]
@@ -173,7 +172,7 @@ class Secure:
         return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, self.fewest(least), deadline)
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        group, _ = await setup.client(me, _no_keys, deadline)
+        group, _ = await setup.client(me, deadline)
         trained = update.weight > 0
         parts: list[NDArray[np.floating]] = [
             (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
@@ -200,7 +199,3 @@ class Secure:
             for column, by_weight in zip(columns, expected.weighted, strict=True)
         )
         return Averages(total.contributors, means, loss / count)
-
-
-async def _no_keys(me: Client) -> Keys:
-    return Keys()

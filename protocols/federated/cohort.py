@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sim.setting_error import SettingError
 from sim.streams import Entropy
 
 __all__ = ["draw"]
@@ -31,7 +32,7 @@ def draw(
     `only_labeled` leaves out those without labels, for rounds that train on labels alone.
     """
     if not 0 < share <= 1:
-        raise ValueError(f"share(={share}) must lie in (0, 1].")
+        raise SettingError("share", share, "must lie in (0, 1].")
     having = [name for name in clients if labeled.get(name)]
     others = [name for name in clients if not labeled.get(name)]
     first = _rounded_up(share * len(having))

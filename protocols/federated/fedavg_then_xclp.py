@@ -99,7 +99,7 @@ class PredictingServer(xclp.Recording, FedAvgServer):
         await super().main()
         record = await self._round(self.settings.rounds + 1)
         self.ended = record.number
-        self.observe(record)
+        self.report(record)
 
     def invite(self, number: int) -> tuple[str, ...]:
         if number <= self.settings.rounds:

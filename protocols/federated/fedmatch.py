@@ -36,6 +36,7 @@ from parties.learning.plain_update import PlainUpdate
 from parties.learning.spec import ModelSpec
 from parties.server import Server
 from protocols.federated.method import Companion, Method, Options
+from sim.setting_error import SettingError
 from sim.streams import generator
 
 if TYPE_CHECKING:
@@ -74,12 +75,12 @@ class FedMatch(Addition):
     def check(self, update: PlainUpdate) -> None:
         weights = (self.supervised, self.consistency, self.agreement, self.l1, self.l2)
         if min(weights) < 0 or not 0 <= self.confidence <= 1:
-            raise ValueError(f"weights {weights} must be >= 0 and confidence(={self.confidence}) in [0, 1]")
+            raise SettingError("confidence", self.confidence, "in [0, 1]", f"weights {weights} must be >= 0 and ")
         if update.momentum:
-            raise ValueError(f"FedMatch parts plain steps in two: momentum(={update.momentum}) must be 0")
+            raise SettingError("momentum", update.momentum, "must be 0", "FedMatch parts plain steps in two: ")
         rate = update.rate(update.labeled_batch, 0)
         if rate * self.l2 >= 1:  # psi would swing around sigma ever farther
-            raise ValueError(f"l2(={self.l2}) must be below 1 / learning rate, {1 / rate:g}")
+            raise SettingError("l2", self.l2, f"must be below 1 / learning rate, {1 / rate:g}")
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Disjoint(self, run, received)

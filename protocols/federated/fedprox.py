@@ -18,6 +18,7 @@ from typing import ClassVar
 from parties.learning.additions import Active, Addition, Batch, Run
 from parties.learning.plain_update import PlainUpdate
 from protocols.federated.method import Companion, Extra
+from sim.setting_error import SettingError
 
 __all__ = ["FedProx", "update"]
 
@@ -34,7 +35,7 @@ class FedProx(Addition):
 
     def check(self, update: PlainUpdate) -> None:
         if self.mu < 0:
-            raise ValueError(f"mu(={self.mu}) must be >= 0")
+            raise SettingError("mu", self.mu, "must be >= 0")
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Proximal(self.mu, run)

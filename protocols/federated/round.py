@@ -35,7 +35,7 @@ import numpy as np
 from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.settings import LocalData, LocalUpdate, Trained
-from parties.learning.spec import ModelSpec
+from parties.learning.spec import ModelError, ModelSpec
 from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
@@ -46,6 +46,7 @@ from protocols.federated.server_update import State, updated
 from protocols.outcome import require
 from protocols.rounds import ENROLL, Enrolled, RoundsClient, RoundsServer
 from protocols.steps import Step
+from sim.setting_error import SettingError
 from sim.streams import generator
 from sim.wire import Message
 from sim.world import World
@@ -114,17 +115,18 @@ class Settings:
         if self.private is not None:
             self._check_private(self.private)
         if not self.averaging.individual and any(make().individual for _, make in self.method.additions):
-            raise ValueError(
-                f"averaging(={self.averaging.name!r}) hides what the algorithm needs of each client; use plain"
-            )
+            problem = "hides what the algorithm needs of each client; use plain"
+            raise SettingError("averaging", self.averaging.name, problem)
 
     def _check_private(self, private: Clipped) -> None:
         if self.by_points or self.method.labeller is not None or self.method.additions:
             raise ValueError("a model that counts more than one, or what travels beside it, is not clipped; use fedavg")
         if private.at == "clients" and self.averaging.individual:
-            raise ValueError("noise_at(='clients') is too little for a single model to be seen; use averaging = secure")
+            raise SettingError(
+                "noise_at", private.at, "is too little for a single model to be seen; use averaging = secure"
+            )
         if jobs.size(self.spec) != jobs.trained_size(self.spec):
-            raise ValueError(f"model {self.spec.name} keeps running statistics of its points, which no noise goes with")
+            raise ModelError(f"model {self.spec.name} keeps running statistics of its points, which no noise goes with")
 
     def labels_in(self, number: int) -> bool:
         """Whether round `number` has pseudo-labels."""

@@ -27,6 +27,7 @@ from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from parties.server import Server
 from protocols.federated.method import Averaged, Extra
+from sim.setting_error import SettingError
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
@@ -45,9 +46,8 @@ class Scaffold(Addition):
 
     def check(self, update: PlainUpdate) -> None:
         if update.momentum:
-            raise ValueError(
-                f"SCAFFOLD's control variates are those of plain steps: momentum(={update.momentum}) must be 0"
-            )
+            before = "SCAFFOLD's control variates are those of plain steps: "
+            raise SettingError("momentum", update.momentum, "must be 0", before)
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
         return _Controlled(run, received, kept)

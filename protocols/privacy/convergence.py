@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import zeta
 from scipy.stats import binom
 
-__all__ = ["bound", "first_round", "probabilities", "probability"]
+__all__ = ["bound", "probabilities", "probability"]
 
 
 def bound(points: int, clients: int, rate: float, after: int) -> float:
@@ -53,20 +53,6 @@ def probabilities(points: int, clients: int, rate: float, after: Sequence[int], 
 def probability(points: int, clients: int, rate: float, after: int, until: int) -> float:
     """The probability of `probabilities` for one t0."""
     return float(probabilities(points, clients, rate, [after], until)[0])
-
-
-def first_round(points: int, clients: int, rate: float, delta: float) -> int:
-    """The least t0 for which the bound is at most `delta` > 0."""
-    if not delta > 0:
-        raise ValueError(f"delta(={delta}) must be > 0.")
-    low = math.ceil(2 * rate)
-    high = max(low, 1)
-    while bound(points, clients, rate, high) > delta:
-        low, high = high + 1, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bound(points, clients, rate, middle) <= delta else (middle + 1, high)
-    return low
 
 
 def _exp(number: float) -> float:

@@ -36,7 +36,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,10 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.party import Party
 from parties.server import Server
-from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from protocols.crypto.fields import pack_fields, unpack_fields
 from protocols.crypto.ot_pair import Pair as VectorPair
 from protocols.outcome import require
-from protocols.setup import Group
+from protocols.setup import Contribution, Group, Keys
 from protocols.steps import Step
 from protocols.values import BadValues, announced, understood, values_of
 from protocols.xclp.lsh import distances
@@ -56,7 +56,6 @@ from sim.wire import Message
 
 __all__ = [
     "STEPS",
-    "Keys",
     "MaskedDistances",
     "Masks",
     "Members",
@@ -109,27 +108,14 @@ class Members(Message):
     names: list[str]
 
 
-@dataclass(frozen=True)
-class Keys:
-    """What a variant needs for one client and round: what is public, a `modulus` and its proof (b"": none), and what is
-    private."""
+class SecureHamming(Contribution, Protocol):
+    """One variant of the pair protocol, with what it needs of the set-up.
 
-    modulus: bytes = b""
-    private: Any = field(default=None, repr=False)
-
-
-class SecureHamming(Protocol):
-    """One variant of the pair protocol; `answer` is the message that k sends back to j."""
+    `answer` is the message that k sends back to j.
+    """
 
     name: str
     answer: type[Message]
-
-    @property
-    def modulus_bits(self) -> int:
-        """The bits of each client's Paillier modulus, 0 if there is none."""
-
-    async def generate_keys(self, me: Client) -> Keys:
-        """Make this round's keys of `me`."""
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
         """All work of `me` in one round with `group`, for an estimate of the time it takes."""
@@ -365,11 +351,6 @@ def own_block(bits: Bits) -> bytes:
 def own_work(points: int, bits: int) -> dict[str, float]:
     """Operations of `own_block`."""
     return {"hamming.word": points * points * -(-bits // 64)}
-
-
-def own_bytes(points: int, bits: int) -> int:
-    """Bytes of `own_block`."""
-    return field_bytes(points * (points - 1) // 2, bits.bit_length())
 
 
 def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.int64]:

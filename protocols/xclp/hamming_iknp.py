@@ -32,8 +32,8 @@ from protocols.crypto.fields import Lanes
 from protocols.crypto.groups import Group as ExponentGroup
 from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums_work
 from protocols.crypto.ot_pair import Pair as VectorPair
-from protocols.setup import Group
-from protocols.xclp.hamming import Bits, Keys, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.setup import Group, Keys, NoContribution
+from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
 from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
 from sim.wire import Message
 
@@ -56,12 +56,11 @@ class Corrections(ChunkMessage):
     values: bytes
 
 
-class IknpHamming:
+class IknpHamming(NoContribution):
     """The variant for vectors of `bits` bits, with base transfers in `exponents`."""
 
     name = "iknp"
     answer: type[Message] = BaseSetup
-    modulus_bits = 0
 
     def __init__(self, bits: int, exponents: ExponentGroup) -> None:
         self.bits, self.exponents = bits, exponents

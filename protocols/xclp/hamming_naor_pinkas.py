@@ -28,9 +28,9 @@ from protocols.crypto import naor_pinkas, ot_hamming
 from protocols.crypto.fields import Lanes
 from protocols.crypto.groups import Group as ExponentGroup
 from protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums_work
-from protocols.setup import Group
+from protocols.setup import Group, Keys, NoContribution
 from protocols.values import BadValues
-from protocols.xclp.hamming import Bits, Keys, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
 from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
 from sim.wire import Message
 
@@ -51,12 +51,11 @@ class TransferReply(ChunkMessage):
     values: bytes
 
 
-class NaorPinkasHamming:
+class NaorPinkasHamming(NoContribution):
     """The variant for vectors of `bits` bits, with transfers in `exponents`."""
 
     name = "naor-pinkas"
     answer: type[Message] = TransferRequest
-    modulus_bits = 0
 
     def __init__(self, bits: int, exponents: ExponentGroup) -> None:
         self.bits, self.exponents = bits, exponents

@@ -40,15 +40,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.client import Client
+from parties.party import Party
 from parties.server import Server
 from protocols.crypto import key_proof
 from protocols.crypto import packed_hamming as packed
 from protocols.crypto.paillier import PrivateKey, PublicKey, generate
-from protocols.moduli import proof_context
-from protocols.setup import Group
+from protocols.setup import Group, Keys
 from protocols.xclp.hamming import (
     Bits,
-    Keys,
     MaskedDistances,
     Masks,
     Pair,
@@ -57,10 +56,10 @@ from protocols.xclp.hamming import (
     pairs_before,
     total_work,
 )
-from sim.streams import Entropy
+from sim.streams import Entropy, derive
 from sim.wire import Message
 
-__all__ = ["PaillierHamming", "generate_key"]
+__all__ = ["PaillierHamming", "generate_key", "proof_context"]
 
 
 class EncryptedBits(Message):
@@ -79,6 +78,7 @@ class PaillierHamming:
     """
 
     name = "paillier"
+    published = "Paillier key"
     answer: type[Message] = EncryptedDistances
 
     def __init__(
@@ -86,16 +86,24 @@ class PaillierHamming:
     ) -> None:
         self.bits, self.key_bits, self.insecure, self.slots, self.fresh = bits, key_bits, insecure, slots, fresh
 
-    @property
-    def modulus_bits(self) -> int:
-        return self.key_bits
-
     async def generate_keys(self, me: Client) -> Keys:
         work = packed.keygen_work(self.key_bits)
         private = await me.compute(work, generate_key, self.key_bits, me.entropy("paillier"), self.insecure)
         context = proof_context(me.world.run_id, me.name)
         proved = await me.compute(key_proof.prove_work(self.key_bits), key_proof.prove, private, context)
         return Keys(proved, private)
+
+    async def examine(self, me: Party, published: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, str]]:
+        """The modulus of each whose proof holds, without that proof."""
+        contexts = [proof_context(me.world.run_id, name) for name in published]
+        work = key_proof.check_work(self.key_bits, len(published))
+        found = await me.compute(work, key_proof.problems, list(published.values()), self.key_bits, contexts)
+        problems = dict(zip(published, found, strict=True))
+        size = self.key_bits // 8
+        return (
+            {name: data[:size] for name, data in published.items() if not problems[name]},
+            {name: problem for name, problem in problems.items() if problem},
+        )
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
         after, before = pairs_after(me.name, group), pairs_before(me.name, group)
@@ -127,7 +135,7 @@ class PaillierHamming:
             masked, masks = await me.compute(
                 self._evaluate_work(n_j, len(bits)),
                 partial(packed.evaluate, slots=self.slots, fresh=self.fresh),
-                PublicKey.from_bytes(group.moduli[j]),
+                PublicKey.from_bytes(group.contributions[j]),
                 message.ciphertexts,
                 n_j,
                 bits,
@@ -155,10 +163,15 @@ class PaillierHamming:
         j, k = pair
         n_j, n_k = group.points[j], group.points[k]
         work = packed.unmask_work(self.key_bits, n_j, n_k, self.bits, slots=self.slots)
-        modulus = int.from_bytes(group.moduli[j], "big")
+        modulus = int.from_bytes(group.contributions[j], "big")
         return await me.compute(
             work, partial(packed.unmask, slots=self.slots), modulus, masked, masks, n_j, n_k, self.bits
         )
+
+
+def proof_context(run_id: bytes, name: str) -> bytes:
+    """What the proof of the key of `name` in this run is bound to."""
+    return derive(run_id, "key proof", name)
 
 
 def generate_key(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:

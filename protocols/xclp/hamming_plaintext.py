@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.server import Server
 from protocols.crypto.fields import pack_fields, unpack_fields
-from protocols.setup import Group
+from protocols.setup import Group, Keys, NoContribution
 from protocols.xclp.hamming import (
     Bits,
-    Keys,
     MaskedDistances,
     Masks,
     Pair,
@@ -43,19 +42,15 @@ class PlainDistances(Message):
     distances: bytes
 
 
-class PlaintextHamming:
+class PlaintextHamming(NoContribution):
     """The variant for vectors of `bits` bits."""
 
     name = "plaintext"
     answer: type[Message] = PlainDistances
-    modulus_bits = 0
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
         self.width = bits.bit_length()
-
-    async def generate_keys(self, me: Client) -> Keys:
-        return Keys()
 
     def plan(self, me: Client, group: Group) -> Mapping[str, float]:
         mine, words = group.points[me.name], -(-self.bits // 64)

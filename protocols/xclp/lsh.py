@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sim.streams import generator
 
-__all__ = ["distances", "hash_bits", "pack_bits", "planes", "unpack_bits"]
+__all__ = ["distances", "hash_bits", "pack_bits", "planes"]
 
 SEED_BYTES = 32
 
@@ -46,13 +46,6 @@ def hash_bits(features: NDArray[np.float64], planes: NDArray[np.float64]) -> NDA
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Bits (n, L), eight a byte: uint8 (n, ceil(L / 8))."""
     return np.packbits(bits, axis=1, bitorder="little")
-
-
-def unpack_bits(packed: NDArray[np.uint8], bits: int) -> NDArray[np.bool_]:
-    """The first `bits` bits of each packed row: bool (n, bits)."""
-    if not 8 * packed.shape[1] - 8 < bits <= 8 * packed.shape[1]:
-        raise ValueError(f"{packed.shape[1]} bytes a row do not hold bits(={bits}) packed bits")
-    return np.unpackbits(packed, axis=1, count=bits, bitorder="little").astype(np.bool_)
 
 
 def distances(

@@ -193,9 +193,7 @@ async def client(
 
     `hashed` is called with their bits.
     """
-    group, keys = await setup.client(
-        me, settings.variant.generate_keys, settings.deadline, settings.variant.modulus_bits
-    )
+    group, keys = await setup.client(me, settings.deadline, settings.variant)
     with me.step("lsh.hash"):
         work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * settings.bits}
         bits = await me.compute(work, _hash, features, group.seed, settings.bits)
@@ -279,14 +277,11 @@ class Recording(Server):
 
 
 class XclpServer(Recording):
-    """`observe` is called with the record of each round that the server ends; after an abort there is none."""
-
-    observed = (*Server.observed, "observe")
+    """Reports the record of each round that the server ends; after an abort there is none."""
 
     def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.parameters = parameters
-        self.observe: Callable[[RoundRecord], None] = lambda record: None
 
     async def main(self) -> None:
         for number in range(1, self.parameters.rounds + 1):
@@ -294,19 +289,17 @@ class XclpServer(Recording):
             try:
                 await self.hold_xclp(self.clients, self.parameters)
             except Abort:
-                self.observe(self.record)
+                self.report(self.record)
                 self.dismiss(self.clients, self.aborted, aborted=True)
                 return
-            self.observe(self.record)
+            self.report(self.record)
 
 
 async def server(
     me: Server, clients: Sequence[str], number: int, settings: Parameters, note: Callable[..., None] = ignore
 ) -> None:
     """Run round `number` among `clients`. Raises Abort. `note` is called with results, by name."""
-    group = await setup.server(
-        me, clients, number, settings.min_clients, settings.deadline, settings.variant.modulus_bits
-    )
+    group = await setup.server(me, clients, number, settings.min_clients, settings.deadline, settings.variant)
     note(joined=group.names)
     members, h = await hamming.server(
         me, group, settings.variant, settings.bits, settings.min_clients, settings.deadline

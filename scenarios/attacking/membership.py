@@ -36,6 +36,7 @@ from scenarios.observing.deals import Parts, deal, parts_of
 from scenarios.running.folder import FolderError
 from scenarios.running.simulation import Simulation
 from sim.streams import derive
+from sim.taps import Taps
 from sim.trace import Sink
 from sim.wire import Packet
 
@@ -129,7 +130,7 @@ def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]
         if asked.way.counts(one := received(packet)):
             kept.append(one)
 
-    simulation = Simulation(own, sinks=sinks, taps=[tap], engine=scenario.engine, parts=asked.parts)
+    simulation = Simulation(own, sinks=sinks, taps=Taps(delivered=[tap]), engine=scenario.engine, parts=asked.parts)
     with closing(simulation):
         simulation.run()
     found, _ = signals(asked.way, kept, asked.rows, asked.probe.labels)

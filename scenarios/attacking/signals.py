@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sim.wire import Message, Packet, decode_body, decode_frame
 
-__all__ = ["SIGNALS", "Received", "Way", "received", "signals"]
+__all__ = ["Received", "Way", "received", "signals"]
 
 Probabilities = NDArray[np.float64]
 
@@ -73,10 +73,6 @@ def signals(
             probabilities = way.probabilities(decode_body(frame, frame.body, way.message), asked)
             found.setdefault(one.sender, []).append(_of_one(probabilities, labels[asked]))
     return {client: _of_all(rounds) for client, rounds in found.items()}, sum(map(len, found.values()))
-
-
-SIGNALS = ("confidence in the label, logit-scaled", "entropy", "highest probability")
-"""What is read of each point in each round. The loss is the first one's decreasing function."""
 
 
 def _of_one(probabilities: Probabilities, labels: NDArray[np.int64]) -> NDArray[np.float64]:

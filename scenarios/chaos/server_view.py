@@ -113,11 +113,10 @@ class View:
         self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # for each share, its secret and its x
         self._titles: dict[str, dict[str, None]] = {}  # for each client, its names with incarnations
         self._types = {kind.__name__: kind for kind in _RECEIVED}
-        self._run = world.computing.run
-        world.computing.run = self._computed  # type: ignore[method-assign]
+        world.taps.delivered.append(self._delivered)
+        world.taps.computed.append(self._computed)
 
-    def show(self, time: float, packet: Packet) -> None:
-        """Take down a packet that was delivered; a tap of the world's trace."""
+    def _delivered(self, time: float, packet: Packet) -> None:
         if packet.receiver == self._server and packet.type in self._types:
             frame = decode_frame(packet.data)
             self._received.append((packet, decode_body(frame, frame.body, self._types[packet.type])))
@@ -137,8 +136,7 @@ class View:
 
     # What clients compute
 
-    async def _computed(self, machine: Any, party: str, step: str, work: Any, function: Any, *arguments: Any) -> Any:
-        result = await self._run(machine, party, step, work, function, *arguments)
+    def _computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
         if step.endswith(".mask"):
             who = self._parties[party]
             keys = self._keys.setdefault((party, who.round, who.attempt), {})
@@ -146,7 +144,6 @@ class View:
         elif step.endswith(".deal"):
             for rows in _byte_strings_of_several(result, SHARE):
                 self._note_shares(rows)
-        return result
 
     def _note_shares(self, rows: list[bytes]) -> None:
         """Enter what was dealt: row i has the shares of each secret at x = i + 1."""

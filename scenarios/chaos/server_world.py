@@ -27,7 +27,6 @@ from protocols.masking import Ring
 from protocols.outcome import Abort, Overtaken
 from protocols.refusal import Least
 from protocols.values import BadValues
-from protocols.xclp.hamming import Keys
 from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from protocols.xclp.rowsums_shamir import Shamir
 from scenarios.chaos.server_lies import Lie, Move, Program
@@ -123,7 +122,7 @@ def _recovery(miniature: Miniature) -> SecureRowSums:
 
 def perform(miniature: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
     """Run `program` as the server of clients that take `part`; judge what it received."""
-    world = _FreshWorld(miniature.seed, cost=Free(), taps=[lambda time, packet: view.show(time, packet)])
+    world = _FreshWorld(miniature.seed, cost=Free())
     values = {
         (name, number): generator(miniature.seed, "input", name, number).uniform(-1, 1, (miniature.blocks, _WORDS))
         for name in miniature.names for number in range(1, _MOST_ROUNDS + 1)
@@ -176,9 +175,6 @@ class _Contributor(Client):
         self.values, self.part = values, part
 
     async def main(self) -> None:
-        async def no_keys(me: Client) -> Keys:
-            return Keys()
-
         while True:
             self.rest(True)
             try:
@@ -189,7 +185,7 @@ class _Contributor(Client):
                 return
             self.rest(False)
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
-                group, _ = await setup.client(self, no_keys, _DEADLINE)
+                group, _ = await setup.client(self, _DEADLINE)
                 await self.part(self, self.values[self.name, self.round], group.secrets)
 
 

@@ -21,7 +21,7 @@ from scenarios.files.plugins import failure_reason
 from scenarios.files.schema import Scenario
 from scenarios.running.interruption import Interruption
 from scenarios.running.simulation import Simulated, Simulation
-from sim.compute import Engine
+from sim.compute import Engine, Work
 from sim.faults import Fired
 from sim.trace import Event
 from sim.units import duration
@@ -191,11 +191,15 @@ def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | 
 
 def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, interruption: Interruption) -> Trial:
     events: list[Event] = []
-    simulation = Simulation(scenario, sinks=[events.append, interruption], engine="inline")
-    if engine is not None:
-        simulation.server.world.computing.engine = engine
+
+    def check(event: Event) -> None:
+        count = simulation.trace.count
+        if limits is not None and (event.time > limits.seconds or count > limits.events):
+            raise Overdue(f"{count} events and {event.time:g} s, and it has not ended")
+
+    simulation = Simulation(scenario, sinks=[events.append, interruption, check], engine=engine or "inline")
     trial = Trial(scenario, simulation, events)
-    _watch(trial, limits)
+    _watch(trial)
     logger = logging.getLogger("asyncio")  # would report at length what is told here in a line
     disabled, logger.disabled = logger.disabled, True
     try:
@@ -214,13 +218,11 @@ def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, 
     return trial
 
 
-def _watch(trial: Trial, limits: Limits | None) -> None:
-    """Let `trial` take down what it is to know. The simulation's parts are wrapped where they stand."""
+def _watch(trial: Trial) -> None:
+    """Let `trial` take down what is in no event, by the taps of its world and as an observer of its server."""
     server, world = trial.simulation.server, trial.simulation.server.world
     parties: dict[str, Party] = {party.name: party for party in (server, *trial.simulation.clients)}
     naming, blocks = ({kind.__name__: kind for kind in kinds} for kinds in (_NAMING, _BLOCKS))
-
-    send, run, observe, add = world.network.send, world.computing.run, server.observe, world.trace.add
 
     def sent(packet: Packet) -> None:
         if packet.sender == server.name and packet.type in naming:
@@ -238,34 +240,25 @@ def _watch(trial: Trial, limits: Limits | None) -> None:
             peer = decode_body(frame, frame.body, blocks[packet.type]).peer  # type: ignore[attr-defined]
             first, second = sorted((packet.sender, peer), key=list(parties).index)
             trial.blocks[packet.digest] = (packet.type, first, second)
-        send(packet)
 
-    async def computed(machine: Any, party: str, step: str, work: Any, function: Any, *arguments: Any) -> Any:
+    def begun(party: str, step: str, work: Work, function: Any, arguments: tuple[Any, ...]) -> None:
         if step.endswith(".mask"):
             who = parties[party]
             keys = tuple(_keys(arguments))
             trial.masking.append(Masking(party, who.incarnation, who.round, who.attempt, keys))
         if function is jobs.train:
             trial.updates.append(Update(party, parties[party].round, arguments))
-        return await run(machine, party, step, work, function, *arguments)
 
     def recorded(record: Any) -> None:
         trial.records.append(record)
         if isinstance(server, TrainingServer):
             trial.models.append(server.model)
-        observe(record)
-
-    def added(event: Event) -> None:
-        add(event)
-        if limits is not None and (event.time > limits.seconds or world.trace.count > limits.events):
-            raise Overdue(f"{world.trace.count} events and {event.time:g} s, and it has not ended")
 
     if isinstance(server, TrainingServer):
         trial.models.append(server.model)
-    world.network.send = sent
-    world.computing.run = computed
-    world.trace.add = added
-    server.observe = recorded
+    world.taps.sent.append(sent)
+    world.taps.begun.append(begun)
+    server.observers.append(recorded)
 
 
 def _keys(values: Any) -> Iterator[bytes]:

@@ -10,8 +10,8 @@ from protocols.one_shot import OneShot, OneShotClient, OneShotServer
 from protocols.registry import declared
 from scenarios.observing.deals import named
 from scenarios.observing.experiment import Setting
-from scenarios.observing.simulated import Simulated, Strike
-from scenarios.observing.struck import Struck
+from scenarios.observing.simulated import Simulated
+from scenarios.observing.struck import EndingsObserver
 
 __all__ = ["OneRound"]
 
@@ -36,23 +36,20 @@ class OneRound:
         """Announce nothing: how long the computing of a declared protocol takes is known as it begins."""
 
 
-class _Observer:
+class _Observer(EndingsObserver[OneShotClient]):
     """Compares what the server ended with with the protocol's oracle, over the clients whose inputs count."""
 
     def __init__(
         self, setting: Setting, protocol: OneShot, server: OneShotServer, clients: Sequence[OneShotClient]
     ) -> None:
-        self._world, self._keys, self._protocol = setting.world, setting.scenario.protocol, protocol
-        self._server, self._clients = server, clients
+        super().__init__(setting.world, clients, setting.faults)
+        self._keys, self._protocol, self._server = setting.scenario.protocol, protocol, server
         self._shards = named(setting.shards)
-        self._struck = Struck(setting.world, setting.faults)
 
     def sum_up(self) -> Simulated:
         """What came out, once all parties have ended."""
         server = self._server
-        endings = {one.name: one.ending if one.alive else self._struck.gone(one.name) for one in self._clients}
-        for name, ending in endings.items():
-            self._world.note("outcome", name, note=ending)
+        endings = self.endings()
         outcome, reason = self._outcome()
         output = None if server.found is None else np.asarray(server.found.value, np.float64).ravel().tolist()
         return Simulated(
@@ -67,13 +64,9 @@ class _Observer:
             silent=self._struck.silent(),
         )
 
-    def strikes(self) -> list[Strike]:
-        """The faults that have struck so far, in order."""
-        return self._struck.strikes()
-
     def _outcome(self) -> tuple[str, str]:
         server = self._server
-        if not any(client.alive for client in self._clients):
+        if not any(client.alive for client in self._named.values()):
             return "failed", "every client was lost"
         if not server.alive:
             return "aborted", f"the server was lost at {server.step_name or 'the start'}"
@@ -81,9 +74,9 @@ class _Observer:
 
     def _losses(self) -> list[Loss]:
         """Those that the server reported, with the steps at which they fell, and then those that it did not notice."""
-        server, now = self._server, self._world.loop.time()
+        server, now = self._server, self.world.loop.time()
         found = [self._struck.noticed(loss, 0.0) for loss in server.lost]
-        for party in (server, *self._clients):
+        for party in (server, *self._named.values()):
             fall = self._struck.fall(party.name, 0.0, now)
             if fall is not None and party.name not in {loss.party for loss in found}:
                 action = "every client ends without it" if party is server else "its part was not missed"

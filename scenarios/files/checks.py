@@ -13,6 +13,7 @@ import psutil
 
 from parties.data.sets import DataError, Dataset
 from parties.data.splits import Shard, parse_partition
+from parties.datasets.error import DataSettingError
 from parties.learning.extras import MissingExtra
 from protocols.declaration import Problem
 from protocols.registry import PROTOCOLS, declared
@@ -42,13 +43,6 @@ BYTES_PER_DISTANCE = 40
 
 Measured, inline: between 17 and 39, the latter with half of the points labeled.
 """
-
-_DATA_PROBLEM = re.compile(
-    r"(clients|features|labeled|labeled_clients|labels_per_client|limit|new|partition|test|unlabeled|without_labels)"
-    r"\(=([^)]*)\) (.*)",
-    re.DOTALL,
-)
-
 
 _SIZED = (
     'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
@@ -204,11 +198,10 @@ def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
 
 
 def _about_data(error: ValueError, key: str) -> ScenarioError:
-    """`error` at the key that it names as ``key(=value) ...``, else at `key`."""
-    match = _DATA_PROBLEM.fullmatch(str(error))
-    if match is None:
-        return ScenarioError("", f"data.{key}", str(error))
-    return ScenarioError("", f"data.{match[1]}", f"{match[2]} {match[3]}")
+    """`error` at the setting of the data that it is about, else at `key`."""
+    if isinstance(error, DataSettingError):
+        return ScenarioError("", f"data.{error.key}", f"{error.shown} {error.problem}")
+    return ScenarioError("", f"data.{key}", str(error))
 
 
 def _check_points(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:

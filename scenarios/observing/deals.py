@@ -8,8 +8,9 @@ import numpy as np
 
 from parties.data.dataset import as_features
 from parties.data.features import features_of
-from parties.data.sets import DataError, Dataset, drawn, load, load_drawn, load_file, load_split
+from parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
 from parties.data.splits import Shard, shards
+from parties.datasets.error import DataSettingError
 from protocols.registry import PROTOCOLS
 from scenarios.attacking.data import attacked
 from scenarios.files.schema import Data, Scenario
@@ -79,7 +80,7 @@ def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
     names = [f"client/{i}" for i in range(data.clients)]
     for name in data.without_labels:
         if name not in names:
-            raise DataError(f"without_labels(={name!r}) must be clients, {names[0]} to {names[-1]}")
+            raise DataSettingError("without_labels", name, f"must be clients, {names[0]} to {names[-1]}")
     return shards(
         held,
         data.clients,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from parties.data.splits import Shard
 from scenarios.files import schema
 from scenarios.observing.deals import Parts
-from scenarios.observing.simulated import Simulated, SoFar, Strike
+from scenarios.observing.simulated import ResultFields, Simulated, Strike
 from sim.faults import Fault
 from sim.units import rate
 from sim.world import World
@@ -83,7 +83,7 @@ class Keeper(Onlooker, Protocol):
 class Recounter(Protocol):
     """An onlooker that can tell of a run that was broken off."""
 
-    def so_far(self) -> SoFar:
+    def so_far(self) -> ResultFields:
         """What had come of it."""
 
 

@@ -14,8 +14,8 @@ from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.observing.deals import Parts
 from scenarios.observing.privacy import Spending, Spent
 from scenarios.observing.scores import counting
-from scenarios.observing.simulated import Round, SoFar, Strike
-from scenarios.observing.struck import Struck
+from scenarios.observing.simulated import ResultFields, Round
+from scenarios.observing.struck import EndingsObserver
 from sim.faults import Fault
 from sim.trace import Event
 from sim.world import World
@@ -48,7 +48,7 @@ H = TypeVar("H", bound=HeldRound)
 R = TypeVar("R", bound=Record)
 
 
-class RoundsObserver(Generic[H, R]):
+class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     """Keeps what each round came to. `every`: after how many rounds, and at the end, models are tested.
 
     `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
@@ -67,20 +67,14 @@ class RoundsObserver(Generic[H, R]):
         faults: Sequence[tuple[Fault, ...]],
         every: int,
     ) -> None:
-        self.world, self.every = world, every
-        self._struck = Struck(world, faults)
-        self._names = [client.name for client in clients]
-        self._parties = {client.name: client for client in clients}
+        super().__init__(world, clients, faults)
+        self.every = every
         self._coordinator = server
         self.rounds: list[H] = []
         self.ended: list[float] = []
         self.after_round: Callable[[int], None] = lambda number: None
         self.spending: Spending | None = None
-        server.observe = self._end_round
-
-    def strikes(self) -> list[Strike]:
-        """The faults that have struck so far, in order."""
-        return self._struck.strikes()
+        server.observers.append(self._end_round)
 
     def keep(self, record: R, *, measured: bool) -> None:
         """Append what the round came to; `measured`: models are to be tested."""
@@ -129,23 +123,11 @@ class RoundsObserver(Generic[H, R]):
         called = sum(bool(one.cohort) for one in self.rounds[: server.ended])
         return self.spending(called + (server.round > server.ended))
 
-    def endings(self) -> dict[str, str]:
-        """How each client's part ended; noted in the trace."""
-        found = self._endings()
-        for name, ending in found.items():
-            self.world.note("outcome", name, note=ending)
-        return found
-
-    def _endings(self) -> dict[str, str]:
-        return {
-            name: client.ending if client.alive else self._struck.gone(name) for name, client in self._parties.items()
-        }
-
-    def so_far(self) -> SoFar:
+    def so_far(self) -> ResultFields:
         """What there is to tell of a run that was broken off."""
         lost = self.losses()
         rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
-        return SoFar(list(rounds), self._endings(), lost, self.privacy)
+        return ResultFields(lost=lost, rounds=list(rounds), endings=self.endings(noted=False), privacy=self.privacy)
 
     def silent(self) -> dict[int, str]:
         """What did not come, of each [[fault]] that has not struck once."""
@@ -172,7 +154,7 @@ class RoundsObserver(Generic[H, R]):
             fall = self._struck.fall(server.name, 0.0, ended)
             time = fall.time if fall else ended
             found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
-        for name in self._names:
+        for name in self._named:
             fall = self._struck.fall(name, 0.0 if one.round == 1 else one.began, ended)
             if fall is None or name in told:
                 continue
@@ -187,7 +169,7 @@ class RoundsObserver(Generic[H, R]):
         """Outcome and reason. A run that all clients are lost to has failed, whatever came of it before."""
         server = self._coordinator
         last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].came)
-        if last >= set(self._names) or not any(client.alive for client in self._parties.values()):
+        if last >= set(self._named) or not any(client.alive for client in self._named.values()):
             return "failed", "every client was lost"
         if not server.alive:
             return "aborted", f"the server was lost at {server.step_name or 'the start'}"

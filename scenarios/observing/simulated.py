@@ -1,4 +1,4 @@
-"""What came out of a run that ended by itself, whatever was run."""
+"""What came out of a run, whatever was run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from msgspec import Struct
 from parties.server import Loss
 from scenarios.observing.privacy import Spent
 
-__all__ = ["Prediction", "Round", "Simulated", "SoFar", "Strike"]
+__all__ = ["Prediction", "ResultFields", "Round", "Simulated", "Strike"]
 
 Prediction = tuple[str, str, int, str, float]
 
@@ -49,40 +49,20 @@ class Round(Struct, frozen=True, kw_only=True):
         return ", ".join(self.lost) or "nobody"
 
 
-class SoFar(Struct, frozen=True):
-    """What had come of a run when it was broken off: its rounds, how each client's latest part ended, who was lost.
+class ResultFields(Struct, kw_only=True):
+    """What a run has to show. One that was broken off has the last three fields and `privacy`.
 
-    `privacy`: what had been revealed by then, of differentially private protocols.
+    Accuracy is a share of the points that `measured_on` names. Of training it is that of the last model, whose digest
+    is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best on the points held
+    out. Of co-training it is the mean of `client_accuracy`, with their standard `deviation`, and no label of a public
+    point changed after round `agreed_after`, None if one changed in the last; `message_bytes` are the payload of one
+    message, up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and
+    `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `rounds` tell of
+    all rounds, `endings` how each client's part ended, `privacy` what differentially private protocols revealed,
+    `output` what the server of a declared protocol ended with.
     """
 
-    rounds: list[Round]
-    endings: dict[str, str]
-    lost: list[Loss]
-    privacy: Spent | None = None
-
-
-def _nothing(folder: Path) -> None:
-    pass
-
-
-class Simulated(Struct, kw_only=True):
-    """What came out.
-
-    `accuracy` is a share of the points that `measured_on` names; `balanced_accuracy`, which XCLP's predictions have, is
-    the mean of such shares over the classes; of training, `accuracy_selected` that of the model of the round
-    `selected_round`, which did best on the points held out. None where there are no such points.
-    Of co-training `accuracy` is the mean of `client_accuracy`, that of each client's own model, and `deviation` their
-    standard deviation; after round `agreed_after` no label of a public point changed any more; `message_bytes` are the
-    payload of a client's message ("up"), of the server's ("down"), and of FedAvg's model. `equals_plaintext` is that of
-    all rounds. `output`: what the server of a declared protocol ended with. `predictions` are party, its name in the
-    data set, row of the data set, label, confidence. `endings` says for each client how its part ended. `silent` says
-    of each fault that never came, by its number, that it did not. `keep` writes what else there is into the run's
-    folder.
-    """
-
-    outcome: str
-    reason: str
-    accuracy: float | None
+    accuracy: float | None = None
     measured_on: str = ""
     accuracy_selected: float | None = None
     selected_round: int | None = None
@@ -91,17 +71,32 @@ class Simulated(Struct, kw_only=True):
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
     message_bytes: dict[str, int] = {}
-    privacy: Spent | None = None
-    output: list[float] | None = None
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
+    equals_plaintext: bool | None = None
     hamming_digest: str = ""
     labels_digest: str = ""
     model_digest: str = ""
-    lost: list[Loss]
-    rounds: list[Round]
-    equals_plaintext: bool | None = None
+    privacy: Spent | None = None
+    output: list[float] | None = None
+    lost: list[Loss] = []
+    rounds: list[Round] = []
+    endings: dict[str, str] = {}
+
+
+def _nothing(folder: Path) -> None:
+    pass
+
+
+class Simulated(ResultFields, kw_only=True):
+    """What came out of a run that ended by itself.
+
+    `predictions` are party, its name in the data set, row of the data set, label, confidence. `silent` says of each
+    fault that never came, by its number, that it did not. `keep` writes what else there is into the run's folder.
+    """
+
+    outcome: str
+    reason: str
     predictions: list[Prediction] = []
-    endings: dict[str, str]
-    silent: dict[int, str]
+    silent: dict[int, str] = {}
     keep: Callable[[Path], None] = _nothing

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from parties.learning import jobs
 from protocols.registry import PROTOCOLS
 from scenarios.attacking.membership import attack, contents
@@ -23,6 +21,7 @@ from scenarios.files.schema import Expect, Scenario
 from scenarios.observing.deals import deal, parts_of
 from scenarios.observing.experiment import Recounter
 from scenarios.observing.privacy import after_resuming
+from scenarios.observing.simulated import ResultFields
 from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.running.disk import disk_problem
 from scenarios.running.environment import environment, version
@@ -30,6 +29,7 @@ from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.running.interruption import Interruption
 from scenarios.running.recorder import Recorder
 from scenarios.running.simulation import Simulated, Simulation
+from sim.taps import Taps
 from sim.trace import Event, Sink
 
 __all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
@@ -142,7 +142,7 @@ def _carry_out(
             record = folder.path / "run.sqlite"
             recorder = recorder or Recorder(record, contents=contents(scenario))
             sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
-            simulation = Simulation(scenario, sinks=sinks, taps=[recorder.tap], engine=scenario.engine)
+            simulation = Simulation(scenario, sinks=sinks, taps=Taps(delivered=[recorder.tap]), engine=scenario.engine)
             if earlier.state is not None:
                 simulation.take_up(earlier.state)
             every = scenario.training.checkpoint_every
@@ -210,7 +210,7 @@ def _result(
     outcome, reason = _outcome(simulated, error)
     rows = [] if simulation is None else simulation.ledger.rows()
     total = {column: sum(getattr(row, column) for row in rows) for column in _COLUMNS}
-    found = simulated or _broken_off(simulation)
+    found = simulated or _so_far(simulation)
     result = Result(
         scenario=name,
         title=scenario.title,
@@ -222,24 +222,8 @@ def _result(
         outcome=outcome,
         reason=reason,
         unmet=[],
-        accuracy=found.accuracy,
-        measured_on=found.measured_on,
-        accuracy_selected=found.accuracy_selected,
-        selected_round=found.selected_round,
-        balanced_accuracy=found.balanced_accuracy,
-        deviation=found.deviation,
-        client_accuracy=dict(found.client_accuracy),
-        agreed_after=found.agreed_after,
-        message_bytes=dict(found.message_bytes),
-        privacy=found.privacy,
-        output=found.output,
-        baselines=dict(found.baselines),
-        balanced_baselines=dict(found.balanced_baselines),
-        equals_plaintext=found.equals_plaintext,
-        lost=found.lost,
+        **{field: getattr(found, field) for field in ResultFields.__struct_fields__},
         faults=[] if simulation is None else simulation.observer.strikes(),
-        rounds=found.rounds,
-        endings=dict(found.endings),
         virtual_seconds=0.0 if simulation is None else simulation.now,
         wall_seconds=wall_seconds,
         messages=total["messages"],
@@ -251,16 +235,13 @@ def _result(
         messages_lost={} if simulation is None else simulation.troubles.lost,
         trace_hash="" if simulation is None else simulation.trace.trace_hash,
         shape_hash="" if simulation is None else simulation.trace.shape_hash,
-        hamming_digest=found.hamming_digest,
-        labels_digest=found.labels_digest,
-        model_digest=found.model_digest,
         warnings=cautions(scenario),
         plugins=recorded(scenario),
         environment=environment(_device(scenario)),
         error=error,
     )
     result.unmet = unmet(scenario.expect, result)
-    for number, problem in found.silent.items():
+    for number, problem in (simulated.silent if simulated else {}).items():
         fault = scenario.fault[number]
         expected = scenario.expect != Expect() and fault.probability is None
         (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
@@ -278,37 +259,11 @@ def _device(scenario: Scenario) -> str:
 _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
-class _Nothing(msgspec.Struct):
-    """What a run that did not end has to show: at most its rounds, how clients fared in them, and who was lost."""
-
-    accuracy: float | None = None
-    measured_on: str = ""
-    accuracy_selected: float | None = None
-    selected_round: int | None = None
-    balanced_accuracy: float | None = None
-    deviation: float | None = None
-    client_accuracy: dict[str, float] = {}
-    agreed_after: int | None = None
-    message_bytes: dict[str, int] = {}
-    privacy: Any = None
-    output: list[float] | None = None
-    baselines: dict[str, float] = {}
-    balanced_baselines: dict[str, float] = {}
-    equals_plaintext: bool | None = None
-    lost: list[Any] = []
-    rounds: list[Any] = []
-    endings: dict[str, str] = {}
-    hamming_digest: str = ""
-    labels_digest: str = ""
-    model_digest: str = ""
-    silent: dict[int, str] = {}
-
-
-def _broken_off(simulation: Simulation | None) -> _Nothing:
+def _so_far(simulation: Simulation | None) -> ResultFields:
+    """What a run that did not end has to show."""
     if simulation is None or not isinstance(simulation.observer, Recounter):
-        return _Nothing()
-    so_far = simulation.observer.so_far()
-    return _Nothing(lost=so_far.lost, rounds=so_far.rounds, endings=so_far.endings, privacy=so_far.privacy)
+        return ResultFields()
+    return simulation.observer.so_far()
 
 
 def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[str, str]:

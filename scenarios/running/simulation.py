@@ -19,10 +19,11 @@ from scenarios.observing.experiments import experiment_of
 from scenarios.observing.faults import faults_of
 from scenarios.observing.simulated import Simulated
 from scenarios.running.durations import durations_of
-from sim.compute import Cost, CostTable, Free, Measured, Modelled, Replayed, StandIns, make_engine
+from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine
 from sim.latency import parse_latency
 from sim.network import Conditions, Statistics
-from sim.trace import Sink, Tap, Trace
+from sim.taps import Taps
+from sim.trace import Sink, Trace
 from sim.units import duration
 from sim.wire import Ledger
 from sim.world import World
@@ -33,7 +34,7 @@ _STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
 
 
 class Simulation:
-    """One run, with the data of the scenario or other `parts`.
+    """One run, with the data of the scenario or other `parts`. It closes the `engine`, given by name or made before.
 
     What is going on can be read at any time, also from another thread and after an error.
     """
@@ -43,8 +44,8 @@ class Simulation:
         scenario: schema.Scenario,
         *,
         sinks: Iterable[Sink] = (),
-        taps: Iterable[Tap] = (),
-        engine: str = "auto",
+        taps: Taps | None = None,
+        engine: str | Engine = "auto",
         parts: Parts | None = None,
     ) -> None:
         self._scenario = scenario
@@ -52,7 +53,7 @@ class Simulation:
         parts = parts or parts_of(scenario)
         shards = deal(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
-        self._engine = make_engine(engine)
+        self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:
             self._world = World(
                 scenario.seed,

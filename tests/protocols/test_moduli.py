@@ -9,10 +9,8 @@ import pytest
 
 from protocols.crypto import key_proof
 from protocols.crypto.paillier import PublicKey, generate
-from protocols.moduli import proof_context
-from protocols.setup import Join, Roster
-from protocols.xclp.hamming import Keys
-from protocols.xclp.hamming_paillier import PaillierHamming
+from protocols.setup import Join, Keys, Roster
+from protocols.xclp.hamming_paillier import PaillierHamming, proof_context
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from sim.compute import Modelled
 from sim.streams import Entropy
@@ -83,7 +81,7 @@ def proved(run_id: bytes, name: str) -> bytes:
 
 def test_a_modulus_that_is_not_due_is_refused(federation, make_shards) -> None:
     run = with_variants(federation(make_shards([3, 4, 2]), bits=BITS), PlaintextHamming(BITS), OURS).run()
-    assert run.client("client/2").ending.endswith("your Paillier key is refused: no modulus was due")
+    assert run.client("client/2").ending.endswith("your contribution is refused: none was due")
     assert run.server.record.members == ("client/0", "client/1")
 
 
@@ -102,7 +100,8 @@ def sending(run, change: Callable[[Roster], Roster]):
 )
 def test_every_client_refuses_a_list_with_a_bad_key(federation, make_shards, swapped, why) -> None:
     def change(roster: Roster) -> Roster:
-        return msgspec.structs.replace(roster, moduli=[roster.moduli[0], swapped, *roster.moduli[2:]])
+        first, _, *rest = roster.contributions
+        return msgspec.structs.replace(roster, contributions=[first, swapped, *rest])
 
     run = sending(federation(make_shards([3, 4, 2]), variant="paillier", bits=BITS), change).run()
     for client in run.clients:
@@ -119,16 +118,15 @@ def test_every_client_refuses_a_list_with_a_bad_key(federation, make_shards, swa
 
 def test_proving_and_verifying_are_charged(federation, make_shards) -> None:
     run = federation(make_shards([3, 4, 2]), variant="paillier", bits=BITS, cost=Modelled())
-    carry_out, found = run.world.computing.run, {}
+    found = {}
 
-    async def watched(machine, party, step, work, function, *arguments):
+    def begun(party, step, work, function, arguments):
         for name, count in work.items():
             if "proof" in name:
                 assert step == ("setup.keys" if party == "server" or "root" in name else "setup.seed")
                 found[party, name] = found.get((party, name), 0) + count
-        return await carry_out(machine, party, step, work, function, *arguments)
 
-    run.world.computing.run = watched
+    run.world.taps.begun.append(begun)
     run.run()
     clients = [client.name for client in run.clients]
     assert found == {

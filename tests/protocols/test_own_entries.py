@@ -59,8 +59,8 @@ def assert_refused(run, kind: str, why: str) -> None:
     ("field", "value", "why"),
     [
         ("public_keys", lambda key: bytes(31) + b"\x09", OTHER_KEYS),
-        ("moduli", lambda modulus: modulus[::-1], OTHER_KEYS),
-        ("moduli", lambda modulus: b"", OTHER_KEYS),
+        ("contributions", lambda modulus: modulus[::-1], OTHER_KEYS),
+        ("contributions", lambda modulus: b"", OTHER_KEYS),
         ("points", lambda n: n + 1, f"10 points are ascribed to {NAME}, which has 9"),
         ("incarnations", lambda n: n + 1, f"incarnation 2 is ascribed to {NAME}, which is in its 1."),
     ],

@@ -105,8 +105,7 @@ def played(
     events: list[Event] = []
     packets: list[Packet] = []
     world = World(1, cost=Free(), faults=faults, sinks=[events.append])
-    send = world.network.send
-    world.network.send = lambda packet: (packets.append(packet), send(packet))[1]
+    world.taps.sent.append(packets.append)
     secrets = pair_secrets(NAMES, world, SharedSecret)
 
     def with_channels(name: str) -> Part:

@@ -20,7 +20,6 @@ from protocols.crypto.fixed_point import encode
 from protocols.dealing import Revealed, Survivors
 from protocols.outcome import Abort
 from protocols.secure_sum import MaskedChunk, Settings
-from protocols.xclp.hamming import Keys
 from sim.compute import Free
 from sim.faults import Crash
 from sim.latency import parse_latency
@@ -42,12 +41,9 @@ class Member(Client):
         self.vector, self.settings, self.ending = vector, settings, ""
 
     async def main(self) -> None:
-        async def no_keys(me: Client) -> Keys:
-            return Keys()
-
         try:
             await self.recv(setup.RoundStart, self.server, 100.0)
-            group, _ = await setup.client(self, no_keys, self.settings.deadline)
+            group, _ = await setup.client(self, self.settings.deadline)
             await secure_sum.client(self, self.vector, group.secrets, self.settings)
             self.ending = "completed"
         except (DismissedError, NoAnswer) as end:

@@ -48,7 +48,7 @@ class ServerView:
         self.moduli = {}
         if self.paillier:
             joins = to_server(run, Join)
-            self.moduli = {sender: int.from_bytes(join.modulus[:64], "big") for (sender,), join in joins.items()}
+            self.moduli = {sender: int.from_bytes(join.contribution[:64], "big") for (sender,), join in joins.items()}
         self.t = self._numbers(run, MaskedDistances)
         self.r = self._numbers(run, Masks)
 

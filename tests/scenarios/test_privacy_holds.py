@@ -22,6 +22,7 @@ from scenarios.running.runner import Watch, carry_out, resume
 from scenarios.running.simulation import Simulation
 from scenarios.sweeping.folder import Asked
 from sim.streams import Entropy
+from sim.taps import Taps
 from sim.trace import Event
 from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
@@ -117,7 +118,9 @@ def composed(multiplier: float, rounds: int, delta: float = 1e-5) -> float:
 def recovered_labels(scenario: Scenario, seed: int) -> float:
     """The share of the labels in all messages that whoever reads these gets right, by undoing the flips of `seed`."""
     packets: list[Packet] = []
-    simulation = Simulation(scenario, engine="inline", taps=[lambda time, packet: packets.append(packet)])
+    simulation = Simulation(
+        scenario, engine="inline", taps=Taps(delivered=[lambda time, packet: packets.append(packet)])
+    )
     try:
         privacy = simulation.run().privacy
         assert privacy is not None and privacy.flip is not None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sim.latency import parse_latency
 from sim.loop import SimLoop
 from sim.network import Conditions, Endpoint, Network
+from sim.taps import Taps
 from sim.trace import Event, Trace
 from sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
 
@@ -30,11 +31,13 @@ class World:
     def __init__(self, topology: str = "star", seed: int = 1, latency: str = "10ms", **conditions: Any) -> None:
         self.loop = SimLoop()
         self.events: list[Event] = []
+        self.sent: list[Packet] = []
         self.shown: list[tuple[float, Packet]] = []
-        self.trace = Trace([self.events.append], [lambda time, packet: self.shown.append((time, packet))])
+        self.trace = Trace([self.events.append])
         self.ledger = Ledger()
+        self.taps = Taps([self.sent.append], [lambda time, packet: self.shown.append((time, packet))])
         its = Conditions(topology, parse_latency(latency), **conditions)
-        self.network = Network(self.loop, self.trace, self.ledger, seed, its)
+        self.network = Network(self.loop, self.trace, self.ledger, seed, its, taps=self.taps)
         self.received: list[tuple[str, float, bytes]] = []
         self.endpoints: dict[str, Endpoint] = {}
 
@@ -76,13 +79,14 @@ def test_in_a_mesh_every_two_parties_have_a_link() -> None:
 
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
-def test_a_tap_is_shown_what_receivers_get_and_nothing_else(topology: str) -> None:
+def test_taps_are_shown_what_is_sent_and_what_receivers_get(topology: str) -> None:
     world = World(topology)
     world.attach("server", "client/0", "client/1", "client/2")
     world.endpoints["client/2"].fall()
-    world.send("client/0", "client/2")
+    lost = world.send("client/0", "client/2")
     came = world.send("client/0", "client/1")
     world.run()
+    assert world.sent == [lost, came]
     assert world.shown == [(world.received[0][1], came)]
 
 

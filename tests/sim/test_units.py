@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.units import duration, format_bytes, format_duration, format_rate, rate
+from sim.units import duration, format_bytes, format_duration, rate
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,6 @@ def test_durations_for_people(seconds: float, text: str) -> None:
 )
 def test_bytes_for_people(count: float, text: str) -> None:
     assert format_bytes(count) == text
-
-
-def test_rates_for_people() -> None:
-    assert format_rate(2.5e6) == "20 Mbit/s"
-    assert format_rate(math.inf) == "unlimited"
 
 
 @given(st.floats(min_value=1e-9, max_value=59))

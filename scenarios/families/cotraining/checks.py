@@ -1,6 +1,5 @@
 """What [public], [learner] and [cotraining] may not say: what does not go together, or does not fit the data."""
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +12,7 @@ from parties.learning.learner import SoftLearner
 from parties.learning.learners import LEARNERS
 from parties.learning.spec import MODELS
 from scenarios.families.cotraining.experiment import names_of, settings_of
+from scenarios.families.training.keys import key_of
 from scenarios.files.keys import similar, toml
 from scenarios.files.schema import Cotraining, Learner, Model, Scenario, ScenarioError
 from scenarios.observing.deals import Parts
@@ -57,7 +57,8 @@ def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -
     except MissingExtra as missing:
         raise ScenarioError("", "learner", str(missing)) from None
     except ValueError as error:
-        raise ScenarioError("", _key_of(str(error)), str(error)) from None
+        key = key_of(error, {"learner": Learner, "cotraining": Cotraining, "model": Model}) or "cotraining"
+        raise ScenarioError("", key, str(error)) from None
     if scenario.training.fewest() > len(dealt):
         problem = f"{scenario.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
         raise ScenarioError("", "training.min_clients", problem)
@@ -97,14 +98,3 @@ def _check_soft(scenario: Scenario, learners: Sequence[LearnerOfClient]) -> None
         if not isinstance(learner, SoftLearner):
             problem = f"client/{i} learns by {toml(names[i % len(names)])}, which cannot learn probabilities as "
             raise ScenarioError("", _learner_key(scenario), f"{problem}{scenario.protocol.name} asks for")
-
-
-def _key_of(problem: str) -> str:
-    """The key that a problem speaks of as ``key(=value)``."""
-    for name in re.findall(r"(\w+)\(=", problem):
-        for table, struct in (("learner", Learner), ("cotraining", Cotraining), ("model", Model)):
-            if name in struct.__struct_fields__:
-                return f"{table}.{name}"
-    if problem.startswith("learner "):
-        return "learner.name"
-    return "model.name" if problem.startswith("model ") else "cotraining"

@@ -1,7 +1,6 @@
 """What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
 
 import math
-import re
 from collections.abc import Sequence
 
 import psutil
@@ -13,6 +12,7 @@ from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
 from protocols.federated.round import Settings
 from scenarios.families.training.experiment import UPDATE_OF, settings_of, smallest_cohort
+from scenarios.families.training.keys import key_of
 from scenarios.files.keys import similar, toml
 from scenarios.files.schema import Model, Scenario, ScenarioError, Training
 from scenarios.observing.privacy import check_privacy
@@ -46,20 +46,12 @@ def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) ->
     except MissingExtra as missing:
         raise ScenarioError("", "model.name", f"{toml(scenario.model.name)}: {missing}") from None
     except ValueError as error:
-        raise ScenarioError("", _key_of(str(error)), str(error)) from None
+        key = key_of(error, {"training": Training, "model": Model}) or "training"
+        raise ScenarioError("", key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise ScenarioError("", "model.name", f"{toml(scenario.model.name)} cannot be built here: {error}") from None
     _check_rounds(scenario, settings, dealt)
     _check_memory(scenario, settings)
-
-
-def _key_of(problem: str) -> str:
-    """The key that a problem speaks of as ``key(=value)``."""
-    for name in re.findall(r"(\w+)\(=", problem):
-        for table, struct in (("training", Training), ("model", Model)):
-            if name in struct.__struct_fields__:
-                return f"{table}.{name}"
-    return "model.name" if problem.startswith("model ") else "training"
 
 
 def _check_update(scenario: Scenario) -> None:

@@ -26,7 +26,7 @@ class Xclp:
         names = tuple(client.name for client in self.clients)
         self.server = XclpServer(world, names, self.parameters, **setting.server_access)
         self.observer = Observer(world, held, setting.shards, self.clients, self.server, setting.faults)
-        self.server.observe = self.observer.end_round
+        self.server.observers.append(self.observer.end_round)
         self.rounds = self.parameters.rounds
 
     def plan(self) -> None:

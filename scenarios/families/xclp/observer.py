@@ -18,8 +18,8 @@ from protocols.xclp.lsh import distances
 from protocols.xclp.xclp import Labels, RoundRecord, XclpClient, XclpServer
 from scenarios.families.xclp import oracle
 from scenarios.observing.scores import accuracy, balanced_accuracy, counting
-from scenarios.observing.simulated import Prediction, Round, Simulated, Strike
-from scenarios.observing.struck import Struck
+from scenarios.observing.simulated import Prediction, Round, Simulated
+from scenarios.observing.struck import EndingsObserver
 from sim.faults import Fault
 from sim.world import World
 
@@ -65,7 +65,7 @@ class _Truth(Struct, frozen=True):
     step: str
 
 
-class Observer:
+class Observer(EndingsObserver[XclpClient | PredictingClient]):
     """Compares each round with the plaintext when it is told of its end, and sums the run up.
 
     `faults`: those that each [[fault]] stands for.
@@ -80,10 +80,9 @@ class Observer:
         server: XclpServer | PredictingServer,
         faults: Sequence[tuple[Fault, ...]],
     ) -> None:
-        self._world, self._dataset, self._server = world, dataset, server
-        self._struck = Struck(world, faults)
-        self._clients = {client.name: client for client in clients}
-        self._shards = dict(zip(self._clients, shards, strict=True))
+        super().__init__(world, clients, faults)
+        self._dataset, self._server = dataset, server
+        self._shards = dict(zip(self._named, shards, strict=True))
         self._has_new = any(shard.new.any() for shard in shards)
         self._truths: list[_Truth] = []
 
@@ -94,10 +93,8 @@ class Observer:
             self.end_round(server.record)  # which the server did not live to end
         lost = self.losses()
         outcome, reason = self._outcome(lost)
-        found = {n: c.labels for n, c in self._clients.items() if c.alive and c.labels is not None}
-        endings = {n: client.ending if client.alive else self._struck.gone(n) for n, client in self._clients.items()}
-        for name, ending in endings.items():
-            self._world.note("outcome", name, note=ending)
+        found = {n: c.labels for n, c in self._named.items() if c.alive and c.labels is not None}
+        endings = self.endings()
         told = [self._round(truth, lost) for truth in self._truths]
         compared = [one.equals_plaintext for one in told if one.equals_plaintext is not None]
         members, h = server.record.members, server.record.h.astype("<i4")
@@ -123,10 +120,6 @@ class Observer:
             silent=self._struck.silent(),
         )
 
-    def strikes(self) -> list[Strike]:
-        """The faults that have struck so far, in order."""
-        return self._struck.strikes()
-
     # Losses and the outcome
 
     def losses(self) -> list[Loss]:
@@ -146,10 +139,10 @@ class Observer:
         """Who fell in the round, or got nothing out of it, unless the server told of it."""
         record, server = truth.record, self._server
         later = [other.ended for other in self._truths if other.record.number > record.number]
-        end = min(later, default=self._world.loop.time())  # a client may be in the round still while the next begins
+        end = min(later, default=self.world.loop.time())  # a client may be in the round still while the next begins
         falls = {
             name: self._struck.fall(name, record.began, truth.ended) or self._struck.fall(name, truth.ended, end)
-            for name in self._clients
+            for name in self._named
         }
         found = []
         if server.record.number == record.number and not server.alive:
@@ -157,7 +150,7 @@ class Observer:
             fall = self._struck.fall(server.name, 0.0, end)
             found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
         for name, fall in falls.items():
-            if record.number in self._clients[name].results:
+            if record.number in self._named[name].results:
                 continue
             step, time = (fall.step or truth.step, fall.time) if fall else (truth.step, end)
             if record.finished and name in record.joined:
@@ -171,15 +164,15 @@ class Observer:
         """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
         server, last = self._server, self._server.record.number
         here = dict.fromkeys(loss.party for loss in lost if loss.round == last)
-        clients = [name for name in here if name in self._clients]
+        clients = [name for name in here if name in self._named]
         who = f"; lost: {', '.join(clients)}" if clients else ""
-        if here.keys() >= self._clients.keys() or not any(client.alive for client in self._clients.values()):
+        if here.keys() >= self._named.keys() or not any(client.alive for client in self._named.values()):
             return "failed", "every client was lost" + (f": {server.aborted}" if server.aborted else "")
         if not server.alive:
             return "aborted", f"the server was lost at {server.step_name or 'the start'}{who}"
         if server.aborted:
             return "aborted", server.aborted + who
-        if not any(client.labels is not None for client in self._clients.values()):
+        if not any(client.labels is not None for client in self._named.values()):
             return "failed", "no client got its labels"
         return "completed", ""
 
@@ -187,7 +180,7 @@ class Observer:
 
     def end_round(self, record: RoundRecord) -> None:
         """Keep what the oracle says of a round that ends while the clients' bits are there; H need not be kept."""
-        its, members = self._server.parameters, [self._clients[name] for name in record.members]
+        its, members = self._server.parameters, [self._named[name] for name in record.members]
         bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
         labels: dict[str, Labels] = {}
         same = True
@@ -210,12 +203,12 @@ class Observer:
         elif members:
             same = np.array_equal(record.h, oracle.hamming(np.concatenate(bits)))
         kept = replace(record, h=record.h[:0])  # a matrix of all points, each round
-        self._truths.append(_Truth(kept, same, labels, self._world.loop.time(), self._server.step_name))
+        self._truths.append(_Truth(kept, same, labels, self.world.loop.time(), self._server.step_name))
 
     def _round(self, truth: _Truth, lost: list[Loss]) -> XclpRound:
         record = truth.record
         found = {
-            n: client.results[record.number] for n, client in self._clients.items() if record.number in client.results
+            n: client.results[record.number] for n, client in self._named.items() if record.number in client.results
         }
         right = truth.same_distances and all(_equal(own, truth.labels.get(name)) for name, own in found.items())
         return XclpRound(
@@ -258,7 +251,7 @@ class Observer:
         labels of those lost after they had hashed theirs.
         """
         its, last = self._server.parameters, self._server.round
-        hashed = [client for client in self._clients.values() if client.hashed_in == last]
+        hashed = [client for client in self._named.values() if client.hashed_in == last]
         bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if survivors else {}
         if not bits:
             return {}

@@ -103,7 +103,7 @@ def cotrained(
         records.append(record)
         agreed.append(server.agreed)
 
-    server.observe = observe
+    server.observers.append(observe)
     try:
         world.loop.run(play([server, *clients], server))
     finally:

@@ -47,7 +47,7 @@ def trained(
     called = replace(settings, rounds=settings.rounds + more)
     server = FedAvgServer(world, [client.name for client in clients], called, FIRST)
     records: list[Record] = []
-    server.observe = records.append
+    server.observers.append(records.append)
     try:
         world.loop.run(play([server, *clients], server))
     finally:

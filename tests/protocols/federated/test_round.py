@@ -57,7 +57,7 @@ def trained(
     of_server = settings if opened is None else replace(settings, rounds=opened)
     server = FedAvgServer(world, [client.name for client in clients], of_server, FIRST)
     records: list[Record] = []
-    server.observe = records.append
+    server.observers.append(records.append)
     try:
         world.loop.run(play([server, *clients], server))
     finally:

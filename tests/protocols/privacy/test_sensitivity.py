@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from protocols.privacy.convergence import bound, first_round, probability
+from protocols.privacy.convergence import bound, probability
 from protocols.privacy.sensitivity import by_neighbours, left_out, proposition_2, worst_case
 
 
@@ -64,12 +64,6 @@ def test_the_papers_figures_are_those_of_one_point() -> None:
 def test_the_bound_where_its_factors_leave_the_range_of_floats() -> None:
     assert 0 < bound(10_000, 200, 1, 1000) < 1e-200
     assert bound(10_000, 400, 50, 100) > 1
-
-
-def test_the_first_round_is_the_first() -> None:
-    found = first_round(10_000, 5, 1.0, 0.05)
-    assert bound(10_000, 5, 1.0, found) <= 0.05 < bound(10_000, 5, 1.0, found - 1)
-    assert first_round(1, 50, 3.0, 0.99) >= 6
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""Errors that name a setting: as data, in words, and on the way out of a worker process."""
+
+import pickle
+
+from sim.setting_error import SettingError
+
+
+def test_it_reads_as_key_value_and_problem() -> None:
+    assert str(SettingError("amount", -1, "must be > 0")) == "amount(=-1) must be > 0"
+    assert str(SettingError("name", "x", "is not known", "model: ")) == "model: name(='x') is not known"
+
+
+def test_it_says_where_it_is() -> None:
+    error = SettingError("trees", 0, "must be >= 1").within("learner 'xgboost'")
+    assert str(error) == "learner 'xgboost': trees(=0) must be >= 1"
+    assert (error.key, error.value, error.problem) == ("trees", 0, "must be >= 1")
+
+
+def test_it_pickles() -> None:
+    error = pickle.loads(pickle.dumps(SettingError("l2", 2.0, "must be below 1", "FedMatch: ")))
+    assert isinstance(error, SettingError)
+    assert str(error) == "FedMatch: l2(=2.0) must be below 1"

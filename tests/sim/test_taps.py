@@ -1,0 +1,42 @@
+"""Taps: jobs are shown as they are handed in and as their results are taken up."""
+
+import operator
+from typing import Any
+
+import pytest
+
+from sim.compute import Free, Machine
+from sim.taps import Taps
+from sim.world import World
+
+
+def compute(world: World, function: Any, *arguments: Any) -> Any:
+    machine = Machine(world.loop.env)
+    try:
+        return world.loop.run(world.computing.run(machine, "a", "step", {}, function, *arguments))
+    finally:
+        world.loop.finish()
+
+
+def test_jobs_are_shown_as_they_begin_and_as_they_end() -> None:
+    seen: list[tuple[Any, ...]] = []
+    world = World(cost=Free(), taps=Taps(begun=[lambda *job: seen.append(("begun", *job))]))
+    world.taps.computed.append(lambda *job: seen.append(("computed", *job)))
+    assert compute(world, operator.add, 2, 3) == 5
+    assert seen == [("begun", "a", "step", {}, operator.add, (2, 3)), ("computed", "a", "step", (2, 3), 5)]
+
+
+def test_a_job_that_fails_is_shown_as_it_begins_alone() -> None:
+    seen: list[tuple[Any, ...]] = []
+    world = World(cost=Free())
+    world.taps.begun.append(lambda *job: seen.append(job))
+    world.taps.computed.append(lambda *job: seen.append(job))
+    with pytest.raises(ZeroDivisionError):
+        compute(world, operator.floordiv, 1, 0)
+    assert seen == [("a", "step", {}, operator.floordiv, (1, 0))]
+
+
+def test_every_world_has_taps_of_its_own() -> None:
+    one, other = World(), World()
+    one.taps.sent.append(print)
+    assert not other.taps.sent
