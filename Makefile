@@ -12,6 +12,9 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WANTED := Tacit needs Python 3.11 or newer. Name one that is installed: make PYTHON=/usr/bin/python3.12
 
+# Tests start hundreds of processes: these read compiled modules, where the environment may forbid to write them.
+test test-long: export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test test-long lint chaos
 
 demo: $(VENV)/.core

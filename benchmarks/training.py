@@ -6,7 +6,7 @@ One thread of torch, on the processor; the pixels and labels are random.
 
 *Plain loop* is what one would write without a simulator: a network, torch's own optimiser, two nested loops. It knows
 who trains in which round and in which order each goes through its images, and so ends with the very bits that Tacit
-ends with; that is checked in each turn. *Tacit* is `scenarios.run` as a user calls it: the scenario is checked,
+ends with; that is checked in each turn. *Tacit* is `tacit.run` as a user calls it: the scenario is checked,
 the data dealt, every model encoded, hashed, sent over links with latency and bandwidth, decoded and averaged, every
 event chained into the trace and written into the run's folder, checkpoints among them; it computes in its own process.
 Beside them stand pfl and Flower (with Ray) with the same work, where they are installed (the extra `simulators`, best

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.data.splits import Shard
-from scenarios import Scenario, load
 from scenarios.observing.deals import dealt
+from tacit import Scenario, load
 
 Matrix = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from parties.learning.learner import Learner
 from parties.learning.learners import LEARNERS
 from parties.learning.spec import MODELS, ModelSpec
 from protocols.federated.algorithms import UPDATES, Update
-from protocols.federated.method import Averaged, Companion, Silent
+from protocols.federated.method import Averaged, Companion
 from protocols.federated.server_update import ServerUpdate
 from protocols.steps import Step
 from protocols.xclp.hamming import SecureHamming
@@ -48,7 +48,6 @@ __all__ = [
     "SecureHamming",
     "SecureRowSums",
     "ServerUpdate",
-    "Silent",
     "add_dataset",
     "add_hamming",
     "add_learner",
@@ -95,7 +94,7 @@ def add_server_update(
     description: str,
     *,
     client: Addition | None = None,
-    beside: Callable[[], Companion] = Silent,
+    beside: Callable[[], Companion] = Companion,
     server: ServerUpdate | None = None,
 ) -> None:
     """Add a way to train for `training.update`, which goes with every federated algorithm.

@@ -1,14 +1,17 @@
 """The protocols that a scenario can name."""
 
+import re
 from dataclasses import dataclass, field
 
 from protocols.cotraining.round import steps as cotraining_steps
+from protocols.declaration import Declaration
 from protocols.federated import fedavg_then_xclp
 from protocols.federated.round import steps as training_steps
 from protocols.steps import Step
 from protocols.xclp import xclp
+from sim.registry import Registry
 
-__all__ = ["PROTOCOLS", "Protocol", "using"]
+__all__ = ["PROTOCOLS", "Protocol", "add", "declared", "using"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def _cotraining(name: str, summary: str, parts: frozenset[str] = frozenset(), st
     return Protocol(name, summary, cotraining_steps(student=student), parts | {"cotraining"})
 
 
-PROTOCOLS = {
+_SHIPPED: dict[str, "Protocol | Declaration"] = {
     protocol.name: protocol
     for protocol in (
         Protocol(
@@ -87,8 +90,28 @@ PROTOCOLS = {
         _cotraining("centralised", "one party holds all points and learns from them"),
     )
 }
+PROTOCOLS = Registry("protocol", _SHIPPED)
+"""Every protocol there is a name for."""
 
 
 def using(*parts: str) -> tuple[str, ...]:
     """The names of the protocols made of any of `parts`."""
     return tuple(name for name, protocol in PROTOCOLS.items() if not protocol.parts.isdisjoint(parts))
+
+
+def add(declaration: Declaration) -> None:
+    """Let scenario files name the protocol of `declaration`. Raises ValueError for a name that is taken or invalid."""
+    if not isinstance(declaration, Declaration):
+        raise ValueError(f"{declaration!r} is not an instance of a class derived from Declaration or OneShot.")
+    name = getattr(declaration, "name", "")
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+-]*", name):
+        raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")
+    if not isinstance(getattr(declaration, "summary", None), str):
+        raise ValueError(f"the protocol {name} needs a summary, a line of text.")
+    PROTOCOLS.add(name, declaration)
+
+
+def declared(name: str) -> Declaration | None:
+    """The declaration of a protocol that was added; None of one that comes with Tacit, and of an unknown one."""
+    found = PROTOCOLS.get(name)
+    return found if isinstance(found, Declaration) else None

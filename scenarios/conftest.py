@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import Expect, ScenarioError
 from scenarios.files.reading import load, read
+from scenarios.files.schema import Expect, ScenarioError
 from scenarios.running.runner import carry_out
 
 

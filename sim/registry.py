@@ -67,6 +67,10 @@ class Registry(Mapping[str, T]):
             self._added[name] = added
         return thing
 
+    def __delitem__(self, name: str) -> None:
+        """Take out what was added by no file of a plugin."""
+        del self._added[name], self._own[name]
+
     def _of(self, module: str) -> dict[str, tuple[T, Added]]:
         """What the file of a plugin that is `module` has added."""
         found: dict[str, tuple[T, Added]] = {}

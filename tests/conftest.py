@@ -16,8 +16,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_LONGEST = ("test_readme.py", "test_planted_bugs.py", "test_leaks.py", "test_bytes.py", "test_chaos.py", "test_xclp.py")
-"""Files of tests that take a minute or more; what begins last should be short, for all workers to end together."""
+_LONGEST = (
+    "test_lying_server.py", "test_garbage.py", "test_training_storms.py", "test_readme.py", "test_campaigns.py",
+    "test_sweep_resume.py", "test_sized.py", "test_xclp.py", "test_shipped.py", "test_fault_messages.py",
+    "test_resume.py", "test_replays.py", "test_chaos.py",
+)  # fmt: skip
+"""Files of tests that take long; what begins last should be short, for all workers to end together."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,35 +16,41 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HOUSE = ("sim", "parties", "protocols", "scenarios", "benchmarks")
+MODULES = ("tacit.py", "tacit_start.py")
 BUILT_FROM = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 
 
 def tree() -> set[str]:
-    """The files of the five packages: as git has them or would take them, or without git, all but caches."""
-    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSE]
+    """The files of the packages and modules: as git has them or would take them, or without git, all but caches."""
+    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSE, *MODULES]
     try:
         listed = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         listed = []
     walked = (path.relative_to(ROOT) for room in HOUSE for path in (ROOT / room).rglob("*"))
     kept = (path for path in walked if not any(part[0] in "._" for part in path.parts[:-1]))
-    names = listed or [path.as_posix() for path in kept]
+    names = listed or [*MODULES, *(path.as_posix() for path in kept)]
     return {name for name in names if (ROOT / name).is_file()}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
-    """The wheel, built from a copy: files of an earlier build beside the tree would get into it."""
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a wheel is built from, without files of an earlier build, which would get into it."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in (*BUILT_FROM, *tree()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     (folder / "tests").mkdir()
     (folder / "tests" / "test_nothing.py").touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(copy: Path) -> zipfile.Path:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", "."]
-    done = subprocess.run(build, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(build, cwd=copy, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    (file,) = (folder / "dist").glob("*.whl")
+    (file,) = (copy / "dist").glob("*.whl")
     return zipfile.Path(file)
 
 
@@ -64,6 +70,17 @@ def test_the_wheel_holds_what_the_tree_holds(wheel: zipfile.Path) -> None:
     assert packed(wheel) == tree() - {"scenarios/conftest.py"}
 
 
+def test_an_editable_install_is_an_entry_of_the_path(copy: Path) -> None:
+    """A finder that maps names to folders would be asked too late: after a folder of the user's called scenarios."""
+    code = "import setuptools.build_meta as backend; backend.build_editable('editable')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = (copy / "editable").glob("*.whl")
+    (name,) = packed(zipfile.Path(file))
+    assert name.endswith(".pth")
+    assert Path(zipfile.Path(file, name).read_text().strip()) == copy
+
+
 def test_no_test_is_in_the_wheel(wheel: zipfile.Path) -> None:
     parts = {part for name in packed(wheel) for part in PurePosixPath(name).parts}
     assert not parts & {"tests", "docs", "conftest.py"}
@@ -76,7 +93,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
     assert said["License-File"] == "LICENSE"
     assert said["Requires-Python"] == ">=3.11"
     (scripts,) = (name for name in wheel.root.namelist() if name.endswith("entry_points.txt"))
-    assert "tacit = scenarios.command.entry:main" in wheel.root.read(scripts).decode()
+    assert "tacit = tacit_start:main" in wheel.root.read(scripts).decode()
 
 
 OPTIONAL = ("benchmarks/", "parties/learning/", "parties/learning/vision.py", "protocols/privacy/")
@@ -85,7 +102,7 @@ OPTIONAL = ("benchmarks/", "parties/learning/", "parties/learning/vision.py", "p
 
 def test_every_imported_package_is_declared() -> None:
     distributions = metadata.packages_distributions()
-    own = {*HOUSE, *sys.stdlib_module_names}
+    own = {*HOUSE, "tacit_start", *sys.stdlib_module_names}
     core, extras = _declared()
     for name in sorted(name for name in tree() if name.endswith(".py") and not name.endswith("conftest.py")):
         known = core | extras if name.startswith(OPTIONAL) else core

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from parties.learning.plain_update import PlainUpdate
+from parties.learning.spec import ModelSpec
+
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor, torch
     from parties.learning.networks import Network
-    from parties.learning.settings import LocalUpdate
-    from parties.learning.spec import ModelSpec
 
 __all__ = ["Active", "Addition", "Batch", "Run"]
 
@@ -36,8 +37,8 @@ class Batch:
 class Run:
     """One local update as an addition sees it: `parameters` are the trained ones, `rate` the round's learning rate."""
 
-    spec: "ModelSpec"
-    update: "LocalUpdate"
+    spec: ModelSpec
+    update: PlainUpdate
     device: "torch.device"
     network: "Network"
     parameters: "list[Tensor]"
@@ -66,7 +67,7 @@ class Active:
 
 @dataclass(frozen=True)
 class Addition:
-    """Settings of what a method adds to training."""
+    """Settings of what a method adds to training. This one adds nothing: it suits methods with a server term alone."""
 
     unlabeled: ClassVar[bool] = False
     """Whether points without any label take part."""
@@ -80,7 +81,7 @@ class Addition:
     vectors: ClassVar[float] = 0.0
     """The same for work on every parameter, in updates of the parameters."""
 
-    def check(self, update: "LocalUpdate") -> None:
+    def check(self, update: PlainUpdate) -> None:
         """Raise ValueError if this addition cannot work in `update`."""
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
@@ -88,4 +89,4 @@ class Addition:
 
         Raises ValueError for bytes that do not fit the network.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how to begin")
+        return Active()

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 
 from parties.learning.backend import Tensor, nn, torch
-from parties.learning.settings import AUGMENTATIONS
+from parties.learning.plain_update import AUGMENTATIONS
 
 __all__ = ["augment"]
 

@@ -8,11 +8,12 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.additions import Active, Batch, Run
+from parties.learning.additions import Active, Addition, Batch, Run
 from parties.learning.augmentation import augment
 from parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
 from parties.learning.parameters import cached, entries, flatten, load
-from parties.learning.settings import Batches, LocalData, LocalUpdate, Trained
+from parties.learning.plain_update import Batches
+from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 
 __all__ = ["as_images", "on_device", "scaled", "train"]
@@ -41,7 +42,7 @@ def train(
     load(network, parameters)
     trained = entries(network)[0]
     run = Run(spec, update, device, network, trained, rate, round_number, plan.steps * update.epochs)
-    active = _begin(run, received, kept)
+    active = _begin(run, update.additions, received, kept)
     images, labels, weights = on_device(spec, data, device)
     if images.numel() <= _SCALED_AT_ONCE:
         images = scaled(images)
@@ -110,8 +111,7 @@ class _Descent:
             parameter.grad = None
 
 
-def _begin(run: Run, received: Sequence[bytes], kept: Sequence[bytes]) -> list[Active]:
-    additions = run.update.additions
+def _begin(run: Run, additions: Sequence[Addition], received: Sequence[bytes], kept: Sequence[bytes]) -> list[Active]:
     if max(len(received), len(kept)) > len(additions):
         raise ValueError(f"state for {max(len(received), len(kept))} additions, but the update has {len(additions)}")
     states = list(zip_longest(received, kept, fillvalue=b""))

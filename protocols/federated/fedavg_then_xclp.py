@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from parties.data.splits import Shard
 from parties.learning import jobs
 from protocols.federated import round as training
-from protocols.federated.round import Record, TrainingClient, TrainingRound, TrainingServer
+from protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from protocols.federated.round import Record, TrainingRound
 from protocols.steps import Step
 from protocols.xclp import xclp
 from sim.world import World
@@ -50,11 +51,11 @@ class Settings(training.Settings):
         return super().patience + (1 + self.prediction.waits) * self.prediction.deadline
 
 
-class PredictingClient(TrainingClient):
+class PredictingClient(FedAvgClient):
     """`labels` is what it ends with, None if it got none; for an observer also `bits_of_round`, as `XclpClient` has."""
 
     settings: Settings
-    observed: ClassVar[tuple[str, ...]] = (*TrainingClient.observed, "bits_of_round", "hashed_in", "results")
+    observed: ClassVar[tuple[str, ...]] = (*FedAvgClient.observed, "bits_of_round", "hashed_in", "results")
 
     def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
         super().__init__(world, name, shard, settings, **access)
@@ -84,7 +85,7 @@ class PredictingClient(TrainingClient):
         self.labels = self.results[self.round] = found
 
 
-class PredictingServer(xclp.Recording, TrainingServer):
+class PredictingServer(xclp.Recording, FedAvgServer):
     """Its last round, after those of training, is that of XCLP."""
 
     settings: Settings

@@ -6,8 +6,8 @@ is what FedAvg+XCLP does; its secure sum is that of Bonawitz et al. FedProp+MT a
 
 from dataclasses import replace
 
-from protocols.federated.fedavg_mt import fedavg_mt
 from protocols.federated.labelling import Across
+from protocols.federated.mean_teacher import fedavg_mt
 from protocols.federated.method import Method, Options
 from protocols.xclp.rowsums_shamir import Shamir
 

@@ -8,8 +8,9 @@
 | train.update | the averaging's | | | the models as trained |
 
 P numbers of a model, float32. What a method adds to training (control variates, a teacher) travels beside the model.
-Where pseudo-labels come from is in `labelling`, how models come together in `averaging`, what each algorithm is made of
-in `method` and the files named after the algorithms.
+`fedavg` shows the algorithm, line by line; here are its messages and settings, and what its lines are made of. Where
+pseudo-labels come from is in `labelling`, how models come together in `averaging`, what each algorithm is made of in
+`method` and the files named after the algorithms.
 
 Papers: McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
 Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
@@ -27,7 +28,7 @@ average.
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -159,8 +160,16 @@ class Record(rounds.Record):
         return self.averaged
 
 
+class Usable(NamedTuple):
+    """A client's points as training takes them, and how many labeled ones and others train."""
+
+    data: LocalData
+    labeled: int
+    others: int
+
+
 class TrainingClient(RoundsClient[Settings]):
-    """A client that trains. What its additions keep between rounds lies on its disk.
+    """What ClientUpdate is made of (`fedavg.FedAvgClient`). What additions keep between rounds lies on the disk.
 
     For an observer, `ending` says how its latest part ended, and `pseudo` what its points were labelled in the round
     `labelled_in`.
@@ -173,7 +182,7 @@ class TrainingClient(RoundsClient[Settings]):
         super().__init__(world, name, shard, settings, **access)
         self.labelled_in = 0
         self.pseudo: PseudoLabels | None = None
-        self._own: tuple[LocalData, int, int] | None = None
+        self._own: Usable | None = None
 
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END:
@@ -184,49 +193,59 @@ class TrainingClient(RoundsClient[Settings]):
     def needs(self, place: str) -> tuple[str, ...]:
         return secure_sum.BEFORE_END
 
-    async def take_part(self, call: TrainingRound) -> None:
-        await self.unless_over(self._train(call))
+    async def pseudo_labels(self, model: bytes) -> PseudoLabels | None:
+        """Pseudo-labels of all points of this client, made with `model`; None where this round has none."""
+        labeller = self.settings.method.labeller
+        if labeller is None or not self.settings.labels_in(self.round):
+            return None
+        with self.step("train.label"):
+            pseudo = await labeller.client(self, model)
+        self.pseudo, self.labelled_in = pseudo, self.round
+        return pseudo
 
-    async def _train(self, call: TrainingRound) -> None:
-        its, labeller = self.settings, self.settings.method.labeller
-        pseudo: PseudoLabels | None = None
-        if labeller is not None and its.labels_in(self.round):
-            with self.step("train.label"):
-                pseudo = await labeller.client(self, call.model)
-            self.pseudo, self.labelled_in = pseudo, self.round
-        with self.step("train.update"):
-            update = await self._trained(call, pseudo)
-        await its.averaging.client(self, update, its.expected, its.min_clients, its.deadline)
-
-    async def _trained(self, call: TrainingRound, pseudo: PseudoLabels | None) -> Update:
-        """What it has to send after training."""
-        its, (data, labeled, others) = self.settings, self._usable(pseudo)
-        work = jobs.train_work(its.spec, its.update, labeled, others)
+    async def train(self, call: TrainingRound, points: Usable) -> Trained:
+        """The model of `call` after E epochs on `points` in batches of size B, with the method's client terms."""
+        spec, update = self.settings.spec, self.settings.update
+        work = jobs.train_work(spec, update, points.labeled, points.others)
         seed = self.entropy("training").bytes(32)
         kept = self.disk.get("additions", ())
         trained: Trained = await self.compute(
-            work, jobs.train, its.spec, call.model, data, its.update, self.round - 1, seed, call.additions, kept
+            work, jobs.train, spec, call.model, points.data, update, self.round - 1, seed, call.additions, kept
         )
         self.disk["additions"] = trained.kept
-        model = trained.parameters
-        if its.private is not None:
-            noise, fewest = self.entropy("noise"), its.averaging.fewest(its.min_clients)
-            cost = {"vector.add": 3 * len(model) // 4}
-            model = await self.compute(cost, its.private.sent, call.model, model, fewest, noise)
-        weight = float(its.update.batches(labeled, others).points if its.by_points else 1) if trained.steps else 0.0
-        weight = weight if its.private is None else 1.0  # its noise is counted on, and how many count is no secret
-        loss = trained.loss if its.private is None else 0.0  # no noise covers it
-        return Update((model, *trained.sent), weight, loss)
+        return trained
 
-    def _usable(self, pseudo: PseudoLabels | None) -> tuple[LocalData, int, int]:
-        """`data`, and how many labeled points and others train; without pseudo-labels the same in each round."""
+    def weight(self, points: Usable) -> int:
+        """n_k, the points of an epoch, or 1 where all models count alike."""
+        settings = self.settings
+        return settings.update.batches(points.labeled, points.others).points if settings.by_points else 1
+
+    async def to_send(self, before: bytes, trained: Trained, weight: int) -> Update:
+        """What goes into the average after training from the model `before`; private training clips it."""
+        settings, model = self.settings, trained.parameters
+        if settings.private is None:
+            return Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
+        noise, fewest = self.entropy("noise"), settings.averaging.fewest(settings.min_clients)
+        cost = {"vector.add": 3 * len(model) // 4}
+        model = await self.compute(cost, settings.private.sent, before, model, fewest, noise)
+        # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
+        return Update((model, *trained.sent), 1.0, 0.0)
+
+    async def send_update(self, update: Update) -> None:
+        """Send `update` in the way of averaging that was agreed on."""
+        settings = self.settings
+        await settings.averaging.client(self, update, settings.expected, settings.min_clients, settings.deadline)
+
+    def usable(self, pseudo: PseudoLabels | None) -> Usable:
+        """The points that train; without pseudo-labels the same in each round."""
         if pseudo is None and self._own is not None:
             return self._own
         data = self.data(pseudo)
         labeled, others = map(len, self.settings.update.usable(data))
+        points = Usable(data, labeled, others)
         if pseudo is None:
-            self._own = data, labeled, others
-        return data, labeled, others
+            self._own = points
+        return points
 
     def data(self, pseudo: PseudoLabels | None) -> LocalData:
         """Its points as training takes them: labels of its own, and pseudo-labels where there are any."""
@@ -237,7 +256,7 @@ class TrainingClient(RoundsClient[Settings]):
 
 
 class TrainingServer(RoundsServer[Settings, Record]):
-    """Holds the `model`."""
+    """What the server's part of a round is made of (`fedavg.FedAvgServer`); it holds the `model`."""
 
     attributes = ("model",)
 
@@ -258,50 +277,63 @@ class TrainingServer(RoundsServer[Settings, Record]):
         self._kept = its.pop("kept")
         super().take_up(its)
 
-    def invite(self, number: int) -> tuple[str, ...]:
-        its = self.settings
+    def draw(self, number: int) -> tuple[str, ...]:
+        """S_t, a share C of the clients."""
+        settings = self.settings
         # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels.
-        labeled = {} if its.private is None else dict.fromkeys(self.clients, 1)
+        labeled = {} if settings.private is None else dict.fromkeys(self.clients, 1)
         labeled |= {name: answer.labeled for name, answer in self.enrolled.items()}
-        hidden = its.private is not None  # whoever can work the cohort out gains what its being hidden gives privacy
+        # Whoever can work the cohort out gains what its being hidden gives privacy.
+        hidden = settings.private is not None
         source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
-        members = cohort.draw(self.clients, labeled, its.share, source, only_labeled=not its.trains_unlabeled(number))
+        alone = not settings.trains_unlabeled(number)
+        return cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone)
+
+    def send_model(self, members: Sequence[str]) -> None:
+        """Call `members` to the round with w_t, and with what the server terms have for each."""
         for additions, same in itertools.groupby(members, self._additions):
             self.send_each(same, TrainingRound(self.model, additions))
-        return members
 
     def _additions(self, client: str) -> list[bytes]:
         return [companion.outgoing(client) for companion in self._companions]
 
-    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
-        its = self.settings
+    async def help_label(self, number: int, members: Sequence[str]) -> None:
+        """The server's part in the members' pseudo-labels, where round `number` has some. Raises Abort."""
         require(len(members), "clients with labels", 1, "a cohort's least")
-        labeller = its.method.labeller
-        if labeller is not None and its.labels_in(number):
+        labeller = self.settings.method.labeller
+        if labeller is not None and self.settings.labels_in(number):
             with self.step("train.label"):
                 await labeller.server(self, members)
-        with self.step("train.average"):
-            left = [name for name in members if name not in self.out]
-            found = await its.averaging.server(self, left, its.expected, its.min_clients, its.deadline)
-            await self._take(found)
-        loss = found.loss if its.private is None else float("nan")
-        return Record(number, began, members, averaged=found.clients, loss=loss)
 
-    def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
-        return Record(number, began, members, why)
+    async def average(self, members: Sequence[str]) -> Averages:
+        """sum_k n_k/n w_{t+1}^k over those of `members` that are left, and the same of what goes beside the models."""
+        settings = self.settings
+        left = [name for name in members if name not in self.out]
+        return await settings.averaging.server(self, left, settings.expected, settings.min_clients, settings.deadline)
 
-    async def _take(self, found: Averages) -> None:
-        model, *means = found.means
-        private = self.settings.private
+    async def next_model(self, averages: Averages) -> bytes:
+        """w_{t+1}, which is the average of the models; private training adds noise."""
+        model, private = averages.means[0], self.settings.private
         if private is not None:
             cost, noise = {"vector.add": 2 * len(model) // 4}, self.entropy("noise")
-            model = await self.compute(cost, private.released, model, len(found.clients), noise)
+            model = await self.compute(cost, private.released, model, len(averages.clients), noise)
         if (update := self.settings.method.server) is not None:
             trained = jobs.trained_size(self.settings.spec)
             work = {"vector.add": update.vectors * trained}
             model, self._kept = await self.compute(work, updated, update, self._kept, self.model, model, trained)
-        self.model = model
-        models = {name: vectors[0] for name, vectors in found.sent.items()}
-        for i, (companion, mean) in enumerate(zip(self._companions, means, strict=True), 1):
-            sent = {name: found.sent[name][i] if found.sent else b"" for name in found.clients}
+        return model
+
+    async def update_companions(self, averages: Averages) -> None:
+        """Give each server term the average of what clients sent to it."""
+        models = {name: vectors[0] for name, vectors in averages.sent.items()}
+        for i, (companion, mean) in enumerate(zip(self._companions, averages.means[1:], strict=True), 1):
+            sent = {name: averages.sent[name][i] if averages.sent else b"" for name in averages.clients}
             await companion.take(self, mean, sent, models)
+
+    def record_of(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
+        """The record of a round that gave these `averages`."""
+        loss = averages.loss if self.settings.private is None else float("nan")
+        return Record(number, began, members, averaged=averages.clients, loss=loss)
+
+    def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
+        return Record(number, began, members, why)

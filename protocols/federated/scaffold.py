@@ -1,14 +1,113 @@
-"""SCAFFOLD: control variates at server and clients correct the clients' drift.
+"""SCAFFOLD: control variates correct the drift of clients whose data differ.
 
-Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, ICML 2020, Algorithm 1, option II
-(`parties.learning.scaffold` gives the formulas). The server sends its control variate beside the model, a client sends
-the change of its own: as many bytes again as the trained part of the model, both ways.
+Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, ICML 2020, Algorithm 1 with
+option II. Client i has a control variate c_i, the server c, all 0 at first. For K steps at rate lr client i goes
+
+    y <- y - lr (g(y) - c_i + c),    then    c_i+ = c_i - c + (x - y) / (K lr)    (lines 10, 12),
+
+where x are the parameters that the round began with. It sends y and c_i+ - c_i, and keeps c_i+. Over the cohort S of N
+clients the server averages the models as FedAvg does (a global step size of 1), and
+
+    c <- c + |S|/N mean_{i in S}(c_i+ - c_i)    (lines 16, 17).
+
+Control variates cover the trained parameters, which come first in a network's vector; running statistics have none.
+They are as many bytes again as the trained part of the model, both ways.
 """
 
-from parties.learning.scaffold import Scaffold
-from protocols.federated.method import Controls, Extra
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-__all__ = ["update"]
+import numpy as np
+
+from parties.learning import jobs
+from parties.learning.additions import Active, Addition, Batch, Run
+from parties.learning.plain_update import PlainUpdate
+from parties.learning.spec import ModelSpec
+from parties.learning.vectors import decode, encode
+from parties.server import Server
+from protocols.federated.method import Averaged, Extra
+
+if TYPE_CHECKING:
+    from parties.learning.backend import Tensor
+
+__all__ = ["Controls", "Scaffold", "server_control", "update"]
+
+
+# --- client term
+
+
+@dataclass(frozen=True)
+class Scaffold(Addition):
+    """Control variates. `received` is c, or empty in the first round; `sent` is c_i+ - c_i and `kept` c_i+."""
+
+    vectors: ClassVar[float] = 1.0
+
+    def check(self, update: PlainUpdate) -> None:
+        if update.momentum:
+            raise ValueError(
+                f"SCAFFOLD's control variates are those of plain steps: momentum(={update.momentum}) must be 0"
+            )
+
+    def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
+        return _Controlled(run, received, kept)
+
+
+class _Controlled(Active):
+    def __init__(self, run: Run, received: bytes, kept: bytes) -> None:
+        self._run = run
+        self._start = [parameter.detach().clone() for parameter in run.parameters]
+        self._server = self._vector(received, "SCAFFOLD's control variate")
+        self._own = self._vector(kept, "the client's own control variate")
+        self._correction = [c - own for c, own in zip(self._server, self._own, strict=True)]
+
+    def _vector(self, data: bytes, what: str) -> "list[Tensor]":
+        from parties.learning.parameters import split
+
+        return split(data, self._start, what) if data else [start.new_zeros(start.shape) for start in self._start]
+
+    def gradients(self, batch: Batch) -> None:
+        for parameter, correction in zip(self._run.parameters, self._correction, strict=True):
+            assert parameter.grad is not None
+            parameter.grad.add_(correction)
+
+    def finish(self) -> tuple[bytes, bytes]:
+        from parties.learning.parameters import join
+
+        length = self._run.steps * self._run.rate
+        if not length:  # nothing was learnt about the drift
+            return join([own.new_zeros(own.shape) for own in self._own]), join(self._own)
+        ends = zip(self._start, self._run.parameters, self._correction, strict=True)
+        new = [(start - parameter.detach()) / length - correction for start, parameter, correction in ends]
+        change = [fresh - own for fresh, own in zip(new, self._own, strict=True)]
+        return join(change), join(new)
+
+
+# --- server term
+
+
+class Controls(Averaged):
+    """The server's control variate c, sent to all beside the model."""
+
+    weighted: ClassVar[bool] = False
+
+    def size(self, spec: ModelSpec) -> int:
+        return 4 * jobs.trained_size(spec)
+
+    async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
+        self._vector = server_control(self._vector, mean, len(sent) / len(me.clients))
+
+
+def server_control(control: bytes, mean: bytes, share: float) -> bytes:
+    """c + |S|/N mean(c_i+ - c_i): c after a round, from the `mean` change of those that answered, a `share` of all.
+
+    `control` is c before it; b"" stands for 0.
+    """
+    before = decode(control) if control else np.float32(0)
+    return encode(before + share * decode(mean))
+
+
+# --- the method
 
 
 def update() -> tuple[Extra, ...]:

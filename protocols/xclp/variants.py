@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from types import ModuleType
 
 from protocols import dealing
 from protocols.crypto import ot_sizes, sizes
 from protocols.crypto.groups import find_group
+from protocols.declaration import messages_in
 from protocols.steps import Step
 from protocols.xclp import (
     hamming_iknp,
@@ -26,7 +26,7 @@ from protocols.xclp.rowsums_shamir import Shamir
 from sim.registry import Registry
 from sim.wire import Message
 
-__all__ = ["ROW_SUMS", "VARIANTS", "HammingOptions", "RowSums", "Variant", "messages_in"]
+__all__ = ["ROW_SUMS", "VARIANTS", "HammingOptions", "RowSums", "Variant"]
 
 Points = Mapping[str, int]
 """How many points each client has."""
@@ -70,12 +70,6 @@ class RowSums:
     steps: tuple[Step, ...]
     messages: tuple[type[Message], ...] = ()
     payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {}
-
-
-def messages_in(module: ModuleType) -> tuple[type[Message], ...]:
-    """The types of messages that `module` defines."""
-    found = (item for item in vars(module).values() if isinstance(item, type) and issubclass(item, Message))
-    return tuple(item for item in found if item.__module__ == module.__name__)
 
 
 VARIANTS: Registry[Variant] = Registry(

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from scenarios.chaos.campaign import Failure, Verdict, failure_of, faulty_run, first_run, perform, shrunk
+from scenarios.chaos.campaign import Failure, Verdict, bare_run, failure_of, first_run, perform, shrunk
 from scenarios.chaos.configurations import Configuration
 from scenarios.chaos.promises import PROMISES
-from scenarios.chaos.schedules import Course, Schedule, random_schedules
+from scenarios.chaos.schedules import Schedule, random_schedules
 from scenarios.chaos.trial import Calm
 from scenarios.files.reading import read
 from scenarios.files.schema import Scenario
@@ -103,7 +103,7 @@ def _mixtures(
     calls = _calls(scenarios, plan, found)
     done: dict[int, Verdict] = {}
     try:
-        with closing(perform(plan.jobs, _mixture, [call for _, call in calls])) as runs:
+        with closing(perform(plan.jobs, bare_run, [call for _, call in calls])) as runs:
             for place, one in runs:
                 done[place] = one
                 watch(len(scenarios) + len(done), len(scenarios) + len(calls), calls[place][0], one)
@@ -128,11 +128,6 @@ def _calls(scenarios: dict[str, Scenario], plan: Broad, found: BroadFindings) ->
         mixtures[name] = list(random_schedules(course, each, scenario.seed, duration(scenario.protocol.deadline)))
     in_turn = [(name, mixtures[name][number]) for number in range(each) for name in able]
     return [(name, (scenarios[name], faults, found.runs[name][0].calm)) for name, faults in in_turn[: plan.schedules]]
-
-
-def _mixture(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
-    """`faulty_run`, without its course: thousands of them would take more memory than all else."""
-    return structs.replace(faulty_run(scenario, faults, calm), course=Course((), (), 0.0))
 
 
 def _failures(scenarios: dict[str, Scenario], found: BroadFindings, shrinks: int, jobs: int) -> list[BroadFailure]:

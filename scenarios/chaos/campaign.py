@@ -4,7 +4,7 @@ The scenario's own faults are put aside. A run without any comes first: its trac
 crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random mixtures
 of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
->>> from scenarios import load
+>>> from scenarios.files.reading import load
 >>> from scenarios.chaos.campaign import Plan, campaign
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """
@@ -31,6 +31,7 @@ __all__ = [
     "Findings",
     "Plan",
     "Verdict",
+    "bare_run",
     "campaign",
     "faulty_run",
     "first_run",
@@ -159,7 +160,9 @@ def campaign(
     try:
         _try([*singles, *mixed], calm, first.calm, plan.jobs, found, watch)
         if plan.pairs:
-            _try(_pairs(found.verdicts, set(singles)), calm, first.calm, plan.jobs, found, watch)
+            pairs = _pairs(found.verdicts, set(singles))
+            found.verdicts = [structs.replace(one, course=Course((), (), 0.0)) for one in found.verdicts]
+            _try(pairs, calm, first.calm, plan.jobs, found, watch, bare_run)
     except KeyboardInterrupt:  # what is known is worth having; shrinking it would take a while
         found.failures += _failures(calm, found.verdicts, None)
         raise
@@ -180,6 +183,11 @@ def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
     return verdict(faulty, _limits(faulty, calm), _MEMORY)
 
 
+def bare_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
+    """`faulty_run`, without its course: thousands of them would take more memory than all else."""
+    return structs.replace(faulty_run(scenario, faults, calm), course=Course((), (), 0.0))
+
+
 def replayed(scenario: Scenario) -> Verdict:
     """What comes of `scenario` with its own faults, to the last bit as in a campaign that tries them.
 
@@ -195,12 +203,18 @@ def _limits(scenario: Scenario, calm: Calm | None) -> Limits:
 
 
 def _try(
-    schedules: Sequence[Schedule], scenario: Scenario, calm: Calm, jobs: int, found: Findings, watch: Watch
+    schedules: Sequence[Schedule],
+    scenario: Scenario,
+    calm: Calm,
+    jobs: int,
+    found: Findings,
+    watch: Watch,
+    run: Callable[[Scenario, Schedule, Calm], Verdict] = faulty_run,
 ) -> None:
     before, done = len(found.verdicts), dict[int, Verdict]()
     try:
         calls = [(scenario, faults, calm) for faults in schedules]
-        with closing(perform(jobs, faulty_run, calls)) as runs:
+        with closing(perform(jobs, run, calls)) as runs:
             for place, one in runs:
                 done[place] = one
                 watch(before + len(done), before + len(schedules), one)

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from protocols.registry import PROTOCOLS
+from protocols.registry import PROTOCOLS, declared
 from scenarios.chaos.cotraining import (
     agrees_on_what_came,
     all_cotraining_rounds_come,
@@ -58,7 +58,7 @@ class Promise(Struct, frozen=True):
 
 def promises_of(scenario: Scenario) -> dict[str, Promise]:
     """What is promised of runs of `scenario`, by name; nothing of protocols that are not known here."""
-    known = is_xclp(scenario) or is_training(scenario) or is_cotraining(scenario)
+    known = is_xclp(scenario) or is_training(scenario) or is_cotraining(scenario) or is_declared(scenario)
     return {name: promise for name, promise in PROMISES.items() if known and promise.given(scenario)}
 
 
@@ -76,6 +76,15 @@ def is_training(scenario: Scenario) -> bool:
 def is_cotraining(scenario: Scenario) -> bool:
     """Whether it co-trains."""
     return "cotraining" in PROTOCOLS[scenario.protocol.name].parts
+
+
+def is_declared(scenario: Scenario) -> bool:
+    """Whether its protocol was added to those that come with Tacit."""
+    return declared(scenario.protocol.name) is not None
+
+
+def _has_oracle(scenario: Scenario) -> bool:
+    return is_xclp(scenario) or is_declared(scenario)
 
 
 def _learns(scenario: Scenario) -> bool:
@@ -340,7 +349,7 @@ PROMISES = {
     "one answer an attempt": Promise(one_answer_an_attempt, given=_masks_once),
     "messages are conserved": Promise(conservation),
     "the ledger is the trace": Promise(ledger_is_trace),
-    "equal to the oracle": Promise(equals_oracle, True, is_xclp),
+    "equal to the oracle": Promise(equals_oracle, True, _has_oracle),
     "the model is the oracle's": Promise(equals_plain_average, given=is_training),
     "averages of what came": Promise(averages_what_came, given=is_training),
     "aborts only for a loss": Promise(aborts_only_for_loss, True, is_xclp),

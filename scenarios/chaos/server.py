@@ -6,7 +6,7 @@ mixtures of both (`chaos_server_lies`). Two things are promised of each run: of 
 nonzero combination is supported on the inputs of fewer than `min_clients` clients (`chaos_server_view`), and no
 client's program fails. Public keys are passed on unchanged: nothing here hinders a server that replaces them.
 
->>> from scenarios import load
+>>> from scenarios.files.reading import load
 >>> from scenarios.chaos.server import Sweep, sums_of, sweep
 >>> sweep(sums_of(load("xclp-digits")), Sweep(schedules=10))  # doctest: +SKIP
 """

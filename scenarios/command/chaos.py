@@ -9,16 +9,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from scenarios.chaos.campaign import Findings, Plan, Verdict, campaign, replayed
-from scenarios.chaos.promises import is_cotraining, is_training, promises_of
+from scenarios.chaos.chaos import promising, ready
+from scenarios.chaos.promises import promises_of
 from scenarios.chaos.report import failure_lines, findings_table, toml_of, verdict_line, write_findings
 from scenarios.command.report import print_lines
-from scenarios.files.reading import Loaded, read
+from scenarios.files.reading import read
 from scenarios.files.schema import ScenarioError
 from scenarios.running.folder import new_folder
 
 __all__ = ["Progressing", "chaos", "cores", "replay"]
 
-_QUICK_POINTS = 120
 _TOLD = 10
 """Where the output is no terminal, how many times it is told how far things are."""
 
@@ -38,7 +38,7 @@ def chaos(
     out: Path | None,
 ) -> int:
     """Do what `plan` says to the scenario in `file`. Returns the exit code: 0 when every promise held, 1 when not."""
-    loaded, aside = _calm(file, plan, changes)
+    loaded, aside = ready(file, plan, changes)
     folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
     print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
     print_lines(console, [f"faults    its own ({aside}) are put aside: chaos brings others"] if aside else [])
@@ -70,7 +70,7 @@ def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[
     if given := [name for name, is_given in others.items() if is_given]:
         problem = f"it runs FILE once, with its own faults; {', '.join(given)} cannot go with it; allowed: --set"
         raise ScenarioError("--replay", "", problem)
-    loaded = _known(read(file, changes))
+    loaded = promising(read(file, changes))
     print_lines(console, [f"replay    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})", ""])
     if loaded.scenario.fault:
         print_lines(console, toml_of(loaded.scenario.fault).splitlines())
@@ -80,39 +80,6 @@ def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[
     print_lines(console, [] if one.broken else [f"promises  all {len(promises_of(loaded.scenario))} held"])
     print_lines(console, [f"trace     {one.trace_hash}"])
     return 1 if one.broken else 0
-
-
-def _calm(file: str, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
-    """The scenario without its faults and expectations, and with short keys unless they were asked for.
-
-    Also how many faults it had.
-    """
-    ours = ["fault=[]", "expect={}"]
-    keys = {change.partition("=")[0].strip() for change in changes}
-    if any(key.partition(".")[0] == "fault" for key in keys):
-        raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
-    own = _known(read(file, changes))
-    if "protocol.key_bits" not in keys:
-        ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
-    if plan.quick and "data.limit" not in keys:
-        limit = read(file, [*changes, *ours]).scenario.data.limit
-        ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
-    if plan.quick and is_training(own.scenario) and not keys & {"training.rounds", "training.label_from"}:
-        its = own.scenario.training
-        ours += [f"training.rounds={min(its.rounds, 2)}", f"training.label_from={min(its.label_from, 2)}"]
-    if plan.quick and is_cotraining(own.scenario) and "cotraining.rounds" not in keys:
-        ours.append(f"cotraining.rounds={min(own.scenario.cotraining.rounds, 2)}")
-    return _known(read(file, [*changes, *ours])), len(own.scenario.fault)
-
-
-def _known(loaded: Loaded) -> Loaded:
-    """`loaded`, if it is of a protocol whose promises are known."""
-    name = loaded.scenario.protocol.name
-    if not promises_of(loaded.scenario):
-        allowed = '"xclp", co-training, and training without noise or prediction'
-        problem = f'chaos cannot tell what "{name}" promises; allowed: {allowed}'
-        raise ScenarioError(loaded.where, "protocol.name", problem)
-    return loaded
 
 
 def _useless(findings: Findings) -> bool:

@@ -47,6 +47,9 @@ _WORD = 20
 _LOSSES = 12
 """How many losses are told one by one."""
 
+_OUTPUT = 6
+"""How many numbers of a declared protocol's output are shown."""
+
 _ROUNDS = 40
 """How many rounds a table shows."""
 
@@ -125,6 +128,10 @@ def outcome_lines(result: Result) -> list[str]:
         several = result.deviation is not None and len(result.client_accuracy) > 1
         spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
         lines.append(f"          on {result.measured_on}{spread}")
+    if result.output is not None:
+        shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
+        more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
+        lines.append(f"output    {shown}{more}")
     if any(getattr(one, "changed", None) is not None for one in result.rounds):  # two rounds had an agreement
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"

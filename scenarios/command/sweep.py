@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scenarios.command import report
-from scenarios.files.reading import read
 from scenarios.observing.privacy import caveats_of
 from scenarios.running.folder import locked, new_folder
 from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from scenarios.sweeping.folder import Asked, ended, write_asked
-from scenarios.sweeping.runs import Plan, perform, plan, summary, troubles, write_table
-from scenarios.sweeping.tables import Planned, fill, markdown, plan_table, show, write_runs
+from scenarios.sweeping.runs import Plan, perform, summary, troubles
+from scenarios.sweeping.sweep import plan_all, write_tables
+from scenarios.sweeping.tables import Planned, fill, show
 
 __all__ = ["sweep"]
 
@@ -24,13 +24,7 @@ def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None 
 
     Of the runs of a sweep that goes on those are made that have not ended. Raises ScenarioError and FolderError.
     """
-    first = read(asked.file, asked.changes, seed=asked.seed)
-    table = None
-    if first.layout is None or asked.over:
-        plans: Sequence[Plan] = plan(asked.file, asked.over, asked.seeds or 1, asked.changes, asked.seed)
-    else:
-        table = plan_table(asked.file, first, asked.seeds, asked.changes)
-        plans = table.plans
+    first, plans, table = plan_all(asked.file, asked)
     folder = new_folder(out, first.name + "-sweep") if resume is None else resume
     with locked(folder):
         if resume is None:
@@ -57,18 +51,15 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
         codes.append(INTERRUPTED)
     finally:
         runs.close()
+        write_tables(asked, plans, table, folder, results)
         if table is None:
-            write_table(folder / "sweep.csv", plans, results)
             cells = summary(plans, results)
             console.print(report.sweep_table(cells))
             report.print_lines(console, report.sweep_lines(cells))
             caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
             report.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
         else:
-            tabled = fill(table, results)
-            write_runs(folder / "sweep.csv", table, results)
-            (folder / "table.md").write_text(markdown(tabled, asked.command), encoding="utf-8")
-            show(console, tabled)
+            show(console, fill(table, results))
         report.print_lines(console, _trouble_lines(troubles(plans, results), folder))
         if INTERRUPTED in codes:
             report.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])

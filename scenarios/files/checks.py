@@ -14,7 +14,8 @@ import psutil
 from parties.data.sets import DataError, Dataset
 from parties.data.splits import Shard, parse_partition
 from parties.learning.extras import MissingExtra
-from protocols.registry import PROTOCOLS
+from protocols.declaration import Problem
+from protocols.registry import PROTOCOLS, declared
 from scenarios.attacking.ways import kind_of
 from scenarios.families.cotraining.checks import check_cotraining, pooled
 from scenarios.families.training.checks import check_training
@@ -28,7 +29,7 @@ from scenarios.files.fault_checks import (
 )
 from scenarios.files.keys import similar, toml
 from scenarios.files.schema import Scenario, ScenarioError
-from scenarios.observing.deals import Parts, deal, parts_of, together
+from scenarios.observing.deals import Parts, deal, named, parts_of, together
 from scenarios.observing.privacy import privacy_cautions
 from scenarios.observing.public_points import alpha_of
 from sim.latency import parse_latency
@@ -73,6 +74,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
         _check_points(scenario, held, dealt)
         if "cotraining" in PROTOCOLS[scenario.protocol.name].parts:
             check_cotraining(scenario, parts, dealt)
+        _check_declared(scenario, dealt)
         check_fault_places(scenario)
         _check_expect(scenario)
     except ScenarioError as error:
@@ -215,6 +217,21 @@ def _check_points(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> 
     for part, test in _WITH_POINTS.items():
         if part in parts:
             test(scenario, held, dealt)
+
+
+def _check_declared(scenario: Scenario, dealt: Sequence[Shard]) -> None:
+    """What a declared protocol says of its keys and the points."""
+    declaration, keys = declared(scenario.protocol.name), scenario.protocol
+    if declaration is None:
+        return
+    if len(dealt) < keys.min_clients:
+        problem = f"{len(dealt)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
+        raise ScenarioError("", "data.clients", problem)
+    try:
+        declaration.check(keys, named(dealt))
+    except Problem as error:
+        key = error.key if "." in error.key else f"protocol.{error.key}"
+        raise ScenarioError("", key, error.problem) from None
 
 
 def _check_graph(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:

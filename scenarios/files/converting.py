@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
-from scenarios.files.keys import allowed, bounds, keys, similar, structure, toml
+from scenarios.files.keys import allowed, bounds, keys, kind_of, similar, structure, toml
 from scenarios.files.schema import ScenarioError
 from scenarios.files.table_schema import ScenarioFile
 
@@ -21,7 +21,9 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 
 def converted(raw: Table, where: str) -> ScenarioFile:
     """`raw` as the struct that it stands for. Raises ScenarioError naming `where`."""
-    node = structure()
+    protocol = raw.get("protocol")
+    kind = kind_of(protocol.get("name") if isinstance(protocol, dict) else None)
+    node = structure(kind)
     try:
         _check_known(raw, node, "")
         _check_named(raw, node, "")
@@ -34,7 +36,7 @@ def converted(raw: Table, where: str) -> ScenarioFile:
     if isinstance(data, dict) and not data.get("name") and not data.get("path"):
         raw = {**raw, "data": {**data, "name": "digits"}}
     try:
-        return msgspec.convert(raw, ScenarioFile)
+        return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise ScenarioError(where, *_explain(str(error), raw, node)) from None
 

@@ -8,13 +8,14 @@ from parties import server
 from protocols import dealing, rounds, secure_sum, setup
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.round import STUDENT
+from protocols.declaration import messages_in
 from protocols.federated import averaging
 from protocols.federated import round as training_round
-from protocols.registry import PROTOCOLS
+from protocols.registry import PROTOCOLS, declared
 from protocols.rounds import ENROLL
 from protocols.steps import Step
 from protocols.xclp import hamming, influence, rowsums
-from protocols.xclp.variants import ROW_SUMS, VARIANTS, messages_in
+from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from scenarios.files.keys import keys, similar, toml
 from scenarios.files.schema import Fault, Scenario, ScenarioError
 from scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
@@ -44,7 +45,7 @@ _CHOICES: dict[str, Callable[[str], tuple[type[Message], ...]]] = {
     "protocol.recovery": lambda name: ROW_SUMS[name].messages,
     "training.averaging": lambda name: {
         "plain": messages_in(averaging),
-        "secure": messages_in(setup) + messages_in(dealing) + messages_in(secure_sum),
+        "secure": messages_in(setup, dealing, secure_sum),
     }[name],
 }
 """The messages that a choice brings in, where the protocol has the choice."""
@@ -73,6 +74,8 @@ _FIXED = {name: {"protocol.recovery": "shamir"} for name in ("fedprop", "fedprop
 
 def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) -> list[str]:
     """The steps that parties of these roles take in a run with these choices."""
+    if (declaration := declared(scenario.protocol.name)) is not None:
+        return list(dict.fromkeys(step.name for step in declaration.steps if step.role in roles))
     chosen, unused, added = choices_of(scenario), set[str](), list[Step]()
     for key, choice in _CHOSEN_STEPS.items():
         ways = choice()
@@ -87,10 +90,11 @@ def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) ->
 
 def messages_of(scenario: Scenario) -> list[str]:
     """The types of messages that may be sent in a run with these choices."""
+    if (declaration := declared(scenario.protocol.name)) is not None:
+        return list(declaration.messages)
     parts = PROTOCOLS[scenario.protocol.name].parts
     parts_of = (modules for part, modules in _MODULES.items() if part in parts)
-    modules = dict.fromkeys((server, *itertools.chain.from_iterable(parts_of)))
-    always = (kind for module in modules for kind in messages_in(module))
+    always = messages_in(server, *itertools.chain.from_iterable(parts_of))
     chosen = (kind for key, value in choices_of(scenario).items() for kind in _CHOICES[key](value))
     return list(dict.fromkeys(kind.__name__ for kind in (*always, *chosen)))
 

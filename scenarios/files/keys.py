@@ -3,14 +3,17 @@
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
-from msgspec import NODEFAULT, Struct
+import msgspec
+from msgspec import NODEFAULT, Struct, structs
 from msgspec import inspect as types
 
+from protocols.registry import PROTOCOLS, declared
+from scenarios.files.schema import Protocol
 from scenarios.files.table_schema import ScenarioFile
 from sim import plugged
 from sim.registry import similar
 
-__all__ = ["Key", "allowed", "bounds", "keys", "similar", "structure", "toml"]
+__all__ = ["Key", "allowed", "bounds", "keys", "kind_of", "similar", "structure", "toml"]
 
 
 class Key(Struct, frozen=True):
@@ -89,9 +92,9 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
         elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
             yield from _rows(f"{name}[].", kind.item_type)
         else:
-            assert isinstance(kind, types.Metadata), name
-            extra = kind.extra or {}
-            description = (kind.extra_json_schema or {}).get("description", "")
+            notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)  # a protocol of one's own
+            extra = notes.extra or {}
+            description = (notes.extra_json_schema or {}).get("description", "")
             if (listed := extra.get("listed")) is not None:
                 lines = (f"`{word}`, {one.description}" for word, one in listed.items())
                 description = description.replace("{listed}", "; ".join(lines))
@@ -108,14 +111,27 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
 
 
 def keys() -> list[Key]:
-    """Every key of a scenario file, in the order of the file; ``fault[].`` stands for each [[fault]]."""
-    return list(_keys(plugged.active()))
+    """Every key of a scenario file, in the order of the file; ``fault[].`` stands for each [[fault]].
+
+    Those of protocols that were added, which stand at the end, may have the name of another protocol's key.
+    """
+    found = [*_keys(plugged.active())]
+    for name in PROTOCOLS:
+        if (declaration := declared(name)) is not None and declaration.keys is not None:
+            found += _own_keys(name, declaration.keys)
+    return found
+
+
+def kind_of(protocol: object) -> type[ScenarioFile]:
+    """The struct of a scenario file whose protocol is `protocol`; that of those that come with Tacit for any other."""
+    declaration = declared(protocol) if isinstance(protocol, str) else None
+    return ScenarioFile if declaration is None or declaration.keys is None else _kind_with(declaration.keys)
 
 
 @cache
-def structure() -> types.StructType:
+def structure(kind: type[ScenarioFile] = ScenarioFile) -> types.StructType:
     """What a scenario file is made of."""
-    node = types.type_info(ScenarioFile)
+    node = types.type_info(kind)
     assert isinstance(node, types.StructType)
     return node
 
@@ -125,3 +141,23 @@ def _keys(plugins: tuple[str, ...]) -> tuple[Key, ...]:
     """The rows with what the active `plugins` add."""
     rows = _rows("", structure())
     return tuple(sorted(rows, key=lambda key: "." in key.name))  # the top of a file comes before its tables
+
+
+@cache
+def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
+    """`ScenarioFile` whose [protocol] table is the struct `protocol`."""
+    fields = [("protocol", protocol, msgspec.field(default_factory=protocol))]
+    return msgspec.defstruct(  # type: ignore[return-value]
+        "ScenarioFile", fields, bases=(ScenarioFile,), kw_only=True, frozen=True, forbid_unknown_fields=True
+    )
+
+
+@cache
+def _own_keys(name: str, protocol: type[Struct]) -> tuple[Key, ...]:
+    """The fields that `protocol`, the keys of the protocol `name`, has for itself."""
+    kinds = [kind for kind in protocol.__mro__ if kind not in Protocol.__mro__]
+    own = {field for kind in kinds for field in vars(kind).get("__annotations__", ())}
+    node = types.type_info(protocol)
+    assert isinstance(node, types.StructType)
+    rows = [row for row in _rows("protocol.", node) if row.name.partition(".")[2] in own]
+    return tuple(structs.replace(row, protocols=(name,)) for row in rows)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from scenarios.files.arguments import check_type, check_types
 from scenarios.files.checks import check
 from scenarios.files.converting import Table, converted
 from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
@@ -25,7 +26,10 @@ from scenarios.files.table_layout import Layout, flat, layout_of
 from scenarios.files.table_schema import OWN, ScenarioFile
 from scenarios.files.unused import needless, unused
 
-__all__ = ["Loaded", "checked", "find", "load", "parse_toml", "read", "shipped"]
+__all__ = ["Loaded", "Source", "checked", "find", "load", "parse_toml", "read", "shipped"]
+
+Source = Scenario | str | Path
+"""A scenario, or the path of its file or of a run's folder, or the name of one that comes with Tacit."""
 
 _DATA = ("data.name", "data.path")
 """Where points come from: one of the two is given."""
@@ -58,16 +62,22 @@ class Loaded(Struct, frozen=True):
     layout: Layout | None = None
 
 
-def load(file: str | Path, changes: Iterable[str] = (), *, seed: int | None = None) -> Scenario:
-    """The scenario in `file` (a path, or the NAME of one that comes with Tacit), checked.
+def load(scenario: Source, changes: Sequence[str] = (), *, seed: int | None = None) -> Scenario:
+    """Return the scenario in a file, checked.
 
-    `changes` are texts such as ``"protocol.k=5"``. Raises ScenarioError in one line.
+    `scenario`: the path of the file, or of a run's folder; the name of a scenario that comes with Tacit; or one made
+    in Python. `changes` are texts as after ``--set``, such as ``"protocol.k=5"``; paths in them are relative to the
+    current folder. `seed` is in place of the scenario's. Raises ScenarioError, in one line, for what cannot run, and
+    TypeError.
     """
-    return read(file, changes, seed=seed).scenario
+    check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
+    check_types("changes", changes, str, 'a list of texts such as ["protocol.k=5"]')
+    check_type("seed", seed, (int, type(None)), "a whole number or None")
+    return read(scenario, changes, seed=seed).scenario
 
 
 def read(
-    file: str | Path,
+    file: Source,
     changes: Iterable[str] = (),
     *,
     seed: int | None = None,
@@ -81,34 +91,42 @@ def read(
     scenario as it is written, of which only the types are checked; its data need not be on this machine. `options`: of
     keys among the `changes` that another option than --set has given, that option, to be named in errors.
     """
-    path = find(file)
     changes = list(changes)
+    if isinstance(file, Scenario):
+        path, raw, filled = Path("scenario"), _anchored(as_table(file), Path.cwd()), True
+    else:
+        path = find(file)
+        raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
+    folder = None if isinstance(file, Scenario) else path.parent
+    plugins = resolved(raw.pop("plugins", []), str(path), folder)  # before the keys, of which some may be theirs
     changed = [_change(text, options) for text in changes]
     _check_either(changed)
-    raw = _anchored(_parse(path), path.parent)
     given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
     try:
-        return _read(path, raw, changed, seed, cell, without_data, Path(file).is_dir())
+        loaded = _read(path, raw, plugins, changed, seed, cell, without_data, filled)
     except ScenarioError as error:
         if error.where not in (str(path), ""):
             raise
         raise ScenarioError(_origin(error, str(path), given_by, changes), error.key, error.problem) from None
     except Exception as error:
         raise blamed(error) or error from error
+    if isinstance(file, Scenario):
+        return structs.replace(loaded, name=loaded.scenario.name or _slug(loaded.scenario.title))
+    return loaded
 
 
 def _read(
     path: Path,
     raw: Table,
+    plugins: Sequence[str],
     changed: Sequence[tuple[str, Any]],
     seed: int | None,
     cell: Mapping[str, Any] | None,
     without_data: bool,
-    of_a_run: bool,
+    filled: bool,
 ) -> Loaded:
-    """`read`, with what is in the file. `of_a_run`: it is in a run's folder."""
+    """`read`, with what is in the file. `filled`: all defaults stand in it, as in that of a run's folder."""
     where = str(path)
-    plugins = list(resolved(raw.get("plugins", []), where, path.parent))
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
@@ -123,13 +141,13 @@ def _read(
     _apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
-    raw["plugins"] = plugins  # whatever else may have come over the file's
+    raw["plugins"] = list(plugins)  # whatever else may have come over the file's
     scenario = _scenario(converted(raw, where))
     if not without_data:
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
     cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
     protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
-    given = _without_defaults(raw) if of_a_run else raw
+    given = _without_defaults(raw) if filled else raw
     lacking = needless(given, scenario) if layout is None else {}
     return Loaded(scenario, scenario.name or path.stem, where, unused(given, *protocols), lacking, layout)
 
@@ -148,14 +166,12 @@ def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], chang
 
 def checked(scenario: Scenario) -> Scenario:
     """A scenario made in Python, checked as a file is. Raises ScenarioError."""
-    table = _anchored(as_table(scenario), Path.cwd())
-    table["plugins"] = list(resolved(table["plugins"], "scenario", None))
-    try:
-        return check(_scenario(converted(table, "scenario")), "scenario")
-    except ScenarioError:
-        raise
-    except Exception as error:
-        raise blamed(error) or error from error
+    return read(scenario).scenario
+
+
+def _slug(title: str) -> str:
+    """What the runs of a scenario are called that has no other name than its title."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
 def shipped() -> dict[str, Path]:
@@ -183,7 +199,7 @@ def find(file: str | Path) -> Path:
 
 
 def _without_defaults(raw: Table) -> Table:
-    """What `raw`, of a run's folder, gives beside the defaults that were filled in there."""
+    """What `raw`, in which all defaults stand, gives beside them."""
     known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
     return {
         table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}

@@ -308,7 +308,7 @@ class Device(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A whole scenario. Made in Python it is checked when it is run; `scenarios.load` checks as it reads."""
+    """A whole scenario. Made in Python it is checked when it is run; `load` checks as it reads."""
 
     title: Annotated[str, Meta(description="One line that says what happens.")] = ""
     name: Annotated[

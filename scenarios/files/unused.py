@@ -12,8 +12,9 @@ __all__ = ["needless", "unused"]
 
 def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
     """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
-    others = {key.name for key in keys() if key.protocols and not set(protocols) & set(key.protocols)}
-    return tuple(name for name in _given(raw) if name in others)
+    used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
+    known = {key.name for key in keys()}
+    return tuple(name for name in _given(raw) if name in known - used)
 
 
 def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:

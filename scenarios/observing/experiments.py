@@ -4,17 +4,22 @@ from collections.abc import Callable
 
 from protocols.registry import using
 from scenarios.families.cotraining.experiment import Cotraining
+from scenarios.families.one_shot import OneRound
 from scenarios.families.training.experiment import Training
 from scenarios.families.training.fedavg_then_xclp import FedavgThenXclp
 from scenarios.families.xclp.experiment import Xclp
 from scenarios.observing.experiment import Experiment, Setting
 
-__all__ = ["EXPERIMENTS"]
+__all__ = ["experiment_of"]
 
-EXPERIMENTS: dict[str, Callable[[Setting], Experiment]] = {
+_SHIPPED: dict[str, Callable[[Setting], Experiment]] = {
     **dict.fromkeys(using("one-shot"), Xclp),
     **dict.fromkeys(using("training"), Training),
     **dict.fromkeys(using("prediction"), FedavgThenXclp),
     **dict.fromkeys(using("cotraining"), Cotraining),
 }
-"""What each protocol is run as."""
+
+
+def experiment_of(protocol: str) -> Callable[[Setting], Experiment]:
+    """What a protocol is run as, by its name."""
+    return _SHIPPED.get(protocol, OneRound)

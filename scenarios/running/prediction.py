@@ -15,7 +15,8 @@ from typing import Any
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from protocols.crypto import sizes
-from protocols.registry import PROTOCOLS
+from protocols.declaration import Declaration
+from protocols.registry import PROTOCOLS, declared
 from protocols.setup import Group
 from protocols.xclp.recipe import RECIPES
 from protocols.xclp.variants import ROW_SUMS, VARIANTS
@@ -76,12 +77,26 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         held, shards = dealt(scenario)
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    parts = PROTOCOLS[scenario.protocol.name].parts
     try:
-        found = next((formula(scenario, held, shards) for part, formula in _WHOLE_RUN.items() if part in parts), None)
-    except LookupError:
+        found = _payloads(scenario, held, shards)
+    except LookupError:  # a plugin's variant without a formula
         found = None
     return {} if found is None else {**dict.fromkeys(types, 0), **found}
+
+
+def _payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int] | None:
+    if (declaration := declared(scenario.protocol.name)) is not None:
+        return _declared_payloads(declaration, scenario, shards)
+    parts = PROTOCOLS[scenario.protocol.name].parts
+    return next((formula(scenario, held, shards) for part, formula in _WHOLE_RUN.items() if part in parts), None)
+
+
+def _declared_payloads(declaration: Declaration, scenario: Scenario, shards: Sequence[Shard]) -> dict[str, int] | None:
+    once = declaration.payloads(scenario.protocol, named(shards))
+    if once is None:
+        return None
+    twice = declaration.relayed if scenario.network.topology == "star" else frozenset()
+    return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
 
 
 def _xclp_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int]:

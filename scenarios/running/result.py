@@ -30,8 +30,8 @@ class Result(Struct, kw_only=True):
     too: means of such shares over the classes.
     Times are seconds. `messages` and bytes count both hops of a relayed message, and all copies: `sent_again` of them
     are retransmissions, and `messages_lost` tells how many were lost, by the reason. `vulnerability` is there if there
-    was an [attack], `privacy` of differentially private protocols. `plugins`: files of the user's own code, of
-    which copies lie in the run's folder.
+    was an [attack], `privacy` of differentially private protocols, `output` (what the server ended with) of protocols
+    of one's own. `plugins`: files of the user's own code, of which copies lie in the run's folder.
     """
 
     scenario: str
@@ -54,6 +54,7 @@ class Result(Struct, kw_only=True):
     agreed_after: int | None = None
     message_bytes: dict[str, int] = {}
     privacy: Spent | None = None
+    output: list[float] | None = None
     baselines: dict[str, float]
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None

@@ -1,6 +1,5 @@
 """Runs a scenario: folder, simulation, result. Whatever happens, the folder is complete at the end."""
 
-import re
 import sqlite3
 import time
 import traceback
@@ -15,10 +14,11 @@ from parties.learning import jobs
 from protocols.registry import PROTOCOLS
 from scenarios.attacking.membership import attack, contents
 from scenarios.attacking.vulnerability import Vulnerability
+from scenarios.files.arguments import check_type
 from scenarios.files.checks import cautions
 from scenarios.files.keys import toml
 from scenarios.files.plugins import failure_reason, recorded
-from scenarios.files.reading import checked, load
+from scenarios.files.reading import Source, load, read
 from scenarios.files.schema import Expect, Scenario
 from scenarios.observing.deals import deal, parts_of
 from scenarios.observing.experiment import Recounter
@@ -53,20 +53,24 @@ class Watch:
 
 
 def run(
-    scenario: Scenario, *, out: Path | None = None, engine: str | None = None, watch: Watch | None = None
+    scenario: Source, *, out: str | Path | None = None, engine: str | None = None, watch: Watch | None = None
 ) -> Result:
     """Check `scenario`, run it and return what came out, with its folder.
 
-    `out` is the folder to make, by default ``runs/NAME-SEED-NUMBER``, NAME being its own or made of the title. Raises
-    ScenarioError for a scenario that cannot run, FileExistsError if `out` exists, OSError if `result.json` cannot be
-    written, and KeyboardInterrupt after Ctrl-C (the folder is complete then). An error inside the run is not raised:
-    the outcome is "failed", and `error` holds it. It may be called where an event loop runs, as in a notebook; that
-    loop stands still for as long.
+    `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. `out` is the folder to make, by
+    default ``runs/NAME-SEED-NUMBER``, NAME being the scenario's own, or made of the title, or the file's. `engine` is
+    in place of the scenario's; `watch` sees each event. Raises ScenarioError for a scenario that cannot run, TypeError,
+    FileExistsError if `out` exists, OSError if `result.json` cannot be written, and KeyboardInterrupt after Ctrl-C (the
+    folder is complete then). An error inside the run is not raised: the outcome is "failed", and `error` holds it.
+    It may be called where an event loop runs, as in a notebook; that loop stands still for as long.
     """
-    if engine is not None:
-        scenario = msgspec.structs.replace(scenario, engine=engine)
-    name = re.sub(r"[^a-z0-9]+", "-", scenario.title.lower()).strip("-")[:40].rstrip("-")
-    result = carry_out(checked(scenario), scenario.name or name or "scenario", out=out, watch=watch)
+    check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
+    check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
+    check_type("engine", engine, (str, type(None)), '"auto", "inline", "pool:N" or None')
+    check_type("watch", watch, (Watch, type(None)), "a Watch or None")
+    changes = [] if engine is None else [f"engine={toml(engine)}"]
+    loaded = read(scenario, changes, options={"engine": "engine"})
+    result = carry_out(loaded.scenario, loaded.name, out=None if out is None else Path(out), watch=watch)
     if isinstance(result.error, KeyboardInterrupt):
         raise result.error
     return result
@@ -228,6 +232,7 @@ def _result(
         agreed_after=found.agreed_after,
         message_bytes=dict(found.message_bytes),
         privacy=found.privacy,
+        output=found.output,
         baselines=dict(found.baselines),
         balanced_baselines=dict(found.balanced_baselines),
         equals_plaintext=found.equals_plaintext,
@@ -286,6 +291,7 @@ class _Nothing(msgspec.Struct):
     agreed_after: int | None = None
     message_bytes: dict[str, int] = {}
     privacy: Any = None
+    output: list[float] | None = None
     baselines: dict[str, float] = {}
     balanced_baselines: dict[str, float] = {}
     equals_plaintext: bool | None = None

@@ -15,7 +15,7 @@ from scenarios.files import schema
 from scenarios.files.plugins import use_plugins
 from scenarios.observing.deals import Parts, deal, parts_of
 from scenarios.observing.experiment import Keeper, Setting
-from scenarios.observing.experiments import EXPERIMENTS
+from scenarios.observing.experiments import experiment_of
 from scenarios.observing.faults import faults_of
 from scenarios.observing.simulated import Simulated
 from scenarios.running.durations import durations_of
@@ -66,7 +66,7 @@ class Simulation:
                 seeded=scenario.entropy == "seeded",
                 stand_ins=_STAND_INS[scenario.fidelity],
             )
-            self._experiment = EXPERIMENTS[scenario.protocol.name](
+            self._experiment = experiment_of(scenario.protocol.name)(
                 Setting(self._world, scenario, parts, shards, faults)
             )
             self.clients, self.server = self._experiment.clients, self._experiment.server

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from scenarios.files.fault_fields import label
 from scenarios.files.keys import toml
-from scenarios.files.reading import Loaded, parse_toml, read
+from scenarios.files.reading import Loaded, Source, parse_toml, read
 from scenarios.files.schema import ScenarioError
 from scenarios.running.folder import Result, discard_unwritten
 from scenarios.running.runner import INTERRUPTED, carry_out, exit_code, resume
@@ -85,7 +85,7 @@ def axis(text: str) -> list[tuple[str, str, str]]:
     return [(key, value.strip(), value.strip()) for value in written.split(",")]
 
 
-def plan(file: str, over: Iterable[str], seeds: int, changes: Sequence[str], seed: int | None = None) -> list[Plan]:
+def plan(file: Source, over: Iterable[str], seeds: int, changes: Sequence[str], seed: int | None = None) -> list[Plan]:
     """All runs, each checked before any starts: every combination of `over` with each of `seeds` seeds.
 
     The seeds are the scenario's and those after it. Raises ScenarioError.

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from protocols.registry import PROTOCOLS
 from scenarios.command import report
-from scenarios.files.reading import Loaded, read
+from scenarios.files.reading import Loaded, Source, read
 from scenarios.files.table_layout import Claim, Layout
 from scenarios.observing.privacy import caveats_of
 from scenarios.running.folder import Result
@@ -67,7 +67,7 @@ class Tabled(Struct, frozen=True):
     caveats: tuple[str, ...]
 
 
-def plan_table(file: str, first: Loaded, seeds: int | None, changes: Sequence[str]) -> Planned:
+def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence[str]) -> Planned:
     """All runs of the table of `file`, each checked before any starts. Raises ScenarioError.
 
     `first`: the file as read with these `changes` and no cell. The seeds are the file's and those after it.

@@ -19,8 +19,8 @@ from protocols.crypto import ot_sizes
 from protocols.crypto.groups import find_group
 from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
-from scenarios import Data, Network, Protocol, Scenario, run
 from scenarios.families.xclp.variants import variant_of
+from tacit import Data, Network, ProtocolKeys, Scenario, run
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))
 TINY = Grid((1e6, 1e10), (0.01,), ((4, 16),), key_bits=512)
@@ -101,7 +101,7 @@ def test_a_plotted_time_is_that_of_a_real_run(name: str, bandwidth: float, laten
     scenario = Scenario(
         engine="inline",
         data=Data(name="digits", limit=40, clients=2, labeled=0.5),
-        protocol=Protocol(**its),  # type: ignore[arg-type]
+        protocol=ProtocolKeys(**its),  # type: ignore[arg-type]
         network=Network(**net, **rates),  # type: ignore[arg-type]
     )
     result = run(scenario, out=tmp_path / "run")

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.dense import dense_labels, main, train
 from protocols.xclp.lsh import hash_bits, planes
-from scenarios import Protocol, ScenarioError, load
 from scenarios.families.xclp import oracle
 from scenarios.running.runner import carry_out
+from tacit import ProtocolKeys, ScenarioError, load
 
 SMALL = ["data.limit=400", "protocol.hamming=plaintext", "engine=inline", "training.rounds=14", "expect={}"]
 
@@ -20,7 +20,7 @@ def test_its_labels_are_those_of_the_oracle_on_long_hashes(recipe: str) -> None:
     truth = np.arange(240) % 4
     features = random.normal(size=(4, 20))[truth] + 0.8 * random.normal(size=(240, 20))
     known = np.where(np.arange(240) < 24, truth, -1)
-    labels, weights = dense_labels(features.astype(np.float32), known, 4, Protocol(k=6, recipe=recipe))  # type: ignore[arg-type]
+    labels, weights = dense_labels(features.astype(np.float32), known, 4, ProtocolKeys(k=6, recipe=recipe))  # type: ignore[arg-type]
     bits = hash_bits(features, planes(bytes(32), 8192, 20))
     wanted = oracle.xclp([bits], [known], [0], 4, 6, 0.99, recipe=recipe)
     free = known < 0

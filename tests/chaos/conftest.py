@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import Scenario, load
+from tacit import Scenario, load
 
 SMALL = """
 title = "Four clients, to be struck"

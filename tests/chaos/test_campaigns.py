@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from scenarios import Scenario, load
 from scenarios.chaos.campaign import Findings, Plan, campaign
 from scenarios.chaos.report import verdict_line
+from tacit import Scenario, load
 
 ROOT = Path(__file__).parents[2]
 

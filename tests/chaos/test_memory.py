@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from scenarios import Scenario
 from scenarios.chaos.campaign import Plan, campaign, verdict
 from scenarios.chaos.memory import Remembering
+from tacit import Scenario
 
 CALLS: list[int] = []
 

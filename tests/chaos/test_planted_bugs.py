@@ -11,12 +11,12 @@ from parties.server import Server
 from protocols.crypto.agreement import SharedSecret
 from protocols.dealing import DealtKeys, Survivors
 from protocols.xclp.rowsums import MaskedRows
-from scenarios import Scenario
 from scenarios.chaos.campaign import Failure, Plan, campaign, verdict
 from scenarios.chaos.schedules import Schedule
 from scenarios.chaos.shrinking import shrink
 from scenarios.files.schema import Fault
 from sim.wire import Message
+from tacit import Scenario
 
 SINGLES = Plan(schedules=0, quick=True)
 
@@ -30,8 +30,10 @@ def failures(scenario: Scenario, plan: Plan = SINGLES) -> dict[str, Failure]:
     return {failure.promise: failure for failure in campaign(scenario, plan).failures}
 
 
-def test_without_a_bug_nothing_is_found(small: Scenario, with_shamir: Scenario) -> None:
-    assert not failures(small) and not failures(with_shamir)
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", ["small", "with_shamir"])
+def test_without_a_bug_nothing_is_found(scenario: str, request: pytest.FixtureRequest) -> None:
+    assert not failures(request.getfixturevalue(scenario))
 
 
 def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,9 @@ from parties.party import Collected, Party
 from parties.server import Loss, Server
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.crypto.agreement import SharedSecret
-from protocols.federated.round import TrainingServer
+from protocols.federated.fedavg import FedAvgServer
 from protocols.xclp import hamming, rowsums
 from protocols.xclp.xclp import Recording
-from scenarios import Scenario, load
 from scenarios.chaos.campaign import Plan, campaign
 from scenarios.chaos.promises import PROMISES
 from scenarios.chaos.report import failure_lines, write_findings
@@ -27,6 +26,7 @@ from scenarios.observing.simulated import Simulated
 from scenarios.running.simulation import Simulation
 from sim.network import Network
 from sim.wire import Ledger, LedgerRow, Message
+from tacit import Scenario, load
 
 TRAINING = """
 seed = 3
@@ -185,15 +185,15 @@ def a_byte_too_many(patch: Patch) -> None:
 
 
 def another_model(patch: Patch) -> None:
-    hold = TrainingServer.hold
+    hold = FedAvgServer.hold
 
-    async def planted(self: TrainingServer, *arguments: Any) -> Any:
+    async def planted(self: FedAvgServer, *arguments: Any) -> Any:
         record = await hold(self, *arguments)
         if struck(self):
             self.model = bytes(len(self.model))
         return record
 
-    patch.setattr(TrainingServer, "hold", planted)
+    patch.setattr(FedAvgServer, "hold", planted)
 
 
 def forget_labels(simulation: Simulation, result: Simulated) -> None:
@@ -275,14 +275,14 @@ BUGS = {
     "the ledger is the trace": Bug(a_byte_too_many),
     "equal to the oracle": Bug(in_what_came_out(unlike)),
     "the model is the oracle's": Bug(another_model, "fedavg"),
-    "averages of what came": Bug(in_a_record(TrainingServer, all_averaged), "fedavg"),
+    "averages of what came": Bug(in_a_record(FedAvgServer, all_averaged), "fedavg"),
     "aborts only for a loss": Bug(in_what_came_out(fails)),
     "training ends for a loss": Bug(in_what_came_out(fails), "fedavg"),
     "only who is struck is lost": Bug(in_what_came_out(blame_all)),
     "who is well is in": Bug(in_what_came_out(forget_labels)),
-    "who is well is averaged": Bug(in_a_record(TrainingServer, one_too_few), "fedavg"),
+    "who is well is averaged": Bug(in_a_record(FedAvgServer, one_too_few), "fedavg"),
     "all rounds": Bug(a_round_too_many),
-    "all rounds of training": Bug(in_a_record(TrainingServer, misnumbered), "fedavg"),
+    "all rounds of training": Bug(in_a_record(FedAvgServer, misnumbered), "fedavg"),
     "agreed on what came": Bug(in_a_record(CotrainingServer, all_counted), "fedct"),
     "who is well is counted": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
     "all rounds of co-training": Bug(in_a_record(CotrainingServer, misnumbered), "fedct"),
@@ -303,7 +303,13 @@ def scenarios(small: Scenario, tmp_path: Path) -> dict[str, Scenario]:
     return {"xclp": small, **{name: load(path, [f"protocol.name={name}"]) for name in ("fedavg", "fedct")}}
 
 
-@pytest.mark.parametrize("promise", BUGS)
+QUICK = [*BUGS][::2]
+"""Promises of every protocol; the others' turn comes with the long tests."""
+
+
+@pytest.mark.parametrize(
+    "promise", [pytest.param(promise, marks=[] if promise in QUICK else [pytest.mark.long]) for promise in BUGS]
+)
 def test_a_broken_promise_is_broken_again_by_its_line(
     scenarios: dict[str, Scenario], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, promise: str
 ) -> None:

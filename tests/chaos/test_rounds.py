@@ -8,10 +8,10 @@ from msgspec import structs
 
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.rounds import Enrolled
-from scenarios import Scenario, load
 from scenarios.chaos.campaign import Verdict, verdict
 from scenarios.chaos.trial import observed
 from scenarios.files.schema import Fault
+from tacit import Scenario, load
 
 ROUNDS = """
 title = "Five clients in rounds, to be struck"
@@ -71,7 +71,11 @@ def broken(scenario: Scenario, *faults: Fault) -> set[str]:
     return {one.promise for one in struck(scenario, *faults).broken}
 
 
-@pytest.mark.parametrize("rounds", CONFIGURATIONS, indirect=True)
+@pytest.mark.parametrize(
+    "rounds",
+    [pytest.param(name, marks=[pytest.mark.long] if name == "scaffold, secure" else []) for name in CONFIGURATIONS],
+    indirect=True,
+)
 @pytest.mark.parametrize("way", WAYS_BACK)
 def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: str) -> None:
     trial = observed(structs.replace(rounds, fault=(WAYS_BACK[way],)))
@@ -165,10 +169,14 @@ STRUCK = ("Enroll", "Enrolled", "TrainingRound", "Survivors", "SumDone")
 @pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
 @pytest.mark.parametrize("message", STRUCK)
 @pytest.mark.parametrize("kind", ["corrupt", "lose", "delay", "duplicate"])
-def test_no_promise_is_broken_by_a_message_of_a_round(rounds: Scenario, message: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    "occurrence", [pytest.param(1, marks=pytest.mark.long), 3, pytest.param(8, marks=pytest.mark.long)]
+)
+def test_no_promise_is_broken_by_a_message_of_a_round(
+    rounds: Scenario, message: str, kind: str, occurrence: int
+) -> None:
     if rounds.training.averaging == "plain" and message in ("Survivors", "SumDone"):
         pytest.skip("a plain average has no such message")
     by = {"by": "15s"} if kind == "delay" else {}
-    for occurrence in (1, 3, 8):
-        fault = Fault(kind=kind, message=message, occurrence=occurrence, **by)
-        assert not struck(rounds, fault).broken
+    fault = Fault(kind=kind, message=message, occurrence=occurrence, **by)
+    assert not struck(rounds, fault).broken

@@ -6,10 +6,10 @@ import pytest
 from msgspec import structs
 
 from protocols.federated import averaging
-from scenarios import Scenario, load
 from scenarios.chaos.campaign import Findings, Plan, campaign, verdict
 from scenarios.chaos.report import verdict_line
 from scenarios.files.schema import Fault
+from tacit import Scenario, load
 
 TRAINING = """
 title = "Four clients that train, to be struck"

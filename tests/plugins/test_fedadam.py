@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenarios import load, run
 from scenarios.files import plugins
 from scenarios.running.runner import Watch, resume
 from sim import plugged
 from sim.trace import Event
+from tacit import load, run
 
 ROOT = Path(__file__).parents[2]
 TEN_CLASSES = 0.1

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scenarios import Result, load, run
 from scenarios.command.main import app
 from scenarios.files.plugins import load_plugins
 from scenarios.observing.deals import parts_of
+from tacit import Result, load, run
 
 Write = Callable[..., Path]
 
@@ -194,7 +194,7 @@ def test_the_command_line_lists_what_a_plugin_adds(write: Write) -> None:
     write(HAMMING)
     keys = CliRunner().invoke(app, ["keys", "--markdown", "--plugin", "mine.py"])
     assert '"inverted", "paillier"' in keys.output
-    listed = CliRunner().invoke(app, ["list", "--plugin", "mine.py"], env={"COLUMNS": "200"})
+    listed = CliRunner().invoke(app, ["list", "--plugin", "mine.py"], env={"COLUMNS": "400"})
     assert "variant of SecureHamming" in listed.output and "mine.py, line 32" in listed.output
     without = CliRunner().invoke(app, ["keys", "--markdown"])
     assert "inverted" not in without.output

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenarios import Scenario, ScenarioError, load, run
 from scenarios.command.main import app
 from scenarios.files import plugins
 from sim import plugged
+from tacit import Scenario, ScenarioError, load, run
 
 Write = Callable[..., Path]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import scenarios.running.runner
-from scenarios import load, run
 from scenarios.running.runner import Watch
 from sim.trace import Event
+from tacit import load, run
 
 QUICK = """
 title = "Four clients, quickly"

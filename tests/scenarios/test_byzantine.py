@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import Result, load, run
+from tacit import Result, load, run
 
 LIED_TO = """
 title = "Some of five clients lie"

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from scenarios import Fault, ScenarioError, load, run
 from scenarios.command.main import app
 from scenarios.files.checks import cautions
 from scenarios.files.reading import read
+from tacit import Fault, ScenarioError, load, run
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from protocols.crypto.agreement import SharedSecret
-from scenarios import Scenario, load
 from scenarios.chaos.campaign import Findings, Plan, campaign, verdict
 from scenarios.chaos.promises import promises_of
 from scenarios.chaos.schedules import Course, random_schedules, single_crashes, text
@@ -22,6 +21,7 @@ from scenarios.files.schema import Fault
 from scenarios.observing.faults import KINDS, faults_of
 from scenarios.observing.faults import given as keys_given
 from sim.trace import Event, Trace
+from tacit import Scenario, load
 
 COURSE = Course(
     steps=(("server", "gather", 2), ("client/0", "answer", 1), ("client/1", "answer", 3)),

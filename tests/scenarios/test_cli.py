@@ -271,7 +271,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("with_signal", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_signal_leaves_a_complete_folder_and_its_exit_code(quick: Path, stopped, with_signal: signal.Signals) -> None:
     code, output, errors = stopped(1, with_signal, "run", quick)
     reason = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "terminated (SIGTERM)"}[with_signal]
@@ -282,7 +282,7 @@ def test_a_signal_leaves_a_complete_folder_and_its_exit_code(quick: Path, stoppe
     assert (record["outcome"], record["reason"]) == ("interrupted", reason)
 
 
-@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_signal_ends_a_sweep_with_what_is_done(quick: Path, stopped, with_signal: signal.Signals) -> None:
     code, output, errors = stopped(1, with_signal, "sweep", quick, "--seeds", "3", "--out", "many")
     assert code == 128 + with_signal
@@ -314,7 +314,7 @@ def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
 
 def test_the_python_interface_loads_no_plotting_no_terminal_tools_and_nothing_large() -> None:
     code = (
-        "import sys; from scenarios import Scenario, run; large = 'scipy.stats', 'sklearn', 'torch'; "
+        "import sys; from tacit import Scenario, run; large = 'scipy.stats', 'sklearn', 'torch'; "
         "print([name for name in ('matplotlib', 'typer', 'rich', *large) if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)

@@ -13,7 +13,6 @@ from rich.console import Console
 from parties.data.sets import Dataset
 from protocols.cotraining.round import CotrainingServer
 from protocols.registry import PROTOCOLS, using
-from scenarios import Result, ScenarioError, load, run
 from scenarios.chaos.campaign import Plan, campaign
 from scenarios.command.report import byte_table, outcome_lines
 from scenarios.families.cotraining.observer import CotrainedRound, stable_after
@@ -24,6 +23,7 @@ from scenarios.running.folder import byte_rows, message_bytes
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
 from sim.trace import Event
+from tacit import Result, ScenarioError, load, run
 
 TINY = """
 title = "Three clients label public digits, quickly"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenarios import Expect, Fault, Scenario, ScenarioError, Training, load
 from scenarios.files.fault_checks import messages_of, steps_of
 from scenarios.files.schema import Protocol
 from scenarios.observing.faults import KINDS, faults_of
 from sim import faults as sim
+from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
 
 HEAD = "[data]\nclients = 4\nlimit = 60\n[protocol]\nhamming = 'plaintext'\nk = 3\n"
 

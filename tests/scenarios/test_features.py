@@ -8,9 +8,9 @@ import pytest
 from parties.data.features import FEATURES, Kind
 from parties.datasets import store
 from parties.datasets.content import Content, Part
-from scenarios import ScenarioError, load, run
 from scenarios.observing.deals import parts_of
 from sim.streams import generator
+from tacit import ScenarioError, load, run
 
 
 @pytest.fixture

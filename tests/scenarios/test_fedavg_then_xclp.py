@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from protocols.registry import PROTOCOLS
-from scenarios import Result, load, run
 from scenarios.command.report import print_result
 from scenarios.observing.deals import dealt
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
 from scenarios.running.simulation import Simulation
 from sim.trace import Event
+from tacit import Result, load, run
 
 pytest.importorskip("torch")
 

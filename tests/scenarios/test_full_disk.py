@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import load, run
+from tacit import load, run
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ from parties.learning import NetworkLearner
 from parties.learning.boosting import XGBoostLearner
 from parties.learning.rulefit import RuleFitLearner
 from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
-from scenarios import Result, ScenarioError, load, run
 from scenarios.families.cotraining.experiment import learners_of
 from scenarios.observing.deals import parts_of
+from tacit import Result, ScenarioError, load, run
 
 MIXED = """
 title = "Five clients, each with a learner of another kind"

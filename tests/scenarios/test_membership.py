@@ -12,7 +12,6 @@ import pytest
 from parties.learning import ModelSpec, jobs
 from protocols.cotraining.round import LocalPredictions
 from protocols.federated.averaging import LocalModel
-from scenarios import Result, ScenarioError, load, run
 from scenarios.attacking.data import NOBODY, probe_of, shadowed
 from scenarios.attacking.membership import attack
 from scenarios.observing.deals import deal, parts_of
@@ -21,6 +20,7 @@ from scenarios.running.prediction import predicted
 from scenarios.running.simulation import Simulation
 from sim.streams import generator
 from sim.wire import Frame, decode_body, decode_frame, encode_body
+from tacit import Result, ScenarioError, load, run
 
 CLIENTS, OUTSIDE, PUBLIC, DIMENSIONS = 3, 60, 20, 96
 ATTACKED = f"""

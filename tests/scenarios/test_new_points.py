@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from parties.data.splits import Shard
-from scenarios import Result, ScenarioError, run
 from scenarios.files.reading import read
 from scenarios.observing.deals import dealt
 from scenarios.running.prediction import predicted
 from scenarios.running.simulation import Simulation
+from tacit import Result, ScenarioError, run
 
 
 def settings(**values: Any) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import load, run
+from tacit import load, run
 
 jupyter_client = pytest.importorskip("jupyter_client")
 
@@ -40,7 +40,11 @@ Cell = Callable[..., str]
 
 @pytest.fixture
 def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
-    """Carries out a cell in a kernel, in an empty folder; gives what it printed, or the name of what it raised."""
+    """Carries out a cell in a kernel, and gives what it printed, or the name of what it raised.
+
+    The kernel's folder has a folder called scenarios, as a project that uses Tacit may well have.
+    """
+    (tmp_path / "scenarios").mkdir()
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     manager = jupyter_client.KernelManager(kernel_name="python3")
     manager.kernel_spec_manager.ensure_native_kernel = True
@@ -75,29 +79,26 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
 
 def test_everything_from_python_works_in_a_kernel(quick: Path, tmp_path: Path, cell: Cell) -> None:
     outside = run(load(quick), out=tmp_path / "outside").trace_hash
-    cell("import asyncio; from pathlib import Path; from scenarios import load, run")
+    cell("import asyncio; from tacit import chaos, load, run, sweep")
     assert cell("print(asyncio.get_running_loop().is_running())") == "True\n"
     for engine in ("inline", "pool:1"):
         one = f"result = run(load('quick.toml'), engine={engine!r}); print(result.outcome, result.trace_hash)"
         assert cell(one) == f"completed {outside}\n"
     swept = cell(
-        "from scenarios.sweeping.runs import perform, plan\n"
-        "Path('many').mkdir()\n"
-        "plans = plan('quick.toml', ['protocol.k=2,4'], 1, [])\n"
-        "print([(result.outcome, code) for _, result, code in perform(plans, Path('many'), 1)])"
+        "swept = sweep('quick.toml', {'protocol.k': [2, 4]}, jobs=2)\n"
+        "print([(values, result.outcome) for values, result in swept])"
     )
-    assert swept == "[('completed', 0), ('completed', 0)]\n"
-    chaos = cell(
-        "from scenarios.chaos.campaign import Plan, campaign\n"
-        "found = campaign(load('quick.toml', ['fault=[]', 'expect={}']), Plan(schedules=2, singles=False))\n"
+    assert swept == "[({'protocol.k': 2}, 'completed'), ({'protocol.k': 4}, 'completed')]\n"
+    found = cell(
+        "found = chaos('quick.toml', schedules=2, singles=False)\n"
         "print(len(found.verdicts), found.broken, found.verdicts[0].outcome)"
     )
-    assert chaos == "3 0 completed\n"
+    assert found == "3 0 completed\n"
     assert cell("await asyncio.sleep(0, 'still here') and print('still here')") == "still here\n"
 
 
 def test_a_kernel_is_interrupted_and_leaves_a_complete_folder(quick: Path, tmp_path: Path, cell: Cell) -> None:
-    cell("from scenarios import Watch, load, run")
+    cell("from tacit import Watch, load, run")
     cell(
         "class Endless(Watch):\n"
         "    def __call__(self, event):\n"

@@ -9,10 +9,10 @@ import pytest
 
 from parties.party import NoAnswer
 from protocols.xclp.xclp import XclpClient
-from scenarios import Expect, Result, load
 from scenarios.command.report import outcome_lines
 from scenarios.files.reading import read
 from scenarios.running.runner import carry_out, exit_code
+from tacit import Expect, Result, load
 
 NOTHING_EXPECTED = "expect={}"
 

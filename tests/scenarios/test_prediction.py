@@ -5,9 +5,9 @@ import sqlite3
 
 import pytest
 
-from scenarios import load, run
 from scenarios.files.checks import cautions
 from scenarios.running.prediction import deadline_cautions, hamming_time
+from tacit import load, run
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]
 VARIANTS = {
@@ -36,7 +36,12 @@ def seconds_of_hamming(result):
     return ended - begun
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+SLOW = ("paillier, fresh", "iknp on slow cores", "naor-pinkas")
+
+
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in VARIANTS]
+)
 def test_the_time_is_roughly_right(variant, tmp_path):
     asked = scenario([*VARIANTS[variant], "protocol.deadline=10000s"])
     result = run(asked, out=tmp_path / "run", engine="inline")

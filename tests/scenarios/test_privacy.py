@@ -15,11 +15,11 @@ from protocols.cotraining.options import Options
 from protocols.cotraining.round import Settings
 from protocols.cotraining.study import Public
 from protocols.privacy import accounting
-from scenarios import Result, ScenarioError, run
 from scenarios.command.report import outcome_lines
 from scenarios.families.cotraining.privacy import estimate
 from scenarios.files.reading import read
 from scenarios.observing.privacy import privacy_lines
+from tacit import Result, ScenarioError, run
 
 TINY = """
 title = "Three clients share labels, quickly"

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from parties.learning.vectors import decode
 from protocols.cotraining.round import LocalPredictions
 from protocols.privacy.noise import bernoulli, gaussian
-from scenarios import Result, Scenario, run
 from scenarios.command.report import outcome_lines
 from scenarios.command.sweep import sweep
 from scenarios.files.checks import cautions
@@ -26,6 +25,7 @@ from sim.streams import Entropy
 from sim.trace import Event
 from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
+from tacit import Result, Scenario, run
 
 COTRAINED = """
 title = "Three clients share randomised labels"

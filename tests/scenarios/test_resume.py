@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from scenarios import Result, load, run
 from scenarios.command.report import print_result
 from scenarios.observing.simulated import Simulated
 from scenarios.running.checkpoint import read_checkpoint
@@ -24,6 +23,7 @@ from scenarios.running.runner import Watch, resume
 from scenarios.running.simulation import Simulation
 from sim.plain import NotPlain
 from sim.trace import Event
+from tacit import Result, load, run
 
 Resumable = Callable[..., Path]
 BreakOff = Callable[..., None]
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[list[str], str]] = {
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from scenarios import load, run
+from tacit import load, run
 from scenarios.running.runner import Watch
 
 class Killer(Watch):
@@ -113,10 +113,10 @@ def assert_same_run(found: Result, unbroken: Result) -> None:
 @pytest.mark.parametrize(
     ("name", "moment", "engine"),
     [
-        ("a client crashes and comes back", "140", "inline"),
-        ("secure averaging", "700", "inline"),
+        pytest.param("a client crashes and comes back", "140", "inline", marks=pytest.mark.long),
+        pytest.param("secure averaging", "700", "inline", marks=pytest.mark.long),
         ("XCLP", "900", "pool:2"),
-        ("SCAFFOLD", "write3", "inline"),
+        pytest.param("SCAFFOLD", "write3", "inline", marks=pytest.mark.long),
     ],
 )
 def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import scenarios.running.runner
-from scenarios import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
 from scenarios.files.reading import read
 from scenarios.running.folder import RunFolder, byte_rows
 from scenarios.running.runner import carry_out, exit_code, unmet
 from scenarios.running.simulation import Simulated, Simulation
 from sim.trace import Event
+from tacit import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
 
 FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite"}
 

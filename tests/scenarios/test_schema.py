@@ -8,12 +8,12 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenarios import Data, Fault, Network, Protocol, Scenario, ScenarioError, load
 from scenarios.files.checks import cautions, check
 from scenarios.files.keys import keys
 from scenarios.files.reading import checked, read, shipped
 from scenarios.files.schema import as_table
 from scenarios.files.unused import unused
+from tacit import Data, Fault, Network, ProtocolKeys, Scenario, ScenarioError, load
 
 
 def refusal(path: Path, text: str, *changes: str) -> str:
@@ -309,7 +309,7 @@ def test_choices_without_secrecy_are_cautioned(quick: Path) -> None:
 def test_a_scenario_made_in_python_is_checked_like_a_file() -> None:
     assert checked(Scenario()).data.name == "digits"
     with pytest.raises(ScenarioError, match=r'^scenario: protocol\.k: "x" is of the wrong kind'):
-        checked(Scenario(protocol=Protocol(k="x")))  # type: ignore[arg-type]
+        checked(Scenario(protocol=ProtocolKeys(k="x")))  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match=r"^scenario: network\.latency: "):
         checked(Scenario(network=Network(latency="soon")))
     with pytest.raises(ScenarioError, match=r"^here: data\.clients: "):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import Result, Scenario, ScenarioError, load, run
 from scenarios.files.checks import cautions
 from scenarios.running.simulation import Simulation
+from tacit import Result, Scenario, ScenarioError, load, run
 
 LATE = """
 [[fault]]

@@ -37,19 +37,27 @@ main()
 """
 
 
+MODULES = (
+    "scenarios.command.main",
+    "typer",
+    "rich.console",
+    "numpy",
+    "scipy",
+    "scenarios.running.runner",
+    "scenarios.files.reading",
+)
+LINES = ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)"))
+
+
 @pytest.mark.parametrize(
-    "module",
+    ("module", "number", "line"),
     [
-        "scenarios.command.main",
-        "typer",
-        "rich.console",
-        "numpy",
-        "scipy",
-        "scenarios.running.runner",
-        "scenarios.files.reading",
+        # By default the signals take turns.
+        pytest.param(module, number, line, marks=[pytest.mark.long] if (place + turn) % 2 else [])
+        for place, module in enumerate(MODULES)
+        for turn, (number, line) in enumerate(LINES)
     ],
 )
-@pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)")])
 def test_a_signal_while_modules_are_imported_ends_in_one_line(
     quick: Path, tmp_path: Path, module: str, number: signal.Signals, line: str
 ) -> None:
@@ -64,8 +72,8 @@ _RUN = "from scenarios.command.entry import main; main()"
 @pytest.mark.parametrize(
     "variables",
     [
-        {"LC_ALL": "C"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        pytest.param({"LC_ALL": "C"}, marks=pytest.mark.long),
+        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0"}, marks=pytest.mark.long),
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
     ],

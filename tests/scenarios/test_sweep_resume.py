@@ -59,8 +59,15 @@ def written(folder: str) -> dict[str, int]:
     return {path.parent.name: path.stat().st_mtime_ns for path in Path(folder).glob("*/result.json")}
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("jobs", "by"),
+    [
+        pytest.param("1", signal.SIGINT, marks=pytest.mark.long),
+        ("1", signal.SIGKILL),
+        pytest.param("2", signal.SIGINT, marks=pytest.mark.long),
+        pytest.param("2", signal.SIGKILL, marks=pytest.mark.long),
+    ],
+)
 def test_it_ends_as_an_unbroken_one(quick: Path, stopped, by: signal.Signals, jobs: str) -> None:
     asked = (quick, "--over", "protocol.k=2,3", "--seeds", "2", "--seed", "5", "--set", "data.limit=48")
     assert tacit("sweep", *asked, "--out", "whole").exit_code == 0
@@ -158,6 +165,7 @@ def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
     assert workers and psutil.wait_procs(workers, timeout=20)[1] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: signal.Signals) -> None:
     asked = (quick, "--seeds", "2", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import scenarios.running.runner
-from scenarios import Scenario, ScenarioError, load
 from scenarios.command.main import app
 from scenarios.running.simulation import Simulation
+from tacit import Scenario, ScenarioError, load
 
 CRASH = """
 [[fault]]

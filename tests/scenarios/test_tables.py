@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import scenarios.running.runner
-from scenarios import Scenario, ScenarioError
 from scenarios.command.main import app
 from scenarios.files.reading import read, shipped
 from scenarios.running.simulation import Simulation
+from tacit import Scenario, ScenarioError
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,7 +159,7 @@ def test_the_papers_scale_changes_the_file_first_and_cells_last(tabled: Path) ->
 
 
 def test_the_options_of_a_sweep_go_with_a_table(tabled: Path) -> None:
-    done = tacit("sweep", tabled, "--seeds", "1", "--seed", "8", "--jobs", "2", "--set", "scale=paper", "--out", "out")
+    done = tacit("sweep", tabled, "--seeds", "1", "--seed", "8", "--jobs", "1", "--set", "scale=paper", "--out", "out")
     assert done.exit_code == 0, done.output
     assert [line["seed"] for line in lines_of("out")] == ["8"] * 4
     assert len(cells_of("out")[0]) == 3 and "±" not in cells_of("out")[1][1].partition("<br>")[0]

@@ -20,12 +20,12 @@ from parties.learning.settings import LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from protocols.registry import PROTOCOLS, using
-from scenarios import Expect, Result, ScenarioError, load, run
 from scenarios.command.report import round_table
 from scenarios.files.reading import read
 from scenarios.running.prediction import hamming_time, predicted
 from scenarios.running.runner import exit_code
 from scenarios.running.simulation import Simulation
+from tacit import Expect, Result, ScenarioError, load, run
 
 NAMES = [name for name in using("training") if name not in using("prediction")]
 FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"}
@@ -287,6 +287,7 @@ def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
 # --- what it is there for
 
 
+@pytest.mark.long
 def test_xclp_beats_labels_alone_and_labels_of_each_clients_own(tmp_path: Path) -> None:
     accuracy = {}
     for name in ("fedavg", "fedavg+perclient-lp", "fedavg+xclp"):

@@ -256,4 +256,4 @@ class TestNetwork(NetworkMachine.TestCase):
 
 @pytest.mark.long
 class TestNetworkLong(NetworkMachine.TestCase):
-    settings = settings(max_examples=3000, stateful_step_count=80, deadline=None)
+    settings = settings(max_examples=1500, stateful_step_count=80, deadline=None)

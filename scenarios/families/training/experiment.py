@@ -16,9 +16,10 @@ from protocols.federated import cohort, fedavg_then_xclp
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
+from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
-from protocols.federated.round import Settings, TrainingClient, TrainingServer
+from protocols.federated.round import Settings, TrainingClient
 from protocols.registry import PROTOCOLS
 from protocols.setup import Group
 from scenarios.families.training.observer import TrainingObserver
@@ -45,15 +46,15 @@ __all__ = [
 class Kinds(NamedTuple):
     """The classes of a run's parties and its observer."""
 
-    client: type[TrainingClient]
-    server: type[TrainingServer]
+    client: type[FedAvgClient]
+    server: type[FedAvgServer]
     observer: type[TrainingObserver]
 
 
 class Training:
     """Rounds of federated training."""
 
-    kinds = Kinds(TrainingClient, TrainingServer, TrainingObserver)
+    kinds = Kinds(FedAvgClient, FedAvgServer, TrainingObserver)
 
     def __init__(self, setting: Setting) -> None:
         world, scenario, held = setting.world, setting.scenario, setting.parts.held

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -10,23 +9,13 @@ from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.fedmatch import HELPERS
 from protocols.federated.labelling import Across
-from protocols.federated.method import Averaged, Controls, Helpers, Silent
 from protocols.federated.round import Settings
 from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.files.schema import Protocol, Scenario
 from scenarios.observing.deals import counted, named
 
 __all__ = ["training_payloads"]
-
-_OUTGOING: dict[type[Any], Callable[[int, str, Sequence[str]], int]] = {
-    Silent: lambda size, client, seen: 0,
-    Averaged: lambda size, client, seen: size if seen else 0,
-    Controls: lambda size, client, seen: size if seen else 0,
-    Helpers: lambda size, client, seen: size * (bool(seen) + (min(HELPERS, len(seen) - 1) if client in seen else 0)),
-}
-"""Bytes that go to a client beside the model, of so many of an addition's own; `seen`: whose models came before."""
 
 
 def training_payloads(
@@ -59,10 +48,9 @@ def training_payloads(
 def _sent(settings: Settings, members: Sequence[str], seen: Sequence[str]) -> dict[str, int]:
     """The models of a round, down and up."""
     model, *beside = settings.expected.sizes
-    kinds = [type(make()) for _, make in settings.method.additions]
+    companions = [make() for _, make in settings.method.additions]
     down = sum(
-        model + sum(_OUTGOING[kind](size, name, seen) for kind, size in zip(kinds, beside, strict=True))
-        for name in members
+        model + sum(companion.outgoing_size(settings.spec, name, seen) for companion in companions) for name in members
     )
     up = len(members) * (model + sum(beside)) if settings.averaging.individual else 0
     return {"TrainingRound": down, **({"LocalModel": up} if up else {})}

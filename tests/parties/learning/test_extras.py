@@ -8,7 +8,6 @@ import parties.learning as learning
 from parties.learning.learner import NetworkLearner
 
 spec = learning.ModelSpec("linear", (4,), 3)
-update = learning.LocalUpdate(additions=(learning.FedMatch(), learning.MeanTeacher()))
 for call in (learning.require_torch, lambda: learning.initial(spec, 1), lambda: NetworkLearner(spec).initial(1)):
     try:
         call()

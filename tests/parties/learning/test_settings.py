@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.learning import LocalData, LocalUpdate, MeanTeacher
-from parties.learning.settings import Batches
+from parties.learning import Addition, LocalData, LocalUpdate
+from parties.learning.plain_update import Batches
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,11 @@ def test_a_point_without_a_label_takes_part_only_where_something_uses_it() -> No
     labels = np.array([1, -1, 0, -1, 2])
     data = LocalData(np.zeros((5, 2)), labels, np.ones(5, np.float32), np.array([True, False, False, False, True]))
     assert [rows.tolist() for rows in LocalUpdate().usable(data)] == [[0, 4], [2]]
-    update = LocalUpdate(additions=(MeanTeacher(),))
+
+    class Consistency(Addition):
+        unlabeled = True
+
+    update = LocalUpdate(additions=(Consistency(),))
     assert [rows.tolist() for rows in update.usable(data)] == [[0, 4], [1, 2, 3]]
 
 

@@ -20,8 +20,9 @@ from protocols import dealing
 from protocols.dealing import Revealed, Survivors
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
+from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.method import Method
-from protocols.federated.round import Record, Settings, TrainingClient, TrainingServer
+from protocols.federated.round import Record, Settings
 from protocols.privacy.noise import gaussian
 from sim.faults import Crash, Fault
 from sim.latency import parse_latency
@@ -37,14 +38,14 @@ UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu"
 
 def trained(
     private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, more: int = 0, **changes: Any
-) -> tuple[TrainingServer, list[Record], World]:
+) -> tuple[FedAvgServer, list[Record], World]:
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = Settings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
     )
-    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(held)]
+    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(held)]
     called = replace(settings, rounds=settings.rounds + more)
-    server = TrainingServer(world, [client.name for client in clients], called, FIRST)
+    server = FedAvgServer(world, [client.name for client in clients], called, FIRST)
     records: list[Record] = []
     server.observe = records.append
     try:
@@ -56,7 +57,7 @@ def trained(
 
 def alone(name: int) -> np.ndarray:
     """What client `name` trains in the first round, on its labels alone."""
-    client = TrainingClient(World(1), f"client/{name}", SHARDS[name], Settings(SPEC, UPDATE, Method(), 4))
+    client = FedAvgClient(World(1), f"client/{name}", SHARDS[name], Settings(SPEC, UPDATE, Method(), 4))
     seed = World(1).entropy(f"client/{name}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters)
 

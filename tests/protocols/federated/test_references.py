@@ -17,15 +17,16 @@ from torch.nn import functional
 from parties.data.sets import load
 from parties.data.splits import Shard, shards
 from parties.learning import jobs
-from parties.learning.fedmatch import FedMatch
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode
 from parties.party import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
+from protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from protocols.federated.fedmatch import FedMatch
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.method import Method, Options
-from protocols.federated.round import Settings, TrainingClient, TrainingServer
+from protocols.federated.round import Settings
 from protocols.xclp import xclp
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.lsh import hash_bits, planes
@@ -50,7 +51,7 @@ def method_of(name: str, recipe: Recipe = PAPER) -> Method:
     return ALGORITHMS[name](Options(SPEC, parameters, 1, "cpu"))
 
 
-def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, list[TrainingClient]]:
+def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, list[FedAvgClient]]:
     """The model after some rounds of the protocol, and the clients."""
     additions = tuple(addition for addition, _ in method.additions)
     plain = {"epochs": 1, "labeled_batch": 100, "decay_rounds": 0, "device": "cpu"}
@@ -59,8 +60,8 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, li
     )
     settings = Settings(SPEC, its, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")))
-    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
-    server = TrainingServer(world, [client.name for client in clients], settings, FIRST)
+    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
+    server = FedAvgServer(world, [client.name for client in clients], settings, FIRST)
     try:
         world.loop.run(play([server, *clients], server))
     finally:
@@ -311,7 +312,7 @@ def by_hand(method: Method, rounds: int, outgoing: Outgoing) -> Vector:
     for number in range(1, rounds + 1):
         ends = []
         for i, shard in enumerate(SHARDS):
-            data = TrainingClient.data(SimpleNamespace(shard=shard), None)  # type: ignore[arg-type]
+            data = FedAvgClient.data(SimpleNamespace(shard=shard), None)  # type: ignore[arg-type]
             seed = World(1).entropy(f"client/{i}", 1, number, 1, "training").bytes(32)
             received = outgoing(i, sent) if sent else b""
             ends.append(jobs.train(SPEC, model, data, its, number - 1, seed, [received], [kept[i]]))

@@ -16,9 +16,10 @@ from parties.learning.vectors import average, decode
 from parties.party import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
+from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.labelling import Across, Alone, Labeller, Network, Once
 from protocols.federated.method import Method, Options
-from protocols.federated.round import Record, Settings, TrainingClient, TrainingServer
+from protocols.federated.round import Record, Settings
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters
 from sim.faults import Crash, Fault, Pause, Slow
@@ -46,15 +47,15 @@ def trained(
     dealt: list[Shard] = SHARDS,
     opened: int | None = None,
     **changes: Any,
-) -> tuple[TrainingServer, list[TrainingClient], list[Record], World]:
+) -> tuple[FedAvgServer, list[FedAvgClient], list[Record], World]:
     """A run; the server opens `opened` rounds, by default as many as its clients have agreed on."""
     world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = Settings(
         SPEC, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
     )
-    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(dealt)]
+    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(dealt)]
     of_server = settings if opened is None else replace(settings, rounds=opened)
-    server = TrainingServer(world, [client.name for client in clients], of_server, FIRST)
+    server = FedAvgServer(world, [client.name for client in clients], of_server, FIRST)
     records: list[Record] = []
     server.observe = records.append
     try:

@@ -1,14 +1,17 @@
-"""Mean teacher: the network is drawn towards the predictions of a slowly moving average of itself.
+"""FedAvg+MT: FedAvg with a mean teacher, a slowly moving average of the network that unlabeled points follow.
 
 Tarvainen and Valpola, Mean teachers are better role models, NeurIPS 2017, section 2; as federated by the FedProp paper
-(FedAvg+MT, FedProp+MT, section 5.1): the server sends a student and a teacher, clients train the student and move the
-teacher, and the server averages both apart. With student w, teacher w' and C classes, each step adds to the loss
+(FedAvg+MT, FedProp+MT, section 5.1). With student w, teacher w' and C classes, each step of a client adds to the loss
 
     lambda(r) mean over the batch of 1/C ||softmax f(x; w) - softmax f(x'; w')||^2
 
 for two augmentations x, x' of an image, and ends with w' <- decay w' + (1 - decay) w. The weight is ramped up over the
-first rounds r, lambda(r) = weight exp(-5 (1 - min(r, rampup)/rampup)^2). The teacher's running statistics are its own:
-it is run as in training. There is one classifier for both losses, not two tied together.
+first rounds r, lambda(r) = weight exp(-5 (1 - min(r, rampup)/rampup)^2). The server averages student and teacher apart,
+
+    w_{t+1} = sum_k n_k/n w_{t+1}^k,    w'_{t+1} = sum_k n_k/n w'_{t+1}^k,
+
+and sends both: twice the bytes of FedAvg, both ways. The teacher's running statistics are its own: it is run as in
+training. There is one classifier for both losses, not two tied together.
 """
 
 import math
@@ -16,12 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from parties.learning.additions import Active, Addition, Batch, Run
+from parties.learning.plain_update import PlainUpdate
+from protocols.federated.method import Averaged, Method, Options
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
-    from parties.learning.settings import LocalUpdate
 
-__all__ = ["MeanTeacher", "Teaching", "rampup"]
+__all__ = ["MeanTeacher", "Teaching", "fedavg_mt", "rampup"]
+
+
+# --- client term
 
 
 def rampup(current: float, length: float) -> float:
@@ -44,7 +51,7 @@ class MeanTeacher(Addition):
     forwards: ClassVar[float] = 1.0
     vectors: ClassVar[float] = 1.0
 
-    def check(self, update: "LocalUpdate") -> None:
+    def check(self, update: PlainUpdate) -> None:
         if not 0.0 <= self.decay <= 1.0 or self.weight < 0 or self.rounds < 0:
             raise ValueError(
                 f"decay(={self.decay}) must be in [0, 1], weight(={self.weight}) and rounds(={self.rounds}) >= 0"
@@ -85,3 +92,11 @@ class Teaching(Active):
         from parties.learning.parameters import flatten
 
         return flatten(self.teacher), b""
+
+
+# --- server term and method
+
+
+def fedavg_mt(options: Options) -> Method:
+    """A teacher that the server averages, no pseudo-labels."""
+    return Method(additions=((MeanTeacher(), Averaged),))

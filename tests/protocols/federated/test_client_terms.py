@@ -5,25 +5,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from parties.learning import (
-    Addition,
-    FedMatch,
-    FedProx,
-    FedSiam,
-    LocalData,
-    LocalUpdate,
-    MeanTeacher,
-    ModelSpec,
-    Scaffold,
-    Trained,
-    initial,
-    size,
-    train,
-)
-from parties.learning.fedmatch import choose_helpers
-from parties.learning.mean_teacher import rampup
-from parties.learning.scaffold import server_control
+from parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
 from parties.learning.vectors import decode, encode
+from protocols.federated.fedmatch import FedMatch, choose_helpers
+from protocols.federated.fedprox import FedProx
+from protocols.federated.fedsiam import FedSiam
+from protocols.federated.mean_teacher import MeanTeacher, rampup
+from protocols.federated.scaffold import Scaffold, server_control
 from sim.streams import generator
 
 SPEC = ModelSpec("linear", (4,), 3)

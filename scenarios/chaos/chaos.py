@@ -1,0 +1,95 @@
+"""Chaos from Python; and what it has in common with that of the command line: how a scenario is made ready for it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from scenarios.chaos.campaign import Findings, Plan, Verdict, campaign
+from scenarios.chaos.promises import is_cotraining, is_training, promises_of
+from scenarios.chaos.report import write_findings
+from scenarios.files.arguments import check_count, check_type, check_types
+from scenarios.files.reading import Loaded, Source, read
+from scenarios.files.schema import Scenario, ScenarioError
+from scenarios.running.folder import new_folder
+
+__all__ = ["chaos", "promising", "ready"]
+
+_QUICK_POINTS = 120
+
+
+def chaos(
+    scenario: Source,
+    *,
+    schedules: int = 20,
+    singles: bool = True,
+    pairs: bool = False,
+    quick: bool = False,
+    seed: int = 0,
+    changes: Sequence[str] = (),
+    jobs: int = 1,
+    out: str | Path | None = None,
+    watch: Callable[[int, int, Verdict], None] | None = None,
+) -> Findings:
+    """Run `scenario` again and again, each time under other faults, and return which promises were broken.
+
+    `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. First it runs without faults:
+    its own are put aside, as is what it expects, and keys have 512 bits unless `changes` (as in `load`) set
+    ``protocol.key_bits``. Then come crashes before and after every step of every party, one at a time (`singles`),
+    every two of them (`pairs`), and `schedules` random mixtures of all faults, which follow from `seed`. `quick`: fewer
+    points and rounds, and crashes of the server and three clients only. With more than one of `jobs`, each run has a
+    process of its own; a script then needs ``if __name__ == "__main__":``. `out` is the folder to make, by default
+    ``runs/NAME-chaos-NUMBER``. `watch` is called after each run with how many are done, how many there are as far as is
+    known, and what was found.
+
+    The result has `verdicts`, one for each run, and `failures`: for each broken promise the smallest schedule of faults
+    found that breaks it, which the folder holds as a scenario file. Raises ScenarioError, TypeError, FileExistsError if
+    `out` exists, and KeyboardInterrupt after Ctrl-C; the folder then holds what was found until then.
+    """
+    check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
+    check_types("changes", changes, str, 'a list of texts such as ["data.limit=240"]')
+    check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
+    for name, number, least in (("schedules", schedules, 0), ("seed", seed, 0), ("jobs", jobs, 1)):
+        check_count(name, number, least)
+    plan = Plan(schedules=schedules, singles=singles, pairs=pairs, quick=quick, seed=seed, jobs=jobs)
+    loaded, _ = ready(scenario, plan, changes)
+    folder, findings = new_folder(None if out is None else Path(out), loaded.name + "-chaos"), Findings([], [])
+    try:
+        campaign(loaded.scenario, plan, watch or (lambda done, of, one: None), findings)
+    except KeyboardInterrupt:
+        findings.interrupted = True
+        raise
+    finally:
+        write_findings(folder, loaded.scenario, loaded.name, plan, findings)
+    return findings
+
+
+def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded, int]:
+    """The scenario without its faults and expectations, and with short keys unless they were asked for.
+
+    Also how many faults it had.
+    """
+    ours = ["fault=[]", "expect={}"]
+    keys = {change.partition("=")[0].strip() for change in changes}
+    if any(key.partition(".")[0] == "fault" for key in keys):
+        raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
+    own = promising(read(scenario, changes))
+    if "protocol.key_bits" not in keys:
+        ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
+    if plan.quick and "data.limit" not in keys:
+        limit = read(scenario, [*changes, *ours]).scenario.data.limit
+        ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
+    if plan.quick and is_training(own.scenario) and not keys & {"training.rounds", "training.label_from"}:
+        training = own.scenario.training
+        ours += [f"training.rounds={min(training.rounds, 2)}", f"training.label_from={min(training.label_from, 2)}"]
+    if plan.quick and is_cotraining(own.scenario) and "cotraining.rounds" not in keys:
+        ours.append(f"cotraining.rounds={min(own.scenario.cotraining.rounds, 2)}")
+    return promising(read(scenario, [*changes, *ours])), len(own.scenario.fault)
+
+
+def promising(loaded: Loaded) -> Loaded:
+    """`loaded`, if it is of a protocol whose promises are known. Raises ScenarioError."""
+    name = loaded.scenario.protocol.name
+    if not promises_of(loaded.scenario):
+        allowed = '"xclp", co-training, and training without noise or prediction'
+        problem = f'chaos cannot tell what "{name}" promises; allowed: {allowed}'
+        raise ScenarioError(loaded.where, "protocol.name", problem)
+    return loaded

@@ -1,0 +1,99 @@
+"""Protocols of one round that are declared (`protocols.one_shot`): building a run of one, and looking at it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from parties.server import Loss
+from protocols import declaration
+from protocols.one_shot import OneShot, OneShotClient, OneShotServer
+from protocols.registry import declared
+from scenarios.observing.deals import named
+from scenarios.observing.experiment import Setting
+from scenarios.observing.simulated import Simulated, Strike
+from scenarios.observing.struck import Struck
+
+__all__ = ["OneRound"]
+
+
+class OneRound:
+    """The parties of a run of a declared protocol of one round, and its observer."""
+
+    rounds = 1
+
+    def __init__(self, setting: Setting) -> None:
+        protocol = declared(setting.scenario.protocol.name)
+        assert isinstance(protocol, OneShot)
+        self._shards = named(setting.shards)
+        self.server, self.clients = protocol.build(
+            declaration.Setting(
+                setting.world, setting.scenario.protocol, self._shards, setting.client_access, setting.server_access
+            )
+        )
+        self.observer = _Observer(setting, protocol, self.server, self.clients)
+
+    def plan(self) -> None:
+        """Announce nothing: how long the computing of a declared protocol takes is known as it begins."""
+
+
+class _Observer:
+    """Compares what the server ended with with the protocol's oracle, over the clients whose inputs count."""
+
+    def __init__(
+        self, setting: Setting, protocol: OneShot, server: OneShotServer, clients: Sequence[OneShotClient]
+    ) -> None:
+        self._world, self._keys, self._protocol = setting.world, setting.scenario.protocol, protocol
+        self._server, self._clients = server, clients
+        self._shards = named(setting.shards)
+        self._struck = Struck(setting.world, setting.faults)
+
+    def sum_up(self) -> Simulated:
+        """What came out, once all parties have ended."""
+        server = self._server
+        endings = {one.name: one.ending if one.alive else self._struck.gone(one.name) for one in self._clients}
+        for name, ending in endings.items():
+            self._world.note("outcome", name, note=ending)
+        outcome, reason = self._outcome()
+        output = None if server.found is None else np.asarray(server.found.value, np.float64).ravel().tolist()
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            accuracy=None,
+            output=output,
+            lost=self._losses(),
+            rounds=[],
+            equals_plaintext=self._equals_oracle(),
+            endings=endings,
+            silent=self._struck.silent(),
+        )
+
+    def strikes(self) -> list[Strike]:
+        """The faults that have struck so far, in order."""
+        return self._struck.strikes()
+
+    def _outcome(self) -> tuple[str, str]:
+        server = self._server
+        if not any(client.alive for client in self._clients):
+            return "failed", "every client was lost"
+        if not server.alive:
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+        return ("aborted", server.aborted) if server.found is None else ("completed", "")
+
+    def _losses(self) -> list[Loss]:
+        """Those that the server reported, with the steps at which they fell, and then those that it did not notice."""
+        server, now = self._server, self._world.loop.time()
+        found = [self._struck.noticed(loss, 0.0) for loss in server.lost]
+        for party in (server, *self._clients):
+            fall = self._struck.fall(party.name, 0.0, now)
+            if fall is not None and party.name not in {loss.party for loss in found}:
+                action = "every client ends without it" if party is server else "its part was not missed"
+                found.append(Loss(party.name, fall.step, action, 1, fall.time))
+        return found
+
+    def _equals_oracle(self) -> bool | None:
+        found = self._server.found
+        if found is None:
+            return None
+        wanted = self._protocol.oracle(self._keys, {name: self._shards[name] for name in found.over})
+        value, expected = (np.asarray(one, np.float64) for one in (found.value, wanted))
+        return value.shape == expected.shape and bool((abs(value - expected) <= self._protocol.tolerance).all())

@@ -1,0 +1,147 @@
+"""A sweep from Python; and what it has in common with that of the command line: its runs, and the files it leaves."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from scenarios.files.arguments import check_count, check_type, check_types
+from scenarios.files.keys import toml
+from scenarios.files.reading import Loaded, Source, read
+from scenarios.files.schema import Scenario, as_table
+from scenarios.running.folder import Result, locked, new_folder
+from scenarios.running.runner import INTERRUPTED
+from scenarios.sweeping.folder import Asked, write_asked
+from scenarios.sweeping.runs import Plan, perform, plan, write_table
+from scenarios.sweeping.tables import Planned, fill, markdown, plan_table, write_runs
+
+__all__ = ["plan_all", "sweep", "write_tables"]
+
+
+def sweep(
+    scenario: Source,
+    over: Mapping[str, Iterable[Any]] | None = None,
+    *,
+    seeds: int | None = None,
+    changes: Sequence[str] = (),
+    jobs: int = 1,
+    out: str | Path | None = None,
+    watch: Callable[[int, int, Result], None] | None = None,
+) -> list[tuple[dict[str, Any], Result]]:
+    """Run `scenario` with every combination of the values in `over`, and return for each run its values and its result.
+
+    `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. `over` has lists of values by
+    key, such as ``{"protocol.k": [3, 10]}``; without it, a file that lays out a table gives the runs of the table, the
+    values of which are the names of ``row`` and ``column``. Each combination is run with `seeds` seeds: the scenario's
+    and those after it; by default one, or as many as the table says. `changes` are as in `load`. With more than one of
+    `jobs`, each run has a process of its own; a script then needs ``if __name__ == "__main__":``. `out` is the folder
+    to make, by default ``runs/NAME-sweep-NUMBER``; it holds the folders of the runs and ``sweep.csv``. `watch` is
+    called after each run with how many are done, how many there are, and its result.
+
+    All runs are checked before any starts. Raises ScenarioError, TypeError, FileExistsError if `out` exists, and
+    KeyboardInterrupt after Ctrl-C; ``tacit sweep --resume FOLDER`` then goes on. Runs that fail are in the results.
+    """
+    check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
+    values = _values(over)
+    check_types("changes", changes, str, 'a list of texts such as ["protocol.k=5"]')
+    check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
+    check_count("jobs", jobs, 1)
+    if seeds is not None:
+        check_count("seeds", seeds, 1)
+    texts = [f"{key}={toml(listed)}" for key, listed in values.items()]
+    asked = Asked(file=str(scenario), over=texts, seeds=seeds, changes=list(changes))
+    first, plans, table = plan_all(scenario, asked)
+    folder = new_folder(None if out is None else Path(out), first.name + "-sweep")
+    with locked(folder):
+        write_asked(folder, _repeatable(scenario, asked, first, folder))
+        results = _run(asked, plans, table, folder, jobs, watch)
+    return [(_named(one, values), results[place]) for place, one in enumerate(plans)]
+
+
+def plan_all(scenario: Source, asked: Asked) -> tuple[Loaded, Sequence[Plan], Planned | None]:
+    """The scenario as it is, all runs of the sweep, and the table whose runs they are, if it makes one.
+
+    `scenario` is in place of the file that `asked` names. Raises ScenarioError.
+    """
+    first = read(scenario, asked.changes, seed=asked.seed)
+    if first.layout is None or asked.over:
+        return first, plan(scenario, asked.over, asked.seeds or 1, asked.changes, asked.seed), None
+    table = plan_table(scenario, first, asked.seeds, asked.changes)
+    return first, table.plans, table
+
+
+def write_tables(
+    asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, results: dict[int, Result]
+) -> None:
+    """Write what the sweep's `folder` holds besides those of its runs: ``sweep.csv``, and of a table ``table.md``."""
+    if table is None:
+        write_table(folder / "sweep.csv", plans, results)
+    else:
+        write_runs(folder / "sweep.csv", table, results)
+        (folder / "table.md").write_text(markdown(fill(table, results), asked.command), encoding="utf-8")
+
+
+def _values(over: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
+    allowed = 'lists of values by key, such as {"protocol.k": [3, 10]}'
+    check_type("over", over, (Mapping, type(None)), allowed)
+    found = {}
+    for key, values in (over or {}).items():
+        check_type("a key of over", key, str, "a text such as protocol.k")
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            raise TypeError(f"over[{key!r}] is {values!r}, of type {type(values).__name__}; allowed: {allowed}")
+        found[key] = [msgspec.to_builtins(value, enc_hook=_plain) for value in values]
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's."""
+    try:
+        return value.item()
+    except AttributeError:
+        raise TypeError(f"over has the value {value!r}, of type {type(value).__name__}; allowed: as in TOML") from None
+
+
+def _repeatable(scenario: Source, asked: Asked, first: Loaded, folder: Path) -> Asked:
+    """`asked`, with a file in the sweep's `folder` in place of a scenario that was made in Python."""
+    if not isinstance(scenario, Scenario):
+        return asked
+    file = folder / "swept.toml"
+    named = msgspec.structs.replace(read(scenario, without_data=True).scenario, name=first.name)
+    file.write_text(tomli_w.dumps(as_table(named)), encoding="utf-8")
+    return msgspec.structs.replace(asked, file=str(file.absolute()))
+
+
+def _run(
+    asked: Asked,
+    plans: Sequence[Plan],
+    table: Planned | None,
+    folder: Path,
+    jobs: int,
+    watch: Callable[[int, int, Result], None] | None,
+) -> dict[int, Result]:
+    """Carry out the `plans`; returns the results by their places."""
+    results: dict[int, Result] = {}
+    try:
+        with closing(perform(plans, folder, jobs)) as runs:
+            for place, result, code in runs:
+                results[place] = result
+                if code == INTERRUPTED:
+                    raise KeyboardInterrupt
+                if watch is not None:
+                    watch(len(results), len(plans), result)
+    finally:
+        write_tables(asked, plans, table, folder, results)
+    return results
+
+
+def _named(one: Plan, values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The values of the swept keys in a run, as they were given."""
+    shown = {key: {_shown(value): value for value in listed} for key, listed in values.items()}
+    return {key: shown[key][text] if key in shown else text for key, text in one.values}
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else toml(value)

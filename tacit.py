@@ -1,0 +1,130 @@
+"""Tacit from Python: run a scenario, sweep over its keys, try it under faults.
+
+>>> import tacit
+>>> scenario = tacit.load("xclp-digits", ["data.limit=120", "protocol.hamming=plaintext"])
+>>> result = tacit.run(scenario, out="quick")
+>>> result.outcome, result.equals_plaintext, [loss.party for loss in result.lost]
+('completed', True, ['client/3'])
+>>> for values, result in tacit.sweep(scenario, {"protocol.k": [3, 10]}, seeds=2, out="swept"):
+...     print(values, result.seed, result.outcome)
+{'protocol.k': 3} 1 completed
+{'protocol.k': 3} 2 completed
+{'protocol.k': 10} 1 completed
+{'protocol.k': 10} 2 completed
+
+`OneShot` is the base of a protocol of one's own with one round, `Protocol` of any other; `add_protocol` lets scenario
+files name it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
+[protocol]. These names, and what their docstrings say, stay compatible from one version to the next (CHANGELOG.md says
+what changes). No other module promises that.
+
+What is behind a name is imported when the name is first used: it takes a second.
+"""
+
+from typing import TYPE_CHECKING
+
+from tacit_start import check_packages
+
+if TYPE_CHECKING:
+    from protocols.declaration import Declaration as Protocol
+    from protocols.declaration import Problem
+    from protocols.one_shot import Found, OneShot
+    from protocols.outcome import Abort
+    from protocols.registry import add as add_protocol
+    from protocols.steps import Step
+    from scenarios.chaos.campaign import Findings
+    from scenarios.chaos.chaos import chaos
+    from scenarios.files.reading import load
+    from scenarios.files.schema import (
+        Attack,
+        Byzantine,
+        Cotraining,
+        Data,
+        Device,
+        Expect,
+        Fault,
+        Learner,
+        Model,
+        Network,
+        Privacy,
+        Public,
+        Scenario,
+        ScenarioError,
+        Training,
+    )
+    from scenarios.files.schema import Protocol as ProtocolKeys
+    from scenarios.running.folder import Loss, Result
+    from scenarios.running.runner import Watch, run
+    from scenarios.sweeping.sweep import sweep
+    from sim.wire import Message
+else:
+    from importlib import import_module
+
+    _PLACES = {
+        "Abort": "protocols.outcome.Abort",
+        "Findings": "scenarios.chaos.campaign.Findings",
+        "Found": "protocols.one_shot.Found",
+        "Loss": "scenarios.running.folder.Loss",
+        "Message": "sim.wire.Message",
+        "OneShot": "protocols.one_shot.OneShot",
+        "Problem": "protocols.declaration.Problem",
+        "Protocol": "protocols.declaration.Declaration",
+        "ProtocolKeys": "scenarios.files.schema.Protocol",
+        "Result": "scenarios.running.folder.Result",
+        "Step": "protocols.steps.Step",
+        "Watch": "scenarios.running.runner.Watch",
+        "add_protocol": "protocols.registry.add",
+        "chaos": "scenarios.chaos.chaos.chaos",
+        "load": "scenarios.files.reading.load",
+        "run": "scenarios.running.runner.run",
+        "sweep": "scenarios.sweeping.sweep.sweep",
+    }
+    """Where the names are from; the others are in `scenarios.files.schema`."""
+
+    def __getattr__(name: str) -> object:
+        """The public name, imported."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, _, attribute = _PLACES.get(name, f"scenarios.files.schema.{name}").rpartition(".")
+        found = globals()[name] = getattr(import_module(module), attribute)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+
+__all__ = [
+    "Abort",
+    "Attack",
+    "Byzantine",
+    "Cotraining",
+    "Data",
+    "Device",
+    "Expect",
+    "Fault",
+    "Findings",
+    "Found",
+    "Learner",
+    "Loss",
+    "Message",
+    "Model",
+    "Network",
+    "OneShot",
+    "Privacy",
+    "Problem",
+    "Protocol",
+    "ProtocolKeys",
+    "Public",
+    "Result",
+    "Scenario",
+    "ScenarioError",
+    "Step",
+    "Training",
+    "Watch",
+    "add_protocol",
+    "chaos",
+    "load",
+    "run",
+    "sweep",
+]
+
+check_packages()

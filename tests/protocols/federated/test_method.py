@@ -1,0 +1,133 @@
+"""Methods made of an own client term and server term, and what every shipped one keeps to."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parties.data.sets import load
+from parties.data.splits import shards
+from parties.learning import jobs
+from parties.learning.additions import Active, Addition, Run
+from parties.learning.settings import LocalUpdate
+from parties.learning.spec import ModelSpec
+from parties.learning.vectors import decode, encode
+from parties.party import play
+from protocols.federated.algorithms import ALGORITHMS, UPDATES
+from protocols.federated.averaging import Plain, Secure
+from protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from protocols.federated.method import Averaged, Companion, Extra, Method, Options
+from protocols.federated.round import Settings
+from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.xclp import Parameters
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.world import World
+
+SPEC = ModelSpec("linear", (1, 8, 8), 10)
+CLIENTS = 3
+SHARDS = shards(load("digits", 120), CLIENTS, "iid", 1.0, 1)
+FIRST = jobs.initial(SPEC, 1)
+
+
+def trained(method: Method, rounds: int = 1, **changes: Any) -> FedAvgServer:
+    """The server after some rounds of `method`."""
+    additions = tuple(addition for addition, _ in method.additions)
+    update = LocalUpdate(1, 50, 0.5, device="cpu", additions=additions)
+    settings = Settings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
+    world = World(1, conditions=Conditions(latency=parse_latency("5ms")))
+    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
+    server = FedAvgServer(world, [client.name for client in clients], settings, FIRST)
+    try:
+        world.loop.run(play([server, *clients], server))
+    finally:
+        world.loop.finish()
+    return server
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
+def test_terms_that_do_nothing_change_nothing(averaging: Plain | Secure) -> None:
+    extra: Extra = (Addition(), Companion)
+    beside = trained(Method(additions=(extra,)), 2, averaging=averaging)
+    assert beside.model == trained(Method(), 2, averaging=averaging).model
+
+
+@dataclass(frozen=True)
+class Counting(Addition):
+    """Sends one more than what the server sent."""
+
+    def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
+        return _Counting(received)
+
+
+class _Counting(Active):
+    def __init__(self, received: bytes) -> None:
+        self._sent = encode((decode(received) if received else np.zeros(1, np.float32)) + 1)
+
+    def finish(self) -> tuple[bytes, bytes]:
+        return self._sent, b""
+
+
+class Counter(Averaged):
+    def size(self, spec: ModelSpec) -> int:
+        return 4
+
+
+def test_what_clients_send_is_averaged_and_sent_again() -> None:
+    counters: list[Counter] = []
+
+    def make() -> Counter:
+        counters.append(Counter())
+        return counters[-1]
+
+    server = trained(Method(additions=((Counting(), make),)), 3)
+    ends = [decode(counter.outgoing("client/0")).tolist() for counter in counters]
+    assert [end for end in ends if end] == [[3.0]]  # the others only say how large what they send is
+    assert server.model == trained(Method(), 3).model
+
+
+class Inline:
+    """As much of a server as a server term needs."""
+
+    clients = tuple(f"client/{i}" for i in range(4))
+
+    async def compute(self, work: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, *(f"fedavg, {name}" for name in UPDATES)])
+@pytest.mark.parametrize("averaged", [(), ("client/0",), ("client/0", "client/1", "client/2")], ids=len)
+def test_what_is_sent_beside_the_model_has_the_size_of_its_formula(name: str, averaged: tuple[str, ...]) -> None:
+    options = Options(SPEC, Parameters(PlaintextHamming(64), CLIENTS, 10, bits=64), 1, "cpu")
+    extras = UPDATES[name[8:]]() if name.startswith("fedavg, ") else ALGORITHMS[name](options).additions
+    for _, make in extras:
+        companion = make()
+        vector = bytes(companion.size(SPEC))
+        if averaged:
+            sent, models = dict.fromkeys(averaged, vector), dict.fromkeys(averaged, FIRST)
+            server: Any = Inline()
+            with pytest.raises(StopIteration):
+                companion.take(server, vector, sent, models).send(None)
+        for client in ("client/0", "client/3"):
+            assert len(companion.outgoing(client)) == companion.outgoing_size(SPEC, client, averaged)
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from parties.learning import LocalUpdate
+from protocols.federated.algorithms import UPDATES
+from protocols.federated.fedmatch import FedMatch
+from protocols.federated.mean_teacher import MeanTeacher
+
+print(len(LocalUpdate(additions=(FedMatch(), MeanTeacher(), *(UPDATES["fedprox"]()[0][:1]))).additions))
+"""
+
+
+def test_methods_can_be_named_without_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["3"]

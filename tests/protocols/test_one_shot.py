@@ -1,0 +1,166 @@
+"""Protocols of one round that are declared: a secure sum with an oracle, and one that needs no keys."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from parties.client import Client
+from parties.data.splits import Shard
+from parties.server import Server
+from protocols.declaration import Declaration, Problem
+from protocols.one_shot import Found, OneShot
+from protocols.outcome import require
+from protocols.registry import PROTOCOLS, add, declared
+from protocols.setup import Group
+from protocols.steps import Step
+from scenarios.chaos.campaign import Plan, campaign
+from scenarios.files.keys import keys
+from scenarios.files.reading import load, read
+from scenarios.files.schema import Protocol, ScenarioError
+from scenarios.running.folder import byte_rows
+from scenarios.running.prediction import predicted
+from scenarios.running.runner import run
+from sim.units import duration
+from sim.wire import Message
+
+
+class CountSent(Message):
+    counted: bytes
+
+
+class Keys(Protocol, kw_only=True, frozen=True):
+    least: int = 0
+
+
+class Counting(OneShot):
+    """The server adds up how many points clients have, in the clear."""
+
+    name, summary = "count-points", "how many points all clients have"
+    keys = Keys
+    agrees = False
+    own_steps = (Step("client", "count.send", "send its count"), Step("server", "count.add", "add the counts up"))
+
+    @property
+    def message_types(self) -> Sequence[type[Message]]:  # type: ignore[override]
+        return (*super().message_types, CountSent)
+
+    def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
+        fewest = min(len(shard.rows) for shard in shards.values())
+        if keys.least > fewest:
+            raise Problem("least", f"{keys.least} is too large; allowed: 0 to {fewest}")
+
+    async def client(self, me: Client, keys: Any, group: Group) -> None:
+        with me.step("count.send"):
+            me.send(me.server, CountSent(len(me.shard.rows).to_bytes(4, "big")))
+
+    async def server(self, me: Server, keys: Any, group: Group) -> Found:
+        with me.step("count.add"):
+            answers = await me.collect(CountSent, group.names, deadline=duration(keys.deadline))
+            me.lose(answers.missing, "its count was not received: it is left out")
+            require(len(answers.answers), "clients", keys.min_clients)
+            total = sum(int.from_bytes(answer.counted, "big") for answer in answers.answers.values())
+        return Found(tuple(answers.answers), np.array([float(total)]))
+
+    def oracle(self, keys: Any, shards: Mapping[str, Shard]) -> NDArray[np.float64]:
+        return np.array([float(sum(len(shard.rows) for shard in shards.values()))])
+
+    def own_payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int]:
+        return {"CountSent": 4 * len(shards)}
+
+
+@pytest.fixture(autouse=True)
+def counting() -> Any:
+    add(Counting())
+    yield
+    del PROTOCOLS["count-points"]
+
+
+SCENARIO = """
+title = "How many points six clients have"
+[data]
+name = "digits"
+clients = 6
+limit = 60
+[protocol]
+name = "count-points"
+{keys}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "count.toml"
+    path.write_text(SCENARIO.format(keys=""))
+    return path
+
+
+def test_a_run_ends_with_what_the_oracle_says_and_sends_what_the_formula_says(file: Path, tmp_path: Path) -> None:
+    result = run(load(file), out=tmp_path / "run")
+    assert (result.outcome, result.output, result.equals_plaintext) == ("completed", [60.0], True)
+    sent = {row.type: row.payload for row in byte_rows(result.folder)}
+    assert predicted(result.folder, sent) == sent
+    assert run(load(file), out=tmp_path / "again").trace_hash == result.trace_hash
+    assert run(load(file, seed=2), out=tmp_path / "other").trace_hash != result.trace_hash
+
+
+def test_faults_strike_at_its_steps_and_messages(file: Path, tmp_path: Path) -> None:
+    faults = (
+        'fault=[{kind="crash", party="client/1", at="count.send"}, {kind="lose", message="CountSent", peer="server"}]'
+    )
+    result = run(load(file, [faults, 'network.transport="datagram"']), out=tmp_path / "run")
+    assert result.outcome == "completed" and result.equals_plaintext
+    assert {loss.party for loss in result.lost} >= {"client/1"}
+    assert {strike.kind for strike in result.faults} == {"crash", "lose"}
+    with pytest.raises(ScenarioError, match=r"count\.ad.* is not a step .*allowed: round\.enrol, count\.send"):
+        load(file, ['fault=[{kind="crash", party="client/1", at="count.ad"}]'])
+    with pytest.raises(ScenarioError, match="allowed: Dismissed, RoundOpens, TakesPart, TakingPart, CountSent"):
+        load(file, ['fault=[{kind="lose", message="Count"}]'])
+
+
+def test_too_few_clients_are_a_clear_abort(file: Path, tmp_path: Path) -> None:
+    gone = [f'{{kind="crash", party="client/{number}", before="count.send"}}' for number in range(4)]
+    result = run(load(file, [f"fault=[{', '.join(gone)}]"]), out=tmp_path / "run")
+    assert (result.outcome, result.reason) == ("aborted", "2 clients are left; min_clients is 3")
+    assert result.output is None and result.equals_plaintext is None
+    assert result.endings["client/5"] == "completed" and result.endings["client/0"] == "crashed"
+
+
+def test_its_own_keys_are_keys_of_a_scenario(file: Path) -> None:
+    (row,) = [row for row in keys() if row.name == "protocol.least"]
+    assert row.protocols == ("count-points",)
+    assert load(file, ["protocol.least=10"]).protocol.least == 10  # type: ignore[attr-defined]
+    assert read(file, ["protocol.least=10"]).unused == ()
+    assert read(file, ["protocol.hamming=iknp"]).unused == ("protocol.hamming",)
+    with pytest.raises(ScenarioError, match=r"protocol\.least: 11 is too large; allowed: 0 to 10"):
+        load(file, ["protocol.least=11"])
+    with pytest.raises(ScenarioError, match=r"protocol\.least"):
+        load("xclp-digits", ["protocol.least=1"])
+
+
+def test_no_fault_breaks_a_promise(file: Path) -> None:
+    found = campaign(load(file), Plan(schedules=25, seed=5))
+    assert [failure.how for failure in found.failures] == []
+    assert {one.outcome for one in found.verdicts} == {"completed", "aborted"}
+
+
+def test_a_wrong_result_breaks_the_promise_of_the_oracle(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counting, "oracle", lambda self, keys, shards: np.array([61.0]))
+    found = campaign(load(file), Plan(schedules=0, singles=False))
+    assert [failure.promise for failure in found.failures] == ["equal to the oracle"]
+
+
+def test_what_cannot_be_added() -> None:
+    class Nameless(Declaration):
+        name, summary = "Not A Name", "something"
+
+    with pytest.raises(ValueError, match="small letters"):
+        add(Nameless())
+    with pytest.raises(ValueError, match="already"):
+        add(Counting())
+    with pytest.raises(ValueError, match="derived from Declaration"):
+        add("xclp")  # type: ignore[arg-type]
+    assert declared("xclp") is None

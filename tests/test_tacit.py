@@ -1,0 +1,257 @@
+"""The public interface: its names, what it takes, and what else on Python's path does to it."""
+
+import ast
+import configparser
+import doctest
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tacit
+import tacit_start
+from sim.trace import Event
+from tacit import Data, Fault, Findings, ProtocolKeys, Result, Scenario, ScenarioError, Watch, chaos, load, run, sweep
+
+ROOT = Path(__file__).parents[1]
+QUICK = ["data.limit=120", "protocol.hamming=plaintext", "protocol.bits=32", "protocol.k=3"]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def python(code: str, cwd: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Python in `cwd`, where its path begins; then comes the tree, as behind the entry of an editable install."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+# --- the names
+
+
+def test_the_example_does_what_it_shows(elsewhere: Path) -> None:
+    found = doctest.testmod(tacit)
+    assert found.failed == 0 and found.attempted > 3
+
+
+def test_every_name_is_there_and_documented() -> None:
+    assert tacit.__all__ == sorted(tacit.__all__)
+    for name in tacit.__all__:
+        assert getattr(tacit, name).__doc__, name
+    assert set(tacit.__all__) <= set(dir(tacit))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tacit.nothing  # type: ignore[attr-defined]
+
+
+def test_type_checkers_see_the_names_where_they_are_imported_from() -> None:
+    tree = ast.parse((ROOT / "tacit.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {name: tacit._PLACES.get(name, f"scenarios.files.schema.{name}") for name in tacit.__all__}
+
+
+def test_every_table_of_a_scenario_has_its_struct() -> None:
+    structs = {type(getattr(Scenario(), name)) for name in Scenario.__struct_fields__ if name != "fault"}
+    public = {getattr(tacit, name) for name in tacit.__all__}
+    assert {kind for kind in structs if hasattr(kind, "__struct_fields__")} <= public
+
+
+def test_importing_it_imports_nothing_of_tacit_yet(tmp_path: Path) -> None:
+    rooms = tacit_start.PACKAGES
+    code = f"import sys, tacit; print([name for name in sys.modules if name.partition('.')[0] in {(*rooms, 'numpy')}])"
+    assert python(code, tmp_path).stdout == "[]\n"
+
+
+def test_the_packages_that_may_not_be_hidden_are_those_that_are_installed() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    assert {name.partition(".")[0] for name in config["options"]["packages"].split()} == set(tacit_start.PACKAGES)
+
+
+def test_the_package_of_scenarios_has_no_names_of_its_own() -> None:
+    assert ast.parse((ROOT / "scenarios" / "__init__.py").read_text(encoding="utf-8")).body[1:] == []
+
+
+# --- what it takes
+
+
+def test_a_run_takes_a_name_or_a_path_and_makes_the_folder_that_a_text_names(elsewhere: Path) -> None:
+    scenario = load("xclp-digits", QUICK)
+    first = run(scenario, out="first")
+    assert first.folder == Path("first") and first.outcome == "completed"
+    again = run("first", out=elsewhere / "again", engine="inline")
+    assert again.trace_hash == first.trace_hash
+    text = Path("first/scenario.toml").read_text()
+    Path("mine.toml").write_text(text.replace(f'name = "{first.scenario}"\n', ""))
+    assert run(Path("mine.toml")).folder == Path("runs/mine-1-1")
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: run(3), r"scenario is 3, of type int; allowed: a Scenario, or a name or path as str or Path"),
+        (lambda: run(Scenario(), out=3), "out is 3, of type int; allowed: the folder to make, as str or Path, or None"),
+        (lambda: run(Scenario(), engine=2), 'engine is 2, of type int; allowed: "auto", "inline", "pool:N" or None'),
+        (
+            lambda: run(Scenario(), watch=print),
+            "watch is <built-in function print>, of type builtin_function_or_method",
+        ),
+        (lambda: load("xclp-digits", "data.limit=240"), "changes is 'data.limit=240', of type str; allowed: a list of"),
+        (lambda: load("xclp-digits", [1]), r"changes\[0\] is 1, of type int; allowed: a list of texts"),
+        (lambda: load("xclp-digits", seed="1"), "seed is '1', of type str; allowed: a whole number or None"),
+        (lambda: sweep(None), "scenario is None, of type NoneType; allowed"),
+        (lambda: sweep(Scenario(), ["protocol.k=3"]), r"over is \['protocol.k=3'\], of type list; allowed: lists of"),
+        (lambda: sweep(Scenario(), {"protocol.k": 3}), r"over\['protocol.k'\] is 3, of type int; allowed: lists of"),
+        (lambda: sweep(Scenario(), {"protocol.k": "3,4"}), r"over\['protocol.k'\] is '3,4', of type str; allowed"),
+        (lambda: sweep(Scenario(), {"protocol.k": [object]}), "over has the value <class 'object'>, of type type"),
+        (lambda: sweep(Scenario(), jobs=1.5), "jobs is 1.5, of type float; allowed: a whole number from 1"),
+        (lambda: chaos(Scenario(), schedules="5"), "schedules is '5', of type str; allowed: a whole number from 0"),
+        (lambda: chaos(["xclp-digits"]), r"scenario is \['xclp-digits'\], of type list; allowed"),
+    ],
+)
+def test_a_value_of_another_type_is_an_error_in_one_line(elsewhere: Path, call, line: str) -> None:
+    with pytest.raises(TypeError, match=f"^{line}") as raised:
+        call()
+    assert "\n" not in str(raised.value)
+    assert os.listdir() == []
+
+
+def test_what_cannot_run_is_said_before_a_folder_is_made(elsewhere: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"neither a file nor a scenario.*did you mean xclp-digits"):
+        run("xclp-digit")
+    with pytest.raises(ScenarioError, match=r"^scenario: protocol.k: "):
+        run(Scenario(data=Data(limit=120), protocol=ProtocolKeys(k=500)))
+    with pytest.raises(ScenarioError, match=r"protocol.kk: there is no such key; did you mean protocol.k"):
+        sweep(Scenario(), {"protocol.kk": [1]})
+    with pytest.raises(ValueError, match=r"^jobs is 0; allowed: a whole number from 1$"):
+        sweep(Scenario(), jobs=0)
+    assert os.listdir() == []
+
+
+def test_a_scenario_made_in_python_can_be_changed(elsewhere: Path) -> None:
+    scenario = Scenario(title="Mine", data=Data(limit=120), protocol=ProtocolKeys(hamming="plaintext"))
+    changed = load(scenario, ["protocol.k=4", "title='Yours'"], seed=9)
+    assert (changed.protocol.k, changed.title, changed.seed, changed.data.limit) == (4, "Yours", 9, 120)
+    with pytest.raises(ScenarioError, match=r"^--set: protocol.k: "):
+        load(scenario, ["protocol.k=0"])
+
+
+# --- many runs
+
+
+def small() -> Scenario:
+    return Scenario(
+        title="Two of a few",
+        data=Data(clients=4, limit=120),
+        protocol=ProtocolKeys(hamming="plaintext", bits=32, k=3),
+        fault=(Fault(party="client/2", at="rowsums.mask"),),
+    )
+
+
+def test_a_sweep_gives_each_run_with_its_values_and_leaves_what_the_command_leaves(elsewhere: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    over = {"protocol.k": [2, 4], "network.latency": ["1ms"]}
+    swept = sweep(small(), over, seeds=2, changes=["fault=[]"], watch=lambda done, of, result: seen.append((done, of)))
+    assert [values for values, _ in swept] == [{"protocol.k": k, "network.latency": "1ms"} for k in (2, 2, 4, 4)]
+    assert [result.seed for _, result in swept] == [0, 1, 0, 1]
+    assert all(isinstance(result, Result) and result.outcome == "completed" for _, result in swept)
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    folder = Path("runs/two-of-a-few-sweep-1")
+    assert swept[3][1].folder == folder / "003-protocol.k=4-network.latency=1ms-seed=1"
+    direct = run(load(small(), ["protocol.k=4", "network.latency=1ms", "fault=[]"], seed=1))
+    assert direct.trace_hash == swept[3][1].trace_hash
+    assert len((folder / "sweep.csv").read_text().splitlines()) == 5
+
+
+def test_a_sweep_without_values_runs_each_seed(elsewhere: Path) -> None:
+    assert [(values, result.seed) for values, result in sweep(small(), seeds=2)] == [({}, 0), ({}, 1)]
+
+
+def test_the_command_goes_on_with_a_sweep_that_was_interrupted(elsewhere: Path) -> None:
+    def press(done: int, of: int, result: Result) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(small(), {"protocol.k": [2, 4]}, out="swept", watch=press)
+    assert len(Path("swept/sweep.csv").read_text().splitlines()) == 2
+    command = "import sys; from tacit_start import main; sys.argv[1:] = ['sweep', '--resume', 'swept']; main()"
+    done = python(command, elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2 runs have ended before" in done.stderr
+    assert len(Path("swept/sweep.csv").read_text().splitlines()) == 3
+
+
+def test_chaos_puts_the_faults_aside_and_gives_what_it_found(elsewhere: Path) -> None:
+    found = chaos(small(), schedules=2, singles=False, out="chaos")
+    assert isinstance(found, Findings)
+    assert (len(found.verdicts), found.broken, found.failures) == (3, 0, [])
+    assert found.verdicts[0].faults == ()
+    assert Path("chaos/chaos.json").is_file()
+
+
+def test_a_watch_sees_every_event(elsewhere: Path) -> None:
+    class Counting(Watch):
+        def __init__(self) -> None:
+            self.kinds = set[str]()
+
+        def __call__(self, event: Event) -> None:
+            self.kinds.add(event.kind)
+
+    counting = Counting()
+    run(small(), watch=counting)
+    assert {"send", "deliver", "enter", "leave"} <= counting.kinds
+
+
+# --- what else is on the path
+
+RUN = """
+import tacit
+keys = tacit.ProtocolKeys(hamming="plaintext", bits=32, k=3)
+result = tacit.run(tacit.Scenario(data=tacit.Data(clients=3, limit=90), protocol=keys), out="out")
+print(result.outcome)
+"""
+
+
+@pytest.mark.parametrize("name", tacit_start.PACKAGES)
+def test_a_folder_of_the_users_own_without_an_init_is_in_nobodys_way(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "mine.toml").touch()
+    done = python(RUN if name == "scenarios" else "import tacit; print('completed')", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "completed\n"), done.stderr
+
+
+SHADOWS = [("sim.py", "sim"), ("parties.py", "parties"), ("protocols/__init__.py", "protocols")]
+SHADOWS += [("scenarios/__init__.py", "scenarios"), ("benchmarks.py", "benchmarks")]
+
+
+@pytest.mark.parametrize(("file", "package"), SHADOWS)
+def test_a_file_in_place_of_a_package_is_named_in_one_line(tmp_path: Path, file: str, package: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("print('mine')\n")
+    line = (
+        f"{tmp_path / file} hides Tacit's own package {package} ({ROOT / package}): "
+        "rename it, or start Python from a folder without it"
+    )
+    imported = python("import tacit", tmp_path)
+    assert (imported.returncode, imported.stdout) == (1, "")
+    assert imported.stderr.splitlines()[-1] == f"ImportError: {line}"
+    command = python("import sys; from tacit_start import main; sys.argv[1:] = ['list']; main()", tmp_path)
+    assert (command.returncode, command.stdout, command.stderr) == (2, "", f"error: {line}\n")
+
+
+def test_a_module_that_was_imported_before_is_named_too(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "sim.py").touch()
+    done = python("import sys; sys.path.insert(0, 'mine'); import sim; del sys.path[0]; import tacit", tmp_path)
+    assert done.stderr.splitlines()[-1].startswith(f"ImportError: {tmp_path / 'mine' / 'sim.py'} hides Tacit's")
