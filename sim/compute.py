@@ -54,7 +54,6 @@ __all__ = [
 
 R = TypeVar("R")
 
-
 Work = Mapping[str, float]
 """Operations of a job: how many of each that the cost table names."""
 
@@ -193,7 +192,7 @@ _OF_WORKERS = {
     "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-"""Loky restarts a worker that grows by 300 MB, as torch and a network do; sums must not depend on how many threads add."""
+"""Loky restarts workers that grow by 300 MB, as torch and a network do. No sum depends on how many threads share it."""
 
 
 class Pool:
