@@ -1,4 +1,4 @@
-"""The server, and what it tells a client that it no longer counts on."""
+"""The server, and the message with which it excludes a client."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -49,7 +49,7 @@ class Server(Party):
             self.world.note("metric", party, step=self.step_name, note=f"lost: {action}")
 
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
-        """Tell `parties` that they are out of this round."""
+        """Tell `parties` that they are excluded from this round."""
         for party in parties:
             self.send(party, Dismissed(reason, aborted))
 

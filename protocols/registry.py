@@ -90,13 +90,12 @@ _SHIPPED: dict[str, "Protocol | Declaration"] = {
         _cotraining("centralised", "one party holds all points and learns from them"),
     )
 }
-PROTOCOLS = Registry("protocol", _SHIPPED)
-"""Every protocol there is a name for."""
+PROTOCOLS: Registry["Protocol | Declaration"] = Registry("protocol", _SHIPPED)
 
 
 def using(*parts: str) -> tuple[str, ...]:
     """The names of the protocols made of any of `parts`."""
-    return tuple(name for name, protocol in PROTOCOLS.items() if not protocol.parts.isdisjoint(parts))
+    return tuple(name for name, protocol in _SHIPPED.items() if not protocol.parts.isdisjoint(parts))
 
 
 def add(declaration: Declaration) -> None:

@@ -2,8 +2,8 @@
 
 A party's job has a duration in virtual seconds and holds one of the party's cores for it. The duration is *free* (0),
 *modelled* (operations times the seconds each takes, from a cost table), *measured* (wall time), or *replayed* from a
-recorded run. Where the job runs, in this process or in a pool of workers, never shows in the trace: its result is taken
-up at its virtual due time, and if it is not there yet, the whole world waits.
+recorded run. Where the job runs, in this process or in a pool of workers, never shows in the trace: its result is used
+at its virtual due time, and if it is not there yet, the whole world waits.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class CostTable:
 
 
 class Cost(Protocol):
-    """How long a job takes: `before` it is run, or None when only its wall time tells (`measures`)."""
+    """How long a job takes: `before` it is run, or None when only its wall time says (`measures`)."""
 
     measures: bool
 
@@ -155,7 +155,7 @@ class Job(Protocol[R]):  # type: ignore[misc]
 
 
 class Engine(Protocol):
-    """Where jobs run. Those of less than `least` modelled seconds are done in this process without asking it."""
+    """Where jobs run. Jobs of less than `least` modelled seconds are done in this process, without asking it."""
 
     name: str
     least: float
@@ -221,7 +221,7 @@ class Pool:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until this context ends. Processes that are started in it never get any.
+    """Delay Ctrl-C until this context ends. Processes that are started in it never get any.
 
     Also for imports of libraries in C++: one that is interrupted while it initialises itself raises ImportError in the
     place of KeyboardInterrupt, and leaves half of itself behind.
@@ -276,7 +276,7 @@ def make_engine(text: str) -> Engine:
 class Machine:
     """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
 
-    For the time being all may take `factor` times as long, also what has begun; infinity: they stand still.
+    All jobs may for a while take `factor` times as long, those that have begun too; infinity stops them.
     """
 
     def __init__(self, env: Environment, cores: int = 1, speed: float = 1.0, factor: float = 1.0) -> None:
@@ -300,20 +300,20 @@ class Machine:
             del self._busy[span]
 
     def stretch(self, factor: float) -> None:
-        """From now on everything takes `factor` times as long as at full speed."""
+        """Make everything take `factor` times as long as at full speed from now on."""
         self._factor = factor
         for span in self._busy:
             span.stretch(factor)
 
 
 StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
-"""Of each function that parties hand in as a job, what is run in its place; those that are not in it run themselves."""
+"""What is run in place of a function that parties hand in as a job; a function that is not listed runs itself."""
 
 
 class Computing:
     """The jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished.
 
-    What a job takes in virtual time is the same with and without a stand-in, unless it is measured.
+    A job takes the same virtual time with and without a stand-in, unless it is measured.
     """
 
     def __init__(
@@ -337,7 +337,7 @@ class Computing:
         self.planned += self._table.duration(work)
 
     def state(self) -> tuple[list[tuple[str, str, int]], float]:
-        """How many jobs each party has begun in each step, and the modelled seconds that are done."""
+        """Return how many jobs each party has begun in each step, and the modelled seconds that are done."""
         return [(*key, count) for key, count in self._count.items()], self.done
 
     def take_up(self, state: tuple[list[tuple[str, str, int]], float]) -> None:
@@ -380,7 +380,7 @@ class Computing:
         return result
 
     def _stand_in(self, function: Callable[..., R]) -> Callable[..., R]:
-        """What is run in place of `function`: itself if nothing is."""
+        """The stand-in for `function`, or `function` if there is none."""
         if not self._stand_ins:
             return function
         if isinstance(function, partial):

@@ -67,8 +67,8 @@ class Registry(Mapping[str, T]):
             self._added[name] = added
         return thing
 
-    def __delitem__(self, name: str) -> None:
-        """Take out what was added by no file of a plugin."""
+    def remove(self, name: str) -> None:
+        """Remove what Python code outside of a plugin's file has added under `name`."""
         del self._added[name], self._own[name]
 
     def _of(self, module: str) -> dict[str, tuple[T, Added]]:
@@ -127,7 +127,7 @@ def added_by_plugins() -> list[Added]:
 
 
 def conflict() -> tuple[Added, str] | None:
-    """As `Registry.conflict`, of all registries."""
+    """The first conflict in any registry: the addition, and by whom its name is taken."""
     return next((found for registry in _all if (found := registry.conflict()) is not None), None)
 
 

@@ -45,7 +45,7 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
 Sink = Callable[[Event], None]
 
 Tap = Callable[[float, Packet], None]
-"""Is shown each packet, and when its receiver gets it, contents and all."""
+"""Called with each packet, contents and all, and the time at which its receiver gets it."""
 
 
 class Trace:
@@ -72,7 +72,7 @@ class Trace:
         return self._shape.hex()
 
     def state(self) -> tuple[bytes, bytes, int]:
-        """Both chains and how many events they hold."""
+        """Both chains and the number of their events."""
         return self._trace, self._shape, self.count
 
     def take_up(self, state: tuple[bytes, bytes, int]) -> None:

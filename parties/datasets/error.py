@@ -1,10 +1,10 @@
-"""What is wrong with data, in one line."""
+"""The error for invalid or missing data."""
 
 __all__ = ["DataError", "MissingDataError"]
 
 
 class DataError(ValueError):
-    """The data, or what was asked of it, is wrong; one line that names the place and what is allowed."""
+    """The data, or a request for them, is invalid; one line that names the place and what is allowed."""
 
 
 class MissingDataError(DataError):

@@ -312,7 +312,7 @@ class TrainingServer(RoundsServer[Settings, Record]):
         return await settings.averaging.server(self, left, settings.expected, settings.min_clients, settings.deadline)
 
     async def next_model(self, averages: Averages) -> bytes:
-        """w_{t+1}, which is the average of the models; private training adds noise."""
+        """w_{t+1}: the average of the models, to which private training adds noise, or what the server update makes."""
         model, private = averages.means[0], self.settings.private
         if private is not None:
             cost, noise = {"vector.add": 2 * len(model) // 4}, self.entropy("noise")

@@ -1,4 +1,4 @@
-"""What `tacit chaos` prints and leaves behind: a table, JSON, and a scenario file for each promise that was broken."""
+"""The output of `tacit chaos`: a table, JSON, and a scenario file for each promise that was broken."""
 
 import json
 from collections import Counter
@@ -54,12 +54,12 @@ def findings_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def counts(one: Verdict) -> dict[str, int]:
-    """What a run adds to its row of the table."""
+    """The part of a run in its row of the table."""
     return {"runs": 1, one.outcome: 1, "broken": int(bool(one.broken))}
 
 
 def _rows(faults: Schedule) -> list[tuple[str, str]]:
-    """The rows in which a run counts: one for each step struck; one for all mixtures of as many faults."""
+    """The rows in which a run counts: one for each step with a fault; one for all mixtures of as many faults."""
     if not faults:
         return [("nobody", "")]
     if len(faults) > 2 or not all(_is_plain_crash(fault) for fault in faults):
@@ -78,7 +78,7 @@ def _is_plain_crash(fault: Fault) -> bool:
 
 
 def verdict_line(one: Verdict) -> str:
-    """What struck, and what came of it, in one line."""
+    """The faults applied, and their result, in one line."""
     faults = "; ".join(map(text, one.faults)) or "no fault"
     broken = "".join(f"; BROKEN {broken.promise}: {broken.how}" for broken in one.broken)
     return f"{faults}: {one.outcome}{f' ({one.reason})' if one.reason else ''}{broken}"
@@ -96,7 +96,7 @@ def replay_command(path: Path) -> str:
 
 
 def failure_lines(failure: Failure, path: Path) -> list[str]:
-    """What was broken, by what at the least, and how to see it again."""
+    """The broken promise, the smallest schedule that breaks it, and how to replay it."""
     runs = f"in {failure.runs} run{'s' * (failure.runs > 1)}"
     lines = [f"BROKEN    {failure.promise}, {runs}: {PROMISES[failure.promise].words}", f"          {failure.how}"]
     faults = toml_of(failure.faults).splitlines() if failure.faults else ["          (without any fault)"]
@@ -142,7 +142,7 @@ def as_record(one: Verdict) -> dict[str, Any]:
 
 
 def failure_record(failure: Failure, path: Path) -> dict[str, Any]:
-    """A failure as JSON has it; its scenario is in the file at `path`."""
+    """A failure as JSON; its scenario is in the file at `path`."""
     return {
         "promise": failure.promise,
         "how": failure.how,

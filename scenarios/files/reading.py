@@ -97,13 +97,13 @@ def read(
     else:
         path = find(file)
         raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
-    folder = None if isinstance(file, Scenario) else path.parent
-    plugins = resolved(raw.pop("plugins", []), str(path), folder)  # before the keys, of which some may be theirs
-    changed = [_change(text, options) for text in changes]
+    made_here = isinstance(file, Scenario)
+    raw["plugins"] = list(resolved(raw.get("plugins", []), str(path), None if made_here else path.parent))
+    changed = [_change(text, options) for text in changes]  # which may be of keys that plugins have
     _check_either(changed)
     given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
     try:
-        loaded = _read(path, raw, plugins, changed, seed, cell, without_data, filled)
+        loaded = _read(path, raw, changed, seed, cell, without_data, filled)
     except ScenarioError as error:
         if error.where not in (str(path), ""):
             raise
@@ -118,7 +118,6 @@ def read(
 def _read(
     path: Path,
     raw: Table,
-    plugins: Sequence[str],
     changed: Sequence[tuple[str, Any]],
     seed: int | None,
     cell: Mapping[str, Any] | None,
@@ -127,6 +126,7 @@ def _read(
 ) -> Loaded:
     """`read`, with what is in the file. `filled`: all defaults stand in it, as in that of a run's folder."""
     where = str(path)
+    plugins = raw["plugins"]
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:

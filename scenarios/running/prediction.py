@@ -77,18 +77,16 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         held, shards = dealt(scenario)
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    try:
-        found = _payloads(scenario, held, shards)
-    except LookupError:  # a plugin's variant without a formula
-        found = None
-    return {} if found is None else {**dict.fromkeys(types, 0), **found}
-
-
-def _payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int] | None:
     if (declaration := declared(scenario.protocol.name)) is not None:
-        return _declared_payloads(declaration, scenario, shards)
-    parts = PROTOCOLS[scenario.protocol.name].parts
-    return next((formula(scenario, held, shards) for part, formula in _WHOLE_RUN.items() if part in parts), None)
+        found = _declared_payloads(declaration, scenario, shards)
+    else:
+        parts = PROTOCOLS[scenario.protocol.name].parts
+        whole = (formula(scenario, held, shards) for part, formula in _WHOLE_RUN.items() if part in parts)
+        try:
+            found = next(whole, None)
+        except LookupError:
+            found = None
+    return {} if found is None else {**dict.fromkeys(types, 0), **found}
 
 
 def _declared_payloads(declaration: Declaration, scenario: Scenario, shards: Sequence[Shard]) -> dict[str, int] | None:
