@@ -13,9 +13,10 @@
 {'protocol.k': 10} 2 completed
 
 `OneShot` is the base of a protocol of one's own with one round, `Protocol` of any other; `add_protocol` lets scenario
-files name it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
-[protocol]. These names, and what their docstrings say, stay compatible from one version to the next (CHANGELOG.md says
-what changes). No other module promises that.
+files name it, as `add_model`, `add_server_update` and the others do for other things. A file that calls them is a
+plugin: `plugins = [...]` in a scenario beside it. `Scenario` and the structs of its tables make a scenario without a
+file; `ProtocolKeys` is that of [protocol]. These names, and what their docstrings say, stay compatible from one version
+to the next (CHANGELOG.md says what changes). No other module promises that.
 
 What is behind a name is imported when the name is first used: it takes a second.
 """
@@ -25,10 +26,22 @@ from typing import TYPE_CHECKING
 from tacit_start import check_packages
 
 if TYPE_CHECKING:
+    from parties.data.dataset import Dataset
+    from parties.learning.additions import Active, Addition
+    from parties.learning.spec import ModelSpec
     from protocols.declaration import Declaration as Protocol
     from protocols.declaration import Problem
+    from protocols.federated.server_update import ServerUpdate
     from protocols.one_shot import Found, OneShot
     from protocols.outcome import Abort
+    from protocols.plugins import (
+        add_dataset,
+        add_hamming,
+        add_learner,
+        add_model,
+        add_row_sums,
+        add_server_update,
+    )
     from protocols.registry import add as add_protocol
     from protocols.steps import Step
     from scenarios.chaos.campaign import Findings
@@ -61,18 +74,29 @@ else:
 
     _PLACES = {
         "Abort": "protocols.outcome.Abort",
+        "Active": "parties.learning.additions.Active",
+        "Addition": "parties.learning.additions.Addition",
+        "Dataset": "parties.data.dataset.Dataset",
         "Findings": "scenarios.chaos.campaign.Findings",
         "Found": "protocols.one_shot.Found",
         "Loss": "scenarios.running.folder.Loss",
         "Message": "sim.wire.Message",
+        "ModelSpec": "parties.learning.spec.ModelSpec",
         "OneShot": "protocols.one_shot.OneShot",
         "Problem": "protocols.declaration.Problem",
         "Protocol": "protocols.declaration.Declaration",
         "ProtocolKeys": "scenarios.files.schema.Protocol",
         "Result": "scenarios.running.folder.Result",
+        "ServerUpdate": "protocols.federated.server_update.ServerUpdate",
         "Step": "protocols.steps.Step",
         "Watch": "scenarios.running.runner.Watch",
+        "add_dataset": "protocols.plugins.add_dataset",
+        "add_hamming": "protocols.plugins.add_hamming",
+        "add_learner": "protocols.plugins.add_learner",
+        "add_model": "protocols.plugins.add_model",
         "add_protocol": "protocols.registry.add",
+        "add_row_sums": "protocols.plugins.add_row_sums",
+        "add_server_update": "protocols.plugins.add_server_update",
         "chaos": "scenarios.chaos.chaos.chaos",
         "load": "scenarios.files.reading.load",
         "run": "scenarios.running.runner.run",
@@ -94,10 +118,13 @@ else:
 
 __all__ = [
     "Abort",
+    "Active",
+    "Addition",
     "Attack",
     "Byzantine",
     "Cotraining",
     "Data",
+    "Dataset",
     "Device",
     "Expect",
     "Fault",
@@ -107,6 +134,7 @@ __all__ = [
     "Loss",
     "Message",
     "Model",
+    "ModelSpec",
     "Network",
     "OneShot",
     "Privacy",
@@ -117,10 +145,17 @@ __all__ = [
     "Result",
     "Scenario",
     "ScenarioError",
+    "ServerUpdate",
     "Step",
     "Training",
     "Watch",
+    "add_dataset",
+    "add_hamming",
+    "add_learner",
+    "add_model",
     "add_protocol",
+    "add_row_sums",
+    "add_server_update",
     "chaos",
     "load",
     "run",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from protocols.plugins import ModelSpec, ServerUpdate, add_model, add_server_update
+from tacit import ModelSpec, ServerUpdate, add_model, add_server_update
 
 
 @dataclass(frozen=True)

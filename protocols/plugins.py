@@ -2,9 +2,9 @@
 
 A plugin is one Python file. It is imported before the scenario is read, in each process that runs a part of it; what it
 adds is there for the scenarios that name it. A name that is taken, or something of the wrong kind, is an error at the
-line that adds it.
+line that adds it. Plugins import these functions from `tacit`.
 
->>> from protocols.plugins import add_server_update, ServerUpdate
+>>> from tacit import ServerUpdate, add_server_update
 >>> class Half(ServerUpdate):
 ...     def step(self, state, model, mean):
 ...         return (model + mean) / 2, ()

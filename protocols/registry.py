@@ -90,7 +90,6 @@ _SHIPPED: dict[str, "Protocol | Declaration"] = {
         _cotraining("centralised", "one party holds all points and learns from them"),
     )
 }
-
 PROTOCOLS: Registry["Protocol | Declaration"] = Registry("protocol", _SHIPPED)
 
 

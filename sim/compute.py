@@ -47,6 +47,7 @@ __all__ = [
     "Replayed",
     "StandIns",
     "Work",
+    "begin_worker",
     "end_with",
     "interrupts_held_back",
     "make_engine",
@@ -192,9 +193,7 @@ _OF_WORKERS = {
     "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-"""Loky mistakes growth by 300 MB for a leak and restarts the worker: torch and a network are that much. A sum
-must not depend on how many threads share it, whenever the library is loaded that computes it.
-"""
+"""Loky restarts workers that grow by 300 MB, as torch and a network do. No sum depends on how many threads share it."""
 
 
 class Pool:
@@ -206,7 +205,7 @@ class Pool:
         self.name = f"pool:{workers}"
         self.least = 0.002  # a shorter job is done here before a worker would have it
         self._pool = ProcessPoolExecutor(
-            workers, timeout=None, initializer=_begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
+            workers, timeout=None, initializer=begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
         )
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
@@ -244,7 +243,8 @@ def interrupts_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _begin_worker(parent: int) -> None:
+def begin_worker(parent: int) -> None:
+    """Begin as a worker of the process `parent`: end with it, and have the plugins that it has."""
     end_with(parent)
     plugged.inherit()
 

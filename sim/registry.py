@@ -127,7 +127,7 @@ def added_by_plugins() -> list[Added]:
 
 
 def conflict() -> tuple[Added, str] | None:
-    """As `Registry.conflict`, of all registries."""
+    """The first conflict in any registry: the addition, and by whom its name is taken."""
     return next((found for registry in _all if (found := registry.conflict()) is not None), None)
 
 

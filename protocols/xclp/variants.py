@@ -77,33 +77,43 @@ VARIANTS: Registry[Variant] = Registry(
     {
         "paillier": Variant(
             "Paillier encryption",
-            lambda its: PaillierHamming(
-                its.bits,
-                its.key_bits,
-                its.insecure_keys,
-                {"slots": None, "none": 1}[its.packing],
-                its.rerandomise == "fresh",
+            lambda options: PaillierHamming(
+                options.bits,
+                options.key_bits,
+                options.insecure_keys,
+                {"slots": None, "none": 1}[options.packing],
+                options.rerandomise == "fresh",
             ),
             messages_in(hamming_paillier),
-            lambda its, points: sizes.paillier_hamming(points, its.bits, its.key_bits, its.packing == "slots"),
+            lambda options, points: sizes.paillier_hamming(
+                points, options.bits, options.key_bits, options.packing == "slots"
+            ),
         ),
         "iknp": Variant(
             "oblivious-transfer extension",
-            lambda its: IknpHamming(its.bits, find_group(its.group, short_exponents=its.short_exponents)),
+            lambda options: IknpHamming(
+                options.bits, find_group(options.group, short_exponents=options.short_exponents)
+            ),
             messages_in(hamming_iknp),
-            lambda its, points: ot_sizes.iknp_hamming(points, its.bits, find_group(its.group).element_bytes),
+            lambda options, points: ot_sizes.iknp_hamming(
+                points, options.bits, find_group(options.group).element_bytes
+            ),
         ),
         "naor-pinkas": Variant(
             "one oblivious transfer a bit (for small n and L)",
-            lambda its: NaorPinkasHamming(its.bits, find_group(its.group, short_exponents=its.short_exponents)),
+            lambda options: NaorPinkasHamming(
+                options.bits, find_group(options.group, short_exponents=options.short_exponents)
+            ),
             messages_in(hamming_naor_pinkas),
-            lambda its, points: ot_sizes.naor_pinkas_hamming(points, its.bits, find_group(its.group).element_bytes),
+            lambda options, points: ot_sizes.naor_pinkas_hamming(
+                points, options.bits, find_group(options.group).element_bytes
+            ),
         ),
         "plaintext": Variant(
             "in the clear, without secrecy",
-            lambda its: PlaintextHamming(its.bits),
+            lambda options: PlaintextHamming(options.bits),
             messages_in(hamming_plaintext),
-            lambda its, points: sizes.plaintext_hamming(points, its.bits),
+            lambda options, points: sizes.plaintext_hamming(points, options.bits),
         ),
     },
 )

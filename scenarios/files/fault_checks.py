@@ -45,7 +45,7 @@ _CHOICES: dict[str, Callable[[str], tuple[type[Message], ...]]] = {
     "protocol.recovery": lambda name: ROW_SUMS[name].messages,
     "training.averaging": lambda name: {
         "plain": messages_in(averaging),
-        "secure": messages_in(setup) + messages_in(dealing) + messages_in(secure_sum),
+        "secure": messages_in(setup, dealing, secure_sum),
     }[name],
 }
 """The messages that a choice brings in, where the protocol has the choice."""
@@ -94,8 +94,7 @@ def messages_of(scenario: Scenario) -> list[str]:
         return list(declaration.messages)
     parts = PROTOCOLS[scenario.protocol.name].parts
     parts_of = (modules for part, modules in _MODULES.items() if part in parts)
-    modules = dict.fromkeys((server, *itertools.chain.from_iterable(parts_of)))
-    always = (kind for module in modules for kind in messages_in(module))
+    always = messages_in(server, *itertools.chain.from_iterable(parts_of))
     chosen = (kind for key, value in choices_of(scenario).items() for kind in _CHOICES[key](value))
     return list(dict.fromkeys(kind.__name__ for kind in (*always, *chosen)))
 

@@ -141,7 +141,7 @@ def _read(
     _apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
-    raw["plugins"] = plugins  # whatever else may have come over the file's
+    raw["plugins"] = list(plugins)  # whatever else may have come over the file's
     scenario = _scenario(converted(raw, where))
     if not without_data:
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
-from sim.compute import end_with, interrupts_held_back
+from sim.compute import begin_worker, interrupts_held_back
 
 __all__ = ["in_workers"]
 
@@ -28,7 +28,7 @@ def in_workers(
     if not calls:
         return
     pool = ProcessPoolExecutor(
-        min(jobs, len(calls)), multiprocessing.get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
+        min(jobs, len(calls)), multiprocessing.get_context("spawn"), initializer=begin_worker, initargs=(os.getpid(),)
     )
     try:
         resource_tracker.ensure_running()  # its start would let interrupts through again

@@ -42,7 +42,7 @@ VARIABLE = "TACIT_PLUGINS"
 """The environment variable by which workers inherit the active modules: a JSON list of names and files."""
 
 _DIGITS = 12
-"""Of the SHA-256 in a module's name."""
+"""The digits of the SHA-256 that a module's name has."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 
@@ -131,7 +131,7 @@ def use(plugins: Sequence[Plugin]) -> None:
 
 
 def active() -> tuple[str, ...]:
-    """The names of the active modules, in order. Raises what went wrong with one in `inherit`."""
+    """The names of the active modules, in order. Raises PluginError if `inherit` could not import one."""
     if _failed:
         raise _failed[0]
     return _active
@@ -140,7 +140,7 @@ def active() -> tuple[str, ...]:
 def inherit() -> None:
     """In a worker: import the modules that were active in the process that started it, and make them the active ones.
 
-    It raises nothing, for that would end all workers: what is wrong is told to whoever first asks for one.
+    It raises nothing, for that would end all workers: `active` does, when a job first needs a plugin.
     """
     global _active
     names = tuple(_inherited())

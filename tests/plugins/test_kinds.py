@@ -151,7 +151,7 @@ rounds = 2
 
 
 def both_ways(path: Path, *changes: str) -> Result:
-    """What came out in one process, which is what comes out in a pool."""
+    """The result in one process, which is the same in a pool."""
     one, other = (run(load(path, changes), engine=engine) for engine in ("inline", "pool:2"))
     assert (one.outcome, other.outcome) == ("completed", "completed"), (one.reason, other.reason)
     assert one.trace_hash == other.trace_hash

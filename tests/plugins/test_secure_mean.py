@@ -1,0 +1,67 @@
+"""examples/secure_mean.py by its scenario's `plugins`: a protocol of one's own, wherever it runs."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from scenarios.command.main import app
+from scenarios.files import plugins
+from scenarios.files.reading import load
+from scenarios.running.runner import run
+from sim import plugged
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The scenario's path in a folder that is outside of this tree."""
+    for name in ("secure_mean.py", "secure_mean.toml"):
+        shutil.copy(ROOT / "examples" / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "secure_mean.toml"
+    plugins.give(())
+    plugged.use(())
+
+
+def tacit(*arguments: object) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "300"})
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_it_runs_in_a_pool_and_from_its_folder(example: Path) -> None:
+    one, other = (run(load(example), engine=engine) for engine in ("inline", "pool:2"))
+    assert one.outcome == "completed" and one.equals_plaintext and not one.unmet, (one.reason, one.unmet)
+    assert one.trace_hash == other.trace_hash == run(load(one.folder)).trace_hash
+
+
+def test_commands_know_it(example: Path) -> None:
+    assert "secure-mean" in tacit("keys", "--markdown", "--plugin", "secure_mean.py").output
+    assert "sum.mask" in tacit("steps", "secure-mean", "--plugin", "secure_mean.py").output
+    assert "sum.mask" in tacit("steps", "secure_mean.toml").output
+    tacit(
+        "run",
+        "secure_mean.toml",
+        "--set",
+        "protocol.column=21",
+        "--set",
+        "fault=[]",
+        "--set",
+        "expect={}",
+        "--out",
+        "run",
+    )
+    assert "MaskedChunk" in tacit("bytes", "run").output
+
+
+def test_sweeps_and_chaos_in_workers(example: Path) -> None:
+    tacit("sweep", example, "--over", "protocol.column=20,21", "--jobs", 2, "--out", "sweep")
+    outcomes = [json.loads(file.read_text())["outcome"] for file in Path("sweep").glob("*/result.json")]
+    assert outcomes == ["completed", "completed"]
+    tacit("chaos", example, "--quick", "--schedules", 2, "--jobs", 2, "--out", "chaos")
+    assert not any(one["broken"] for one in json.loads(Path("chaos/chaos.json").read_text())["runs"])
