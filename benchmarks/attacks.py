@@ -1,8 +1,8 @@
 """The attacks that the protocols are built against, each on a deliberately weakened copy and on ours.
 
-A weakened copy differs from the production code in one thing, and lives with its attack. The same attack on ours does
-no better than guessing, with two exceptions that are known and have rows of their own: from the exact scores that a
-client is meant to get, it guesses more of the others' labels than blindly; and a client that does not follow the
+A weakened copy differs from the production code in one thing, and is defined beside its attack. The same attack on ours
+does no better than guessing, with two known exceptions that have rows of their own: from the exact scores that a client
+is meant to get, it guesses more of the others' labels than blindly; and a client that does not follow the
 protocol, which is outside the semi-honest model, can let the server read another's bits.
 """
 
@@ -50,7 +50,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     """Carry all out, print a table, and write it to `json_file`. Raises SystemExit when one is not as stated."""
     console = report.make_console()
     findings = {letter: attack(quick) for letter, attack in ATTACKS.items()}
-    report.print_lines(console, ["What an attack recovers, of so many, from the weakened copy and from ours:", ""])
+    report.print_lines(console, ["What an attack recovers, and of how many, from the weakened copy and from ours:", ""])
     console.print(_table(findings))
     report.print_lines(
         console,
@@ -67,7 +67,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 
 
 def _verdict(finding: Finding) -> str:
-    """What the attack comes to on ours."""
+    """The result of the attack on ours."""
     if not finding.as_stated:
         return "NOT AS STATED"
     if finding.outside:

@@ -1,4 +1,4 @@
-"""What an attack comes to: how much of what it sought it recovers on a weakened copy, and how much on ours."""
+"""The result of an attack: how much of its target it recovers on a weakened copy, and how much on ours."""
 
 import math
 from dataclasses import dataclass

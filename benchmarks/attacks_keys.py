@@ -1,4 +1,4 @@
-"""Attacks with crafted Paillier keys, and with ciphertexts that are no distances.
+"""Attacks with crafted Paillier keys, and with ciphertexts of invalid distances.
 
 In the first two j makes a key that hides nothing, and ciphertexts of its choice, and reads k's bits from k's honest
 answers. k is the production code throughout, with or without the check of the key's proof.
@@ -29,7 +29,7 @@ _REAL_BITS = 2048  # for which times are given
 
 
 def _seconds(work: dict[str, int]) -> float:
-    """By the cost table."""
+    """The seconds that the cost table states for the work."""
     return CostTable.load().duration(work)
 
 
@@ -39,7 +39,7 @@ def _accepted(proved: bytes) -> bool:
 
 
 def _answers(key: PublicKey, ciphertexts: Sequence[mpz], theirs: Bits, fresh: bool) -> list[mpz]:
-    """What k sends back for its vectors `theirs`, if j has one vector: a result for each."""
+    """k's answer for its vectors `theirs`, if j has one vector: a result for each."""
     encoded = b"".join(map(key.ciphertext_to_bytes, ciphertexts))
     masked, _ = packed_hamming.evaluate(key, encoded, 1, theirs, Entropy.seeded(7, "evaluate"), fresh=fresh)
     return key.ciphertexts_from_bytes(masked, len(theirs))
@@ -107,10 +107,10 @@ def key_of_primes_with_a_common_factor(quick: bool = False) -> Finding:
     """j reads k's bits under a modulus of 15 primes p = 2 f e + 1 whose proof holds.
 
     The units have a quotient that is a vector space over Z_f, with one dimension for each prime. In it the powers of
-    one h are a line, so that h^s hides one dimension of all. j lets the ciphertexts of 8 bits stand in each dimension
-    but the first, as 1, 2, 4, ...: mod p_i the logarithm of a result is d_i = u_i + r_i s mod f, where u_i is an odd
-    number in -255..255 that says 8 bits of k, r_i the logarithm of h, and d_0 = r_0 s. From a few results j finds the
-    one r_i / r_0 that makes all u_i small and odd.
+    one h are a line, so that h^s hides one dimension of all. j gives the ciphertexts of 8 bits the weights 1, 2, 4, ...
+    in all dimensions but the first: mod p_i the logarithm of a result is d_i = u_i + r_i s mod f, where u_i is an odd
+    number in -255..255 that contains 8 bits of k, r_i the logarithm of h, and d_0 = r_0 s. From a few results j finds
+    the one r_i / r_0 that makes all u_i small and odd.
 
     With y^N for each result all d_i are uniform: ours is that, with the same key.
     """
@@ -175,7 +175,7 @@ def _of_order_f(prime: int) -> mpz:
 
 
 def _logarithms(results: Sequence[mpz], prime: int, generator: mpz) -> list[int]:
-    """Of each result, raised into the subgroup of order f mod `prime`, the logarithm (baby steps and giant steps)."""
+    """The logarithm of each result, raised into the subgroup of order f mod `prime` (baby steps and giant steps)."""
     cofactor = (prime - 1) // _SHARED
     base, size = gmpy2.powmod(generator, cofactor, prime), 1 << 11
     baby, power = {}, mpz(1)

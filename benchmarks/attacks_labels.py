@@ -52,13 +52,13 @@ def labels_from_scores(quick: bool = False) -> Finding:
 
 
 def labels_by_guessed_coefficients(quick: bool = False) -> Finding:
-    """The same, with coefficients estimated where they are not known: what is left of the attack on ours.
+    """The same, with coefficients estimated where they are unknown: what is left of the attack on ours.
 
         S[u, o] ~ S[u, j] S[j, j]^-1 S[j, o]      (Nystroem)
 
-    By the sums of the rows, for each point has one label, the client sees how wrong each row is. That is less exact,
+    From the sums of the rows, as each point has one label, the client sees how wrong each row is. That is less exact,
     and still far better than guessing: the rate on ours is ABOVE CHANCE, and more rounds over the same labels raise it.
-    Each client's exact scores on its own rows are what the protocol is specified to give out; only a coarser output
+    Each client's exact scores on its own rows are specified output of the protocol; only a coarser output
     would end it.
     """
     paper, unknown = _attack("paper", quick, _estimated)
@@ -79,7 +79,7 @@ def labels_by_guessed_coefficients(quick: bool = False) -> Finding:
 def _attack(rows: str, quick: bool, use: Use) -> tuple[float, int]:
     """The share of the others' labels that client/0 gets right, and how many there are.
 
-    `use` says, of the rows of Z that it has, which serve and how they hang on its own labeled rows of S.
+    `use` chooses the useful ones of the client's rows of Z, with their coefficients on its labeled rows of S.
     """
     random, each = randomness("labels"), 60 if quick else 100
     features = load("digits").features
@@ -95,7 +95,7 @@ def _attack(rows: str, quick: bool, use: Use) -> tuple[float, int]:
     client, packets = _run(shards, rows)
     assert client.labels is not None
 
-    # What client/0 holds: who is labeled, its columns of S, Z on its rows, its own labels.
+    # The view of client/0: who is labeled, its columns of S, Z on its rows, its own labels.
     flags = np.concatenate([
         np.unpackbits(np.frombuffer(data, np.uint8), count=each).astype(bool) for data in _got(packets, Rows).flags
     ])  # fmt: skip
@@ -131,9 +131,9 @@ def _run(shards: list[Shard], rows: str) -> tuple[XclpClient, list[Packet]]:
     world = World(1, cost=Free())
     packets: list[Packet] = []
     world.taps.sent.append(packets.append)
-    its = Parameters(PlaintextHamming(_BITS), len(shards), _CLASSES, bits=_BITS, k=3, rows=rows)
-    clients = [XclpClient(world, f"client/{i}", own, its) for i, own in enumerate(shards)]
-    server = XclpServer(world, tuple(client.name for client in clients), its)
+    settings = Parameters(PlaintextHamming(_BITS), len(shards), _CLASSES, bits=_BITS, k=3, rows=rows)
+    clients = [XclpClient(world, f"client/{i}", own, settings) for i, own in enumerate(shards)]
+    server = XclpServer(world, tuple(client.name for client in clients), settings)
     try:
         world.loop.run(play([server, *clients], server))
     finally:

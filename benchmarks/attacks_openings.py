@@ -40,7 +40,7 @@ Weakening = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class _Opening:
-    """What it takes to open a sum: which attempt it was, over whom, and what each client sent for it."""
+    """What is needed to open a sum: which attempt it was, over whom, and what each client sent for it."""
 
     attempt: Announced
     survivors: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Opening:
 
 
 class _Opener(Server):
-    """Holds the sums that its `course` says, and keeps all it receives; what comes late, too."""
+    """Runs the sums of its `course`, and stores all it receives, late messages too."""
 
     def __init__(self, world: World, names: Sequence[str], course: Callable[["_Opener"], Any]) -> None:
         self.packets: list[Packet] = []
@@ -165,7 +165,7 @@ def one_attempt_begun_twice(quick: bool = False) -> Finding:
 
 
 def sum_of_one(quick: bool = False) -> Finding:
-    """The server asks client/2 alone for a sum: of one, one share is a majority."""
+    """The server asks client/2 alone for a sum: of one member, one share is a majority."""
 
     async def plan(server: _Opener) -> None:
         await server.hold([_VICTIM])

@@ -52,7 +52,7 @@ def _plaintexts(data: bytes) -> list[int]:
 
 
 def mask_of_a_few_bits(quick: bool = False) -> Finding:
-    """j, who decrypts T = h + r, tells a vector that equals its own (h = 0) from the opposite one (h = L).
+    """j, who decrypts T = h + r, distinguishes a vector equal to its own (h = 0) from the opposite one (h = L).
 
     With r in [0, L - 1] over the integers T is below L for the one and not for the other.
     """
@@ -189,7 +189,7 @@ class _Stuck(Entropy):
 
 
 def one_mask_for_two_vectors(quick: bool = False) -> Finding:
-    """k asks for all bits with x and with its opposite: of r + b and r + 1 - b it has both, and so b."""
+    """k requests all bits with x and with its opposite: of r + b and r + 1 - b it has both, and so b."""
     pair = Pair(2 if quick else 6, 2, 33, b"attacked transfers")
     group, random = find_group("p256"), randomness("transfers")
     own = random.random((pair.n_j, pair.length)) < 0.5
@@ -222,9 +222,9 @@ def one_mask_for_two_vectors(quick: bool = False) -> Finding:
 
 
 def one_pad_for_two_vectors(quick: bool = False) -> Finding:
-    """Of two replies under the same pads k opens what it chose; of what it did not, it has the difference.
+    """k opens what it chose of two replies under the same pads; for the rest it has the difference.
 
-    That tells most bits of j. The weakened copy is a j that answers the same request for every vector at index 0 of
+    That reveals most bits of j. The weakened copy is a j that answers the same request for every vector at index 0 of
     the batch, instead of where the last one ended.
     """
     pair = Pair(2 if quick else 6, 2, 33, b"attacked pads")
@@ -283,7 +283,7 @@ class _OneKey(PairChannel):
 
 
 def one_key_for_both_directions(quick: bool = False) -> Finding:
-    """Who relays both directions, and knows or guesses one message, reads the other of the same number."""
+    """A relay of both directions that knows or guesses one message reads the other of the same number."""
     size = 500 if quick else 4000
     random = randomness("seals")
     secret = SharedSecret(hashlib.sha256(b"attacked pair").digest(), b"run", 1, ("client/0#1", "client/1#1"))

@@ -1,4 +1,4 @@
-"""Attacks on noise that whoever has a scenario's file can compute, and on scores that only two clients make."""
+"""Attacks on noise that any reader of a scenario's file can compute, and on scores that only two clients make."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,10 @@ _SEED = 1
 
 
 def noise_from_the_files_seed(quick: bool = False) -> Finding:
-    """Whoever has the scenario's file undoes the flips of DP-FedCT's labels, at epsilon = 0.1.
+    """A reader of the scenario's file undoes the flips of DP-FedCT's labels, at epsilon = 0.1.
 
-    The client's stream of random bits has a name, which anybody can write down; with entropy = "seeded" the seed is all
-    that is missing, and it is in the file.
+    The client's stream of random bits has a name, which is public; with entropy = "seeded" only the seed is
+    missing, and it is in the file.
     """
     points = 2000 if quick else 5000
     labels = randomness("seeded").integers(_CLASSES, size=points)
@@ -45,7 +45,7 @@ def noise_from_the_files_seed(quick: bool = False) -> Finding:
     # Whatever place a guess takes the first set bit at: labels are uniform, so it is right once in ten.
     return Finding(
         'entropy = "seeded"; ours is entropy = "os"',
-        "whoever has the file: the labels under the noise of DP-FedCT",
+        "a reader of the file: the labels under the noise of DP-FedCT",
         recovered(True),
         recovered(False),
         1 / _CLASSES,
@@ -55,9 +55,9 @@ def noise_from_the_files_seed(quick: bool = False) -> Finding:
 
 
 def scores_of_the_only_other(quick: bool = False) -> Finding:
-    """A labeled client takes its own part out of Z and takes what is left for the scores of one other client.
+    """A labeled client subtracts its own part from Z and reads the rest as the scores of one other client.
 
-    With two clients that have labels that is what is left. With three it is the sum of the
+    With two clients that have labels the rest is exactly that. With three it is the sum of the
     others' scores. An entry counts as recovered if it is right to 2^-30.
     """
     two, entries = _exact_entries(2, quick)
@@ -77,10 +77,10 @@ def _exact_entries(labeled: int, quick: bool) -> tuple[float, int]:
     """The share of client/1's scores that client/0 has right, where `labeled` of three clients have labels."""
     parts = shards(load("digits", 240 if quick else 480), 3, "iid", 0.5, 1, labeled_clients=labeled)
     world = World(_SEED, cost=Free())
-    its = Parameters(PlaintextHamming(1024), 3, _CLASSES, min_clients=labeled)
+    settings = Parameters(PlaintextHamming(1024), 3, _CLASSES, min_clients=labeled)
     able = [i for i, part in enumerate(parts) if part.labeled.any()]
-    clients = [XclpClient(world, f"client/{i}", part, its) for i, part in enumerate(parts)]
-    server = XclpServer(world, tuple(client.name for client in clients), its)
+    clients = [XclpClient(world, f"client/{i}", part, settings) for i, part in enumerate(parts)]
+    server = XclpServer(world, tuple(client.name for client in clients), settings)
     try:
         world.loop.run(play([server, *clients], server))
     finally:
@@ -88,13 +88,13 @@ def _exact_entries(labeled: int, quick: bool) -> tuple[float, int]:
     found = clients[able[0]].labels
     assert found is not None
     starts = np.cumsum([0, *(len(part.labels) for part in parts)])
-    influence = Influence(neighbour_graph(server.record.h, its.bits, its.k), its.alpha)
+    influence = Influence(neighbour_graph(server.record.h, settings.bits, settings.k), settings.alpha)
 
     def scores(client: int) -> NDArray[np.float64]:
         part = parts[client]
         columns = influence.columns(starts[client] + np.flatnonzero(part.labeled))
         return contribution(columns, part.labels[part.labeled], _CLASSES)[starts[able[0]] + found.rows]
 
-    rest = decode(found.z - encode(scores(able[0]), its.fraction_bits, 3), its.fraction_bits)
+    rest = decode(found.z - encode(scores(able[0]), settings.fraction_bits, 3), settings.fraction_bits)
     right = np.abs(rest - scores(able[1])) < 2.0**-30
     return float(right.mean()), right.size

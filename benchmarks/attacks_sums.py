@@ -75,14 +75,14 @@ class _Curious(Server):
 
 
 class _OldMasks(SharedSecret):
-    """One key for all attempts, whoever takes part."""
+    """A weakened scheme: one key for all attempts, whoever takes part."""
 
     def key(self, purpose: str, attempt: int = 0) -> bytes:
         return super().key(purpose.partition(" ")[0], 1)
 
 
 def pair_secrets(names: Sequence[str], world: World, kind: type[SharedSecret]) -> dict[str, dict[str, SharedSecret]]:
-    """Of each client, with each other."""
+    """The secrets of each client with each other."""
     found: dict[str, dict[str, SharedSecret]] = {name: {} for name in names}
     for i, lower in enumerate(names):
         for higher in names[i + 1 :]:
@@ -145,7 +145,7 @@ def old_masks_again(quick: bool = False) -> Finding:
 
 
 class _AllRows(Restart):
-    """As the paper has it: the blocks of all points of the graph are masked and sent, the lost clients' too."""
+    """The paper's scheme: the blocks of all points of the graph are masked and sent, the lost clients' too."""
 
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
         summing = await me.recv(Summing, me.server, deadline)
@@ -193,7 +193,7 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
             for name, z in zip(living, zbar, strict=True)
         ]
         play_out(_Curious(world, how, kept, classes, living), clients)
-        # On the last block that is sent: of the lost client, or where there is none, of the last of the living.
+        # On the last block that is sent: of the lost client, or, if there is none, of the last of those left.
         owner = list(kept)[-1]
         size = each * classes
         total = np.zeros(size, np.uint64)
@@ -219,14 +219,14 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
 
 
 class _Forgetful(Dealt):
-    """Answers as often as it is asked."""
+    """A weakened client that answers as often as it is asked."""
 
     def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
         return True
 
 
 class _Generous(Dealt):
-    """Gives its shares of both secrets at once."""
+    """A weakened client that gives its shares of both secrets at once."""
 
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
         self.answered = tuple(survivors)
@@ -240,20 +240,25 @@ class Contributor(Client):
     """Contributes `vector` to a secure sum."""
 
     def __init__(
-        self, world: World, name: str, vector: Values, secrets: Mapping[str, SharedSecret], its: secure_sum.Settings
+        self,
+        world: World,
+        name: str,
+        vector: Values,
+        secrets: Mapping[str, SharedSecret],
+        settings: secure_sum.Settings,
     ) -> None:
         super().__init__(world, name, _NOTHING)
-        self.vector, self.secrets, self.its = vector, secrets, its
+        self.vector, self.secrets, self.settings = vector, secrets, settings
         for other, secret in secrets.items():
             self.channels[other] = PairChannel(secret, lower=name < other)
 
     async def main(self) -> None:
         with suppress(DismissedError, NoAnswer):
-            await secure_sum.client(self, self.vector, self.secrets, self.its)
+            await secure_sum.client(self, self.vector, self.secrets, self.settings)
 
 
 class _Asking(Server):
-    """Gathers masked vectors, then asks for shares with each of `requests` as the survivors, and keeps all it gets."""
+    """Gathers masked vectors, then asks for shares with each of `requests` as the survivors, and stores all it gets."""
 
     def __init__(self, world: World, names: Sequence[str], requests: Sequence[Sequence[str]]) -> None:
         super().__init__(world, names)
@@ -261,7 +266,7 @@ class _Asking(Server):
         self.public_keys: dict[str, bytes] = {}
         self.values: dict[str, bytes] = {}
         self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
-        """Of each client's key (0) and seed (1), the shares by their x."""
+        """The shares of each client's key (0) and seed (1), by their x."""
 
     async def main(self) -> None:
         names, part = self.clients, shamir.share_bytes(KEY_BYTES)
@@ -283,7 +288,7 @@ class _Asking(Server):
                         self.shares.setdefault((name, kind), {})[names.index(source) + 1] = data[start : start + part]
 
     def secret(self, name: str, kind: int) -> bytes | None:
-        """The key (0) or seed (1) of client `name`, if enough shares of it came."""
+        """The key (0) or seed (1) of client `name`, if enough shares of it were received."""
         held, t = self.shares.get((name, kind), {}), quorum.threshold_of(None, len(self.clients))
         if len(held) < t:
             return None
@@ -321,9 +326,9 @@ class _Sum:
         world, random = World(1, cost=Free()), randomness("shares")
         vectors = [random.random(self.size) for _ in self.names]
         secrets = pair_secrets(self.names, world, SharedSecret)
-        its = secure_sum.Settings(self.size, deadline=_DEADLINE, chunk=self.size)
+        settings = secure_sum.Settings(self.size, deadline=_DEADLINE, chunk=self.size)
         clients = [
-            Contributor(world, name, vector, secrets[name], its)
+            Contributor(world, name, vector, secrets[name], settings)
             for name, vector in zip(self.names, vectors, strict=True)
         ]
         server = _Asking(world, self.names, requests)

@@ -1,4 +1,4 @@
-"""What travels, to the byte, beside the formulas; and when fewer bytes win over less computing.
+"""Bytes on the wire compared with the formulas; and when fewer bytes win over less computing.
 
 First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, a mesh (each message
 travels once). What the wire counted must equal the formulas (`protocols.crypto.sizes`, `ot_sizes`) for every message
@@ -168,14 +168,14 @@ def measure(case: Case) -> list[Row]:
     """One row for each variant."""
     rows = []
     for variant in VARIANTS:
-        its = case.protocol(variant)
-        expected = round_payloads(its, case.named, case.labeled, case.classes)
-        hamming = hamming_payloads(its, case.named)
+        protocol = case.protocol(variant)
+        expected = round_payloads(protocol, case.named, case.labeled, case.classes)
+        hamming = hamming_payloads(protocol, case.named)
         sums = sum(hamming.values()), sum(expected.values())
         if variant not in case.run:
             rows.append(Row(case, variant, *sums))
             continue
-        ledger = _run(case, its)
+        ledger = _run(case, protocol)
         sent = [row for row in ledger if row.type in hamming]
         payload, sealing, envelope = (sum(getattr(row, name) for row in sent) for name in _COLUMNS)
         total = sum(row.payload for row in ledger)
@@ -198,11 +198,16 @@ def _compare(ledger: Sequence[LedgerRow], expected: Mapping[str, int]) -> list[D
     ]
 
 
-def _run(case: Case, its: Protocol) -> list[LedgerRow]:
+def _run(case: Case, protocol: Protocol) -> list[LedgerRow]:
     """One round of XCLP over random points; computing takes no virtual time."""
     world = World(1, conditions=Conditions("mesh", parse_latency("1ms")), cost=Free())
     parameters = Parameters(
-        variant=variant_of(its), clients=len(case.points), classes=case.classes, bits=case.bits, k=3, min_clients=2
+        variant=variant_of(protocol),
+        clients=len(case.points),
+        classes=case.classes,
+        bits=case.bits,
+        k=3,
+        min_clients=2,
     )
     clients = [
         XclpClient(world, name, _shard(number, count, case.classes), parameters)

@@ -154,7 +154,7 @@ def _measure_numpy(repeats: int) -> dict[str, float]:
 
 
 def _measure_training(quick: bool) -> dict[str, float]:
-    """Averages of models, what trees and rules cost and, with torch, networks: fits, whose parts do not stand alone."""
+    """Averages of models, the costs of trees and rules and, with torch, networks: fits, which are measured whole."""
     vectors = [bytes(4 * 200_000)] * 10
     averaging = {"vector.add": seconds_each(lambda: average(vectors), 10 * 200_000, 3)}
     others = averaging | table_work.measure_costs(3, quick)

@@ -43,7 +43,7 @@ def measure_group(name: str, quick: bool = False) -> dict[str, float]:
         "power": each(lambda: [group.power(g, exponent) for exponent in exponents[:4]], 4),
         "generator-power": each(lambda: [group.generator_power(group.random_exponent(entropy)) for _ in exponents]),
         "multiply": multiply,
-        # What a power by a table takes besides its products and squarings.
+        # The cost of a power by a table besides its products and squarings.
         "table-power": max(1e-9, power - (comb.products + comb.squarings) * multiply),
         "table-entry": each(lambda: PowerTable(group, g, comb), comb.entries + comb.bits),
         "divide": each(lambda: [group.divide(g, element) for element in elements]),

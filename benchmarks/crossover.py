@@ -1,4 +1,4 @@
-"""At which bandwidth SecureHamming by oblivious transfer (iknp) is done before the one by Paillier.
+"""The bandwidth at which SecureHamming by oblivious transfer (iknp) is as fast as the one by Paillier.
 
 One pair, two clients with n points of L bits each: the real clients and server set up keys and channels and run
 `protocols.xclp.hamming` on a mesh, where all three have the same bandwidth up and down and every link the same constant
@@ -7,8 +7,8 @@ first client's `hamming.encode` to the server's H; the set-up before it is not c
 
 A pair is run once for each bandwidth and latency, always through the same simulator with the real messages, sealed and
 opened again. Only the long computations are not repeated: the engine (`Remembering`) knows a job by its function and
-the pickled bytes of its arguments, and hands out the result of the first time. As all randomness is seeded, every run
-after a variant's first finds nearly all its jobs done; one that it did not know would be computed.
+the pickled bytes of its arguments, and returns the result of the first time. As all randomness is seeded, every run
+after a variant's first finds nearly all its jobs done; an unknown one is computed.
 """
 
 import hashlib
@@ -117,7 +117,7 @@ class _Done:
 
 
 class Remembering:
-    """An engine that runs a job in this process the first time, and then knows its result; `computed` counts them."""
+    """An engine that runs a job in this process the first time, and then returns its result; `computed` counts them."""
 
     name = "remembering"
     least = 0.002  # to look a shorter job up takes longer than to run it

@@ -76,7 +76,7 @@ def main(
 
 
 def _peers(modules: Sequence[str], console: Console) -> dict[str, ModuleType]:
-    """Those of `modules` that are installed."""
+    """Return those of `modules` that are installed."""
     found = {}
     for module in modules:
         try:

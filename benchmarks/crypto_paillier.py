@@ -126,7 +126,7 @@ def _tno(bits: int, tno: ModuleType, entropy: Entropy) -> Actions:
 
     def encrypt() -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it advises to prepare the randomness ahead, which costs the same
+            warnings.simplefilter("ignore")  # it advises to precompute the randomness, which costs the same
             for _ in range(8):
                 scheme.encrypt(message)
 

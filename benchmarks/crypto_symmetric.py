@@ -1,7 +1,7 @@
-"""What secure sums and sealed channels take: key agreement, sealing, masks, secret sharing.
+"""The cost of secure sums and sealed channels: key agreement, sealing, masks, secret sharing.
 
-Agreement and sealing are pyca/cryptography's (OpenSSL) with what Tacit checks and derives around them; beside them
-stand the library alone and pycryptodome's. Masks: the library's counter mode, which gives the same stream. Sharing:
+Agreement and sealing are pyca/cryptography's (OpenSSL) with what Tacit checks and derives around them, compared with
+the library alone and pycryptodome's. Masks: the library's counter mode, which gives the same stream. Sharing:
 pycryptodome's Shamir, which shares 16 bytes at a time in GF(2^128).
 """
 

@@ -29,22 +29,22 @@ __all__ = ["dense_labels", "train"]
 
 
 def dense_labels(
-    features: NDArray[np.float32], known: NDArray[np.int64], classes: int, its: Protocol
+    features: NDArray[np.float32], known: NDArray[np.int64], classes: int, protocol: Protocol
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Labels and confidences, (n,) each, of points with `features` (n, d); `known`, (n,), is a point's label or -1.
 
-    Scott et al., Algorithm 1 with exact cosines; `its` k, alpha and recipe.
+    Scott et al., Algorithm 1 with exact cosines, and k, alpha and recipe of `protocol`.
     """
-    authors = its.recipe == "authors-code"
+    authors = protocol.recipe == "authors-code"
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     cosines = np.clip(unit @ unit.T, 0.0, 1.0).astype(np.float64)
     np.fill_diagonal(cosines, -1.0)
-    nearest = np.argpartition(-cosines, its.k, axis=1)[:, : its.k]
+    nearest = np.argpartition(-cosines, protocol.k, axis=1)[:, : protocol.k]
     edges = np.zeros_like(cosines)
     np.put_along_axis(edges, nearest, np.take_along_axis(cosines, nearest, 1) ** (3 if authors else 1), 1)
     edges += edges.T
     degree = np.sqrt(np.maximum(edges.sum(1), 1e-12))
-    influence = np.linalg.inv(np.eye(len(edges)) - its.alpha * edges / degree[:, None] / degree[None, :])
+    influence = np.linalg.inv(np.eye(len(edges)) - protocol.alpha * edges / degree[:, None] / degree[None, :])
     onehot = (known[:, None] == np.arange(classes)).astype(np.float64)
     scores = np.maximum(influence @ onehot, 0.0)
     if authors:
@@ -66,22 +66,24 @@ def train(scenario: Scenario) -> float:
     if parts.test is None:
         raise ScenarioError("", "data.path", "has no test points; allowed: data.name, or data.test")
     dealt = deal(parts.held, scenario.data, scenario.seed)
-    its = settings_of(scenario, parts.held, shards=dealt)
+    settings = settings_of(scenario, parts.held, shards=dealt)
     shards = {f"client/{place}": shard for place, shard in enumerate(dealt)}
-    model = jobs.initial(its.spec, scenario.seed)
-    for number, members in enumerate(cohorts_of(its, shards, scenario.seed), 1):
+    model = jobs.initial(settings.spec, scenario.seed)
+    for number, members in enumerate(cohorts_of(settings, shards, scenario.seed), 1):
         own = [shards[name] for name in members]
         data = (
-            _labeled(own, model, its, scenario.protocol) if its.labels_in(number) else [_alone(shard) for shard in own]
+            _labeled(own, model, settings, scenario.protocol)
+            if settings.labels_in(number)
+            else [_alone(shard) for shard in own]
         )
         models = []
         for name, points in zip(members, data, strict=True):
             seed = f"dense {scenario.seed} {name}".encode()
-            trained = jobs.train(its.spec, model, points, its.update, number - 1, seed)
+            trained = jobs.train(settings.spec, model, points, settings.update, number - 1, seed)
             if trained.steps:
                 models.append(trained.parameters)
         model = average(models) if models else model
-    return jobs.accuracy(its.spec, model, parts.test.points, parts.test.labels, its.update.device)
+    return jobs.accuracy(settings.spec, model, parts.test.points, parts.test.labels, settings.update.device)
 
 
 def _alone(shard: Shard) -> LocalData:
@@ -89,11 +91,11 @@ def _alone(shard: Shard) -> LocalData:
     return LocalData(shard.points, known, np.ones(len(known), np.float32), shard.labeled)
 
 
-def _labeled(own: Sequence[Shard], model: bytes, its: Settings, recipe: Protocol) -> list[LocalData]:
+def _labeled(own: Sequence[Shard], model: bytes, settings: Settings, recipe: Protocol) -> list[LocalData]:
     """The points of a cohort with the pseudo-labels of its joint graph."""
-    features = [jobs.embed_all(its.spec, model, shard.points, its.update.device) for shard in own]
+    features = [jobs.embed_all(settings.spec, model, shard.points, settings.update.device) for shard in own]
     known = [np.where(shard.labeled, shard.labels, -1) for shard in own]
-    found = dense_labels(np.concatenate(features), np.concatenate(known), its.spec.classes, recipe)
+    found = dense_labels(np.concatenate(features), np.concatenate(known), settings.spec.classes, recipe)
     ends = np.cumsum([len(each) for each in known])[:-1]
     result = []
     for shard, labels, weights in zip(own, *(np.split(column, ends) for column in found), strict=True):

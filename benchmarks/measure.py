@@ -1,4 +1,4 @@
-"""How the benchmarks measure: contenders in turns on one core, and the machine they ran on."""
+"""Measurement for the benchmarks: contenders in turns on one core, and the machine they ran on."""
 
 import importlib.metadata
 import json
@@ -43,7 +43,7 @@ def seconds_each(action: Action, operations: int, repeats: int = 7) -> float:
 
 
 def race(task: str, contenders: Mapping[str, tuple[Action, float]], turns: int) -> list[Standing]:
-    """Let the contenders run in turns, each turn starting with another. A contender: an action and how many operations
+    """Run the contenders in turns, each turn starting with another. A contender: an action and how many operations
     it performs. The first is the one the others are compared with.
     """
     names = list(contenders)

@@ -1,13 +1,13 @@
-"""How many messages a second the simulator carries, on one core.
+"""Messages a second that the simulator carries, on one core.
 
 *Bare* is the loop and its links: tasks that hand each other packets over `sim.link.Link`, with latency, unlimited
 bandwidth, nothing recorded. *Whole* is what a protocol runs on: `Party.send` and `recv` or `collect`, every message
 encoded, framed, hashed into the trace, counted in the ledger, held by both parties' bandwidth and decoded.
-*Ping-pong* is two parties that answer each other, one message on its way at any time; *fan-in* is rounds in which a
+*Ping-pong* is two parties that answer each other, one message in flight at any time; *fan-in* is rounds in which a
 server sends to 100 clients and collects their answers. In a star, a message from client to client travels twice and
 counts once.
 
-Beside them stands the same ping-pong over plain asyncio timers (`call_later` into a queue) on this loop, on the
+Compared with them is the same ping-pong over plain asyncio timers (`call_later` into a queue) on this loop, on the
 virtual-time loops of others where they are installed (`looptime`, `async-solipsism`; neither has links, bandwidth
 or a trace), and SimPy's own processes without asyncio.
 

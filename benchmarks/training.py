@@ -1,21 +1,21 @@
-"""How many rounds of federated training a second: Tacit beside a plain loop with the same arithmetic.
+"""Rounds of federated training a second: Tacit beside a plain loop with the same arithmetic.
 
 FedAvg of a small convolutional network (108,618 parameters) on images of MNIST's shape, 100 clients with 50 images
 each; in a round ten of them train for an epoch of five batches of ten images, and the server averages their models.
 One thread of torch, on the processor; the pixels and labels are random.
 
-*Plain loop* is what one would write without a simulator: a network, torch's own optimiser, two nested loops. It knows
+*Plain loop* is what one would write without a simulator: a network, torch's optimiser, two nested loops. It computes
 who trains in which round and in which order each goes through its images, and so ends with the very bits that Tacit
 ends with; that is checked in each turn. *Tacit* is `tacit.run` as a user calls it: the scenario is checked,
 the data dealt, every model encoded, hashed, sent over links with latency and bandwidth, decoded and averaged, every
 event chained into the trace and written into the run's folder, checkpoints among them; it computes in its own process.
-Beside them stand pfl and Flower (with Ray) with the same work, where they are installed (the extra `simulators`, best
+Compared with them are pfl and Flower (with Ray) with the same work, if installed (the extra `simulators`, best
 in an environment of its own: they ask for older releases of some packages).
 
 A rate is rounds by wall-clock seconds of a whole run, start and end included. How fast a machine is changes from one
 second to the next by more than what is to be seen here; so each contender stops after each of its rounds for one of the
-plain loop's, and what they took is told apart. A run gives one ratio; that of processor time is taken of those that
-compute in this process alone.
+plain loop's, and their times are reported separately. A run gives one ratio; that of processor time is given for those
+that compute in this process alone.
 """
 
 import json
@@ -54,7 +54,7 @@ __all__ = ["Standing", "main", "measure", "plain", "tacit"]
 
 _SEED = 1
 _TARGET = 0.9
-"""Of the plain loop's rounds a second."""
+"""The share of the plain loop's rounds a second that Tacit is to reach."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class _Loop:
 
 
 def _race(federation: Federation, contender: Contender) -> tuple[Times, Times]:
-    """What the contender's run took, and the plain loop's beside it."""
+    """The times of the contender's run, and of the plain loop's beside it."""
     loop, size = _Loop(federation), federation.size
     began = _now()
     vector, steps = contender.run(federation, loop.next_round)
@@ -231,7 +231,7 @@ def _dealt(size: Size) -> Federation:
 
 
 def _orders(cohort: Sequence[str], shards: Mapping[str, Shard], number: int) -> dict[int, NDArray[np.int64]]:
-    """In which order each of a cohort goes through its images in a round, as its own randomness has it."""
+    """The order in which each of a cohort goes through its images in a round, from its own randomness."""
     import torch
 
     found = {}
@@ -288,9 +288,9 @@ def tacit(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
             raise RuntimeError(f"Tacit: {result.outcome}, {result.reason}")
         with np.load(result.folder / "model.npz") as saved:
             vector: bytes = saved["parameters"].tobytes()
-    its = federation.size
+    size = federation.size
     trained = sum(len(one.cohort) for one in result.rounds if isinstance(one, TrainedRound))
-    return vector, trained * math.ceil(its.images / its.batch)
+    return vector, trained * math.ceil(size.images / size.batch)
 
 
 def plain(federation: Federation) -> Generator[None, None, tuple[bytes, int]]:

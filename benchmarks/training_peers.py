@@ -25,7 +25,7 @@ __all__ = ["is_installed", "peers"]
 
 
 def peers(console: Console) -> list[Contender]:
-    """Those that are installed; says of each other one that it is not."""
+    """Return the peers that are installed; prints which are not."""
     found = []
     for name, modules, run, here in (
         ("pfl", ("pfl",), _pfl, True),
@@ -48,7 +48,7 @@ def _network() -> Any:
     from torch import nn
 
     class Network(nn.Sequential):
-        """The benchmark's network, with the loss as pfl asks for it; counts its steps."""
+        """The benchmark's network, with the loss that pfl requires; counts its steps."""
 
         steps = 0
 

@@ -1,4 +1,4 @@
-"""What the contenders of `benchmarks.training` are given, and what they give back."""
+"""The inputs of the contenders of `benchmarks.training`, and their results."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ LEARNING_RATE = 0.05
 
 @dataclass(frozen=True)
 class Size:
-    """How much is trained: `rounds` in a run, of which there are `turns` for each contender."""
+    """The amount of training: `rounds` in a run, of which there are `turns` for each contender."""
 
     rounds: int
     turns: int
@@ -37,7 +37,7 @@ QUICK = Size(rounds=10, turns=2)
 
 @dataclass(frozen=True)
 class Federation:
-    """What every contender works on.
+    """The input of every contender.
 
     `vector` is the first model's; in round r, cohorts[r] train, client c in the order orders[r][c] of its images.
     `images` are uint8 (clients, images, 28, 28), `labels` int64 (clients, images).
@@ -53,7 +53,7 @@ class Federation:
 
 
 AfterRound = Callable[[], None]
-"""What a contender calls after each of its rounds."""
+"""A function that a contender calls after each of its rounds."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Parties between two rounds as plain data, and parties like them that go on from there.
 
 When the coordinator has just ended a round, each other party must be down, have ended, or rest where its program can be
-begun anew. What else there is (messages on their way, faults to come) may be as it is: see `sim.snapshot`.
+restarted. Everything else (messages in flight, faults to come) may be in any state: see `sim.snapshot`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ __all__ = ["BrokenOff"]
 
 
 class BrokenOff:
-    """Takes and takes up the `parties` of a `world`; `kinds` are classes of plain fields that they hold."""
+    """Stores and restores the `parties` of a `world`; `kinds` are classes of plain fields that they hold."""
 
     def __init__(
         self, world: World, parties: Sequence[Party], coordinator: Party, kinds: tuple[type, ...] = ()
@@ -38,22 +38,22 @@ class BrokenOff:
                     raise NotPlain(f"{name} is in {party.step_name or 'no step'}")
                 waits[name] = timer
         states = {name: party.state() for name, party in self._parties.items()}
-        told, messages = self._snapshot.take({"parties": states, "rest": rest}, waits)
+        stored, messages = self._snapshot.take({"parties": states, "rest": rest}, waits)
         for message in messages:
             receiver = self._parties[message.receiver]
             if receiver.place not in ("", IDLE) and message.type in receiver.needs(receiver.place):
                 raise NotPlain(f"{receiver.name} is to get {message.type}")
-        return told
+        return stored
 
     def take_up(self, state: dict[str, Any]) -> Any:
         """Set the parties of a world that has not begun to `state`; returns the rest. For errors see `Snapshot`."""
-        its = self._snapshot.take_up(state)
+        stored = self._snapshot.take_up(state)
         for name, party in self._parties.items():
-            party.take_up(its["parties"][name])
-        return its["rest"]
+            party.take_up(stored["parties"][name])
+        return stored["rest"]
 
     async def begin(self, changed: Callable[[], None]) -> None:
-        """Begin all, for `play`; the coordinator goes on with its next round."""
+        """Start all parties, for `play`; the coordinator goes on with its next round."""
         count = self._world.trace.count
 
         async def begin_again(name: str) -> None:
@@ -69,4 +69,4 @@ class BrokenOff:
             party.listen(changed)
         await self._snapshot.schedule(begin_again)
         self._coordinator.begin_again()
-        self._snapshot.forget_births()
+        self._snapshot.restore_task_count()

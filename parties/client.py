@@ -12,7 +12,7 @@ __all__ = ["Client", "DismissedError"]
 
 
 class DismissedError(Exception):
-    """The server told this client that it is out of the round; `aborted`: the whole round ended."""
+    """The server has excluded this client from the round; `aborted`: the whole round ended."""
 
     def __init__(self, message: Dismissed) -> None:
         self.reason, self.aborted = message.reason, message.aborted

@@ -43,16 +43,16 @@ class Device:
 
     @property
     def slowed(self) -> tuple[Slow, ...]:
-        """The faults that slow it down, each once for every strike that goes on."""
+        """The faults that slow it down, each as often as it applies now."""
         return tuple(self._slowed)
 
     def take_up(self, slowed: Iterable[Slow]) -> None:
-        """Go on slowed down by those faults; the endpoint keeps its own factor."""
+        """Apply those slow-downs again; the endpoint keeps its own factor."""
         self._slowed = list(slowed)
         self.machine.stretch(self._factor)
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause the device."""
         self.endpoint.pause()
         self.machine.stretch(math.inf)
 
@@ -70,7 +70,7 @@ class Device:
         self._stretch()
 
     def quicken(self, fault: Slow) -> None:
-        """End one strike of `fault`; after the last, it slows no more."""
+        """End one application of `fault`; after the last, it slows no more."""
         self._slowed.remove(fault)
         self._stretch()
 

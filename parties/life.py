@@ -1,7 +1,7 @@
-"""A party's life: it starts, crashes and comes back, leaves, stands still, is slow; and what faults do to it.
+"""A party's lifecycle: it starts, crashes and comes back, leaves, pauses, is slow; and how faults act on it.
 
-When it comes back, its constructor makes it anew: whatever else it had in memory is gone. What stays is the device
-with its disk, and what `observed` names, which is for those who look at a run and nothing to a party.
+When it comes back, its constructor runs again: whatever else it had in memory is lost. What stays is the device
+with its disk, and what `observed` names, which is for observers of a run and never read by a party.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from sim.trace import Event
 from sim.wire import Packet
 from sim.world import World
 
-__all__ = ["IDLE", "Life"]
+__all__ = ["IDLE", "Lifecycle"]
 
 IDLE = "between rounds"
 """The place where a party rests that waits for a round to begin."""
@@ -25,8 +25,8 @@ IDLE = "between rounds"
 _KEPT = ("_device", "_endpoint", "_own_life", "_own_step", "_changed", "_make")
 
 
-class Life:
-    """A party as far as it lives, under its `name`; `access` is that of its `Device`."""
+class Lifecycle:
+    """A party's lifecycle, under its `name`; `access` is that of its `Device`."""
 
     observed: ClassVar[tuple[str, ...]] = ()
     """Attributes that outlive a crash for those who look at a run. The party itself must not read them."""
@@ -43,7 +43,7 @@ class Life:
         self.name = name
         self.idle = False
         self.finished = False
-        self.place = ""  # where `main` rests so that it can be begun anew there; "" anywhere else
+        self.place = ""  # where `main` waits so that it can be restarted there; "" anywhere else
         self.since = 0.0  # when it began to rest, in virtual seconds
         self._step = ""  # the latest step entered; tasks of one party may be in different ones
         self._task: asyncio.Task[None] | None = None
@@ -69,7 +69,7 @@ class Life:
 
     @property
     def incarnation(self) -> int:
-        """1, and one more each time the party came back."""
+        """The number of the party's incarnation: 1, and one more each time it comes back."""
         return self._endpoint.incarnation
 
     @property
@@ -110,7 +110,7 @@ class Life:
             self._end(self._endpoint.leave)
 
     def rejoin(self) -> None:
-        """Come back as a new incarnation with nothing but the disk, and begin `main` anew."""
+        """Come back as a new incarnation with nothing but the disk, and start `main` again."""
         if self.alive:
             return
         kept = {name: value for name, value in vars(self).items() if name in (*_KEPT, *self.observed)}
@@ -124,7 +124,7 @@ class Life:
         self._changed()
 
     def pause(self, why: str = "pause") -> None:
-        """Stand still. What comes is kept, what is sent goes out later, and computing and deadlines wait."""
+        """Pause. What arrives is kept, what is sent goes out later, and computing and deadlines wait."""
         if self.alive:
             self._note_fault(why)
             self._pauses += 1
@@ -148,16 +148,16 @@ class Life:
         self._after_pause.append(call)
 
     def state(self) -> dict[str, Any]:
-        """All of a party that rests, has ended or is down, but for its access to the network (`sim.snapshot`)."""
+        """The state of a party that waits, has ended or is down, without its access to the network (`sim.snapshot`)."""
         names = ("idle", "finished", "place", "since", "_step", "_pauses", "_after_pause")
         return {name: getattr(self, name) for name in names} | {"disk": self.disk, "slow": self._device.slowed}
 
     def take_up(self, state: dict[str, Any]) -> None:
         """Go on from a `state`, in place of `start`; what rests is to `begin_again`."""
-        its = dict(state)
-        self._device.disk = its.pop("disk")
-        self._device.take_up(its.pop("slow"))
-        vars(self).update(its)
+        fields = dict(state)
+        self._device.disk = fields.pop("disk")
+        self._device.take_up(fields.pop("slow"))
+        vars(self).update(fields)
 
     def listen(self, changed: Callable[[], None]) -> None:
         """`changed` is called as after `start`."""
@@ -180,7 +180,7 @@ class Life:
         self._changed()
 
     def rest_at(self, place: str) -> None:
-        """Say that the party now waits for a message at a `place` where `main` can be begun anew; "": it goes on."""
+        """Record that the party now waits for a message at a `place` where `main` can be restarted; "": it goes on."""
         self.place, self.since = place, self.world.loop.time()
 
     def check_alive(self) -> None:
@@ -190,7 +190,7 @@ class Life:
             raise Crashed(self.name)
 
     def strike(self, fault: PartyFault) -> None:
-        """Let `fault` happen, unless it is one for the living and the party is not, or has ended."""
+        """Apply `fault`, unless it needs a party that is up and this one is not, or has ended."""
         effect, needs_life = _EFFECTS[type(fault)]
         if needs_life and (not self.alive or self.finished):
             return
@@ -262,27 +262,27 @@ class Life:
         self.world.network.unblock(barrier)
 
 
-def _crash(party: Life, fault: Crash) -> None:
+def _crash(party: Lifecycle, fault: Crash) -> None:
     party.crash(f"crash {fault.trigger}")
     party._later(fault.back_after, party.rejoin)
 
 
-def _leave(party: Life, fault: Leave) -> None:
+def _leave(party: Lifecycle, fault: Leave) -> None:
     party.leave(f"leave {fault.trigger}")
 
 
-def _pause(party: Life, fault: Pause) -> None:
+def _pause(party: Lifecycle, fault: Pause) -> None:
     party.pause(f"pause {fault.trigger}")
     party._later(fault.lasts, partial(party._resume_in, party.incarnation))
 
 
-def _slow(party: Life, fault: Slow) -> None:
+def _slow(party: Lifecycle, fault: Slow) -> None:
     party._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long")
     party._device.slow(fault)
     party._later(fault.lasts, partial(party._quicken, fault))
 
 
-def _block(party: Life, fault: Partition | Hold) -> None:
+def _block(party: Lifecycle, fault: Partition | Hold) -> None:
     network, is_hold = party.world.network, isinstance(fault, Hold)
     barrier = Barrier(party.name, fault.peer, one_way=fault.one_way, holds=is_hold)
     what = (

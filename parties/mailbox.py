@@ -1,4 +1,4 @@
-"""What has come for a party and what it waits for.
+"""What a party has received and what it waits for.
 
 A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; those of a later
 (round, attempt) than the party's wait until it gets there, unless their type announces a new one. Those of an earlier
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=Message)
 
 
 class NoAnswer(Exception):
-    """A wait ended at its deadline with nothing."""
+    """A wait ended at its deadline without a message."""
 
     def __init__(self, party: str, what: str, deadline: float) -> None:
         self.party, self.what, self.deadline = party, what, deadline
@@ -30,14 +30,14 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Collected(Generic[M]):
-    """The answers that came, by sender in the order asked, and who did not answer."""
+    """The answers received, by sender in the order asked, and who did not answer."""
 
     answers: dict[str, M]
     missing: tuple[str, ...]
 
 
 class Owner(Protocol):
-    """Whose mailbox it is."""
+    """The party that a mailbox belongs to."""
 
     interrupts: ClassVar[tuple[type[Message], ...]]
 
@@ -76,7 +76,7 @@ class Mailbox:
         return "; ".join(waiter.what for waiter in self._waiting)
 
     def state(self) -> list[tuple[str, list[Frame]]]:
-        """What has come, by type."""
+        """The messages received, by type."""
         return [(kind, list(frames)) for kind, frames in self._frames.items()]
 
     def take_up(self, stamp: tuple[int, int], state: list[tuple[str, list[Frame]]]) -> None:
@@ -86,16 +86,16 @@ class Mailbox:
 
     @property
     def timer(self) -> Timer | None:
-        """That of the only wait for messages there is; None if there are more, or none."""
+        """The timer of the only wait for messages; None if there are several, or none."""
         waits = [waiter for waiter in self._waiting if isinstance(waiter, Arrivals)]
         return waits[0].timer if len(waits) == 1 else None
 
     def is_late(self, frame: Frame) -> bool:
-        """Whether `frame` is of an earlier round or attempt, for which alone it was meant."""
+        """Whether `frame` is late: of an earlier round or attempt, and not of a lasting type."""
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
 
     def put(self, frame: Frame) -> None:
-        """Add `frame` and wake those whom it concerns. One that lasts replaces what its sender said before."""
+        """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one."""
         frames = self._frames.setdefault(frame.type, deque())
         if is_lasting(frame):
             frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
@@ -111,12 +111,12 @@ class Mailbox:
         if late:
             for kind, frames in self._frames.items():
                 self._frames[kind] = deque(frame for frame in frames if not self.is_late(frame))
-        for waiter in self._waiting:  # what came too early may be what it waits for
+        for waiter in self._waiting:  # a message that was early may be the one it waits for
             waiter.wake()
         return late
 
     def take(self, kinds: tuple[type[M], ...], sources: Container[str] | None) -> tuple[str, M] | None:
-        """The first message there is of one of `kinds` from one of `sources` (None: from anybody), and its sender."""
+        """The first message of one of `kinds` from one of `sources` (None: from anybody), and its sender."""
         self._owner.check_alive()
         for kind in kinds:
             frames = self._frames.get(kind.__name__)
@@ -135,7 +135,7 @@ class Mailbox:
     def holds(
         self, kinds: Iterable[type[Message]], sources: Container[str], after: tuple[int, int] | None = None
     ) -> bool:
-        """Whether there is one to take, of a later (round, attempt) than `after` if that is given."""
+        """Whether there is a message to take, of a later (round, attempt) than `after` if that is given."""
         return any(
             self._may_take(frame, kind, sources) and (after is None or (frame.round, frame.attempt) > after)
             for kind in kinds
@@ -143,11 +143,11 @@ class Mailbox:
         )
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
-        """Whether one of `kinds` has come, from anybody and for any round."""
+        """Whether one of `kinds` was received, from anybody and for any round."""
         return any(self._frames.get(kind.__name__) for kind in kinds)
 
     def check_interrupts(self) -> None:
-        """Raises what an interrupting message that has come is to raise."""
+        """Raise the error of an interrupting message that was received, if any."""
         for kind in self._owner.interrupts:
             stop = self.take((kind,), None)
             if stop is not None:
@@ -182,10 +182,10 @@ class Mailbox:
 
 
 class Arrivals(Generic[M]):
-    """Messages as they come; entered as a context, so that its timer does not stay behind.
+    """An iterator over messages as they arrive; entered as a context, so that its timer is always cancelled.
 
-    A deadline that passes while the owner stands still ends the waiting when the owner goes on, after the messages that
-    have come meanwhile. A wait that begins while it stands still counts from there.
+    A deadline that passes while the owner is paused ends the waiting when the owner resumes, after the messages that
+    arrived meanwhile. A wait that begins while it is paused counts from the end of the pause.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class Arrivals(Generic[M]):
             self.wake()
 
     def concerns(self, frame: Frame) -> bool:
-        """Whether the coming of `frame` is a reason to look again."""
+        """Whether the arrival of `frame` is a reason to look again."""
         return (frame.type in self._types and frame.sender in self._sources) or frame.type in self._ends
 
     def wake(self) -> None:
@@ -307,13 +307,13 @@ class Watch:
 
     @property
     def what(self) -> str:
-        """What it would end with, in words."""
+        """What would end it, in words."""
         return f"the end of its work, or {names_of(self._kinds)}"
 
     def __enter__(self) -> "Watch":
         self._task = asyncio.current_task()
         assert self._task is not None
-        self._cancelling = self._task.cancelling()  # a TaskGroup whose child failed may have left its own behind
+        self._cancelling = self._task.cancelling()  # a TaskGroup with a failed child may have left a request behind
         self._look()
         self._mailbox.add(self)
         return self
@@ -327,7 +327,7 @@ class Watch:
                 raise self._found from None
 
     def concerns(self, frame: Frame) -> bool:
-        """Whether the coming of `frame` may end it."""
+        """Whether the arrival of `frame` may end it."""
         return (frame.type in self._types and frame.sender in self._sources) or frame.type in self._ends
 
     def wake(self) -> None:
@@ -336,7 +336,7 @@ class Watch:
             try:
                 self._look()
             except Exception as error:
-                if self._found is None:  # what interrupts may have woken it once more, as it was opened
+                if self._found is None:  # an interrupting message may have woken it a second time, as it was opened
                     self._task.cancel()
                 self._found = error
 

@@ -1,7 +1,7 @@
 """The actor that every party is: it sends, waits with a deadline, computes, takes steps, crashes and comes back.
 
-A party's program is its `main`, one coroutine; what it does at the same time are tasks inside it. Messages of an
-earlier (round, attempt) than the party's are late: they are dropped and traced, but for those whose type is lasting.
+A party's program is its `main`, one coroutine; concurrent work of the party is tasks inside it. Messages of an
+earlier (round, attempt) than the party's are late: they are dropped and traced, except those of a lasting type.
 Those of a later one wait in its mailbox until the party gets there.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
-from parties.life import Life
+from parties.life import Lifecycle
 from parties.mailbox import Arrivals, Collected, Mailbox, NoAnswer, Watch, names_of
 from sim.compute import Work
 from sim.faults import PartyFault
@@ -74,7 +74,7 @@ class _Step:
             party.world.note("leave", party.name, step=name)
 
 
-class Party(Life):
+class Party(Lifecycle):
     """One party of the protocol, attached to the world's network under its `name`.
 
     `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` its machine. `disk` is what survives a crash.
@@ -91,7 +91,7 @@ class Party(Life):
         self.round = 0
         self.attempt = 0
         self.channels: dict[str, Channel] = {}
-        self.incarnations: dict[str, int] = {}  # of each party heard from, the latest
+        self.incarnations: dict[str, int] = {}  # the latest of each party that has sent a message
         self._mailbox = Mailbox(self, world.loop)
         world.loop.waits[name] = self._awaited
 
@@ -110,23 +110,23 @@ class Party(Life):
         }  # fmt: skip
 
     def take_up(self, state: dict[str, Any]) -> None:
-        its = dict(state)
-        self._mailbox.take_up((its["round"], its["attempt"]), its.pop("mailbox"))
-        super().take_up(its)
+        fields = dict(state)
+        self._mailbox.take_up((fields["round"], fields["attempt"]), fields.pop("mailbox"))
+        super().take_up(fields)
 
     def needs(self, place: str) -> tuple[str, ...]:
-        """The types of messages that a program begun anew at `place` could not handle."""
+        """The types of messages that a program restarted at `place` could not handle."""
         return ()
 
     @property
     def rest_timer(self) -> Timer | None:
-        """What ends the wait that the party rests in; None unless it rests."""
+        """The timer of the wait in which the party rests; None unless it rests."""
         return self._mailbox.timer if self.place else None
 
     # Steps and computing
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """Take the step `name`: traced at both ends, and the place where a scenario's faults strike."""
+        """Take the step `name`: traced at both ends, and where a scenario's faults are applied."""
         return _Step(self, name)
 
     def _reach(self, name: str, when: str) -> None:
@@ -256,7 +256,7 @@ class Party(Life):
         return Watch(self._mailbox, self, kinds, sources, error)
 
     def is_called_on(self, kinds: tuple[type[Message], ...], sources: Iterable[str]) -> bool:
-        """Whether a message of `kinds` is there of a later round or attempt than the party's."""
+        """Whether a message of `kinds` was received for a later round or attempt than the party's."""
         return self._mailbox.holds(kinds, frozenset(sources), self._mailbox.stamp)
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
@@ -273,7 +273,7 @@ class Party(Life):
         raise NotImplementedError(f"{type(self).__name__} does not say what {type(message).__name__} means")
 
     def open(self, frame: Frame, kind: type[M]) -> M | None:
-        """For the mailbox: the message in `frame`, or None after dropping what cannot be read."""
+        """Return the message in `frame`, or None after dropping one that cannot be read (for the mailbox)."""
         body = frame.body
         try:
             if frame.sealed:
@@ -315,8 +315,8 @@ Begin = Callable[[Callable[[], None]], Awaitable[None]]
 async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None = None) -> None:
     """Run all `parties` until the `coordinator` has ended and each of the others has ended, is down, or is idle.
 
-    Raises what a party's program raised, the first party's first. A lost coordinator is no error: the others end by
-    their deadlines. `begin` begins parties that were broken off, in place of `start`.
+    Raises the error of the first party, in order, whose program raised. A lost coordinator is no error: the others end
+    by their deadlines. `begin` starts restored parties, in place of `start`.
     """
     changed = asyncio.Event()
     if begin is not None:

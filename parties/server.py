@@ -1,4 +1,4 @@
-"""The server, and what it tells a client that it no longer counts on."""
+"""The server, and the message with which it excludes a client."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
@@ -58,7 +58,7 @@ class Server(Party):
             observer(record)
 
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
-        """Tell `parties` that they are out of this round."""
+        """Tell `parties` that they are excluded from this round."""
         for party in parties:
             self.send(party, Dismissed(reason, aborted))
 

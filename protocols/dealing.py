@@ -10,17 +10,17 @@
 
 Paper: Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning, CCS 2017, Figure 4, rounds
 0 to 2 and 4 (round 3, signatures, is for active attackers). FedProp uses it for its rows. In each attempt every client
-makes a second pair and a 32-byte personal seed, and deals both among the |A| of the attempt: t shares give them back,
+makes a second pair and a 32-byte personal seed, and deals both among the |A| of the attempt: t shares restore them,
 by default t = floor(|A| / 2) + 1. The pair masks come from the second pair's secrets; over them lies a mask from the
-personal seed. Of who is lost, t clients reveal the second key, so that its pair masks can be taken out of the sum; of
-who is not, the seed, so that its personal mask can. Who reveals both would lay bare the client's values: a client
+personal seed. For a lost client, t clients reveal the second key, so that its pair masks can be taken out of the sum;
+for another, the seed, so that its personal mask can. Both together would reveal the client's values: a client
 answers one U3 an attempt, with one kind of share for each client.
 
 What protects a client it sees to itself, and refuses what does not (`refusal`). It deals once in a round and attempt,
 also if it is called again or comes back after a crash, among an A of clients that it knows from the set-up. It works
 out t, more than |A| / 2 whatever is chosen. A and U3 hold the fewest clients that all know of beforehand, and U3 at
-least t of A. The seals of the shares are bound to A and its second keys: who was shown others holds none of them.
-Where the server is to open a sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` from whom it holds
+least t of A. The seals of the shares are bound to A and its second keys: a client shown another A has none of them.
+Where the server is to open a sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` of whom it holds
 shares, for each client may be shown an U3 of its own.
 
 The set-up's keys are never dealt. A share that was not received, or is invalid, is empty in the answer (a client waits
@@ -87,7 +87,7 @@ def personal_key(seed: bytes, run_id: bytes, round_number: int, attempt: int, na
 
 @dataclass
 class Dealt:
-    """What a client holds in the attempt `stamp` among `names` = A.
+    """The state of a client in the attempt `stamp` among `names` = A.
 
     Its dealt pair secrets, its personal key, others' shares; U3 holds `least`, and `fewest` who dealt among the same A.
     """
@@ -128,7 +128,7 @@ class Dealt:
         """Learn U3 when the sum is there already and shares are of no more use. Raises NoAnswer, or ValueError."""
         survivors = await me.recv(Survivors, me.server, deadline)
         if not self.accepts(me, survivors.names):
-            raise ValueError("those who survived are none of this attempt")
+            raise ValueError("the survivors are not members of this attempt")
         self.answered = tuple(survivors.names)
 
     async def take_in(self, me: Client, names: Sequence[str], deadline: float) -> list[str]:
@@ -256,10 +256,10 @@ class Announced:
 
 @dataclass(frozen=True)
 class Uncovered:
-    """What an attempt's unmasking came to.
+    """The result of an attempt's unmasking.
 
-    `signed`: for each of U3 the keys of the masks to be taken out of its values; empty where too few shares came. Then
-    `problem` says how many were received and how many are needed, and `lost` who is to blame, with the reason.
+    `signed`: for each of U3 the keys of the masks to be taken out of its values; empty if too few shares were received.
+    Then `problem` says how many were received and how many are needed, and `lost` who is to blame, with the reason.
     """
 
     signed: dict[str, list[SignedKey]] = field(repr=False)
@@ -339,7 +339,7 @@ async def uncover(
 def signed_keys(
     me: Server, attempt: Announced, survivors: tuple[str, ...], secrets: uncovering.Secrets, purpose: str
 ) -> dict[str, list[SignedKey]]:
-    """Of the masks that are left in the values of each of U3, from what `uncovering.combine` gives."""
+    """The keys of the masks left in the values of each of U3, from the result of `uncovering.combine`."""
     names, keys = attempt.names, {}
     for j in survivors:
         personal = personal_key(secrets[j, j], me.world.run_id, me.round, attempt.number, attempt.titles[j])

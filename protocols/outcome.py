@@ -1,4 +1,4 @@
-"""How a party's part in a protocol ends when it does not end with a result."""
+"""How a party's part in a protocol ends without a result."""
 
 __all__ = ["Abort", "Overtaken", "require"]
 
@@ -8,10 +8,10 @@ class Abort(Exception):
 
 
 class Overtaken(Exception):
-    """A later round began before the client had heard how the one that it was in ended."""
+    """A later round began before the client received the end of its own."""
 
 
 def require(count: int, what: str, least: int, limit: str = "min_clients") -> None:
-    """Raise Abort when fewer than `least` are left; `what` says who was counted, `limit` what asks for so many."""
+    """Raise Abort when fewer than `least` are left; `what` says who was counted, `limit` which limit this is."""
     if count < least:
         raise Abort(f"{count} {what} are left; {limit} is {least}")

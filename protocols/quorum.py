@@ -1,4 +1,4 @@
-"""How many clients a sum takes whose masks are dealt in shares (`dealing`): to be opened, and to hide each of them."""
+"""Least sizes of sums whose masks are dealt in shares (`dealing`): for a sum to be opened, and to hide each client."""
 
 __all__ = ["always_left", "fewest_left", "threshold_of"]
 
@@ -9,9 +9,9 @@ def threshold_of(chosen: int | None, members: int) -> int:
 
 
 def fewest_left(members: int, threshold: int, least: int) -> int:
-    """How many U3 of `members` = |A| must hold, so that no server opens a sum over fewer than `least` of them.
+    """The least size of U3 of `members` = |A|, so that no server opens a sum over fewer than `least` of them.
 
-    It may show each of g <= |A| clients a U3 of its own, with u in it. Each client of which the seed is known is in g
+    The server may show each of g <= |A| clients a U3 of its own, with u in it. A client whose seed is revealed is in g
     of them at most; each other one, of which t reveal the key, in g - t. So g u <= s g + (g - s) (g - t) for the s
     clients that are summed: s >= g (u + t - g) / t, the least where g = |A|.
     """

@@ -1,7 +1,7 @@
 """What a client refuses, so that no server learns more of its values than a protocol states.
 
-The trace names each refusal; the client does not answer, and goes on. In which round and attempt it has done what must
-not be done twice lies on its disk: neither another call of a protocol nor a crash makes it forget.
+The trace names each refusal; the client does not answer, and goes on. The round and attempt of actions that must not be
+repeated are stored on its disk: neither another call of a protocol nor a crash makes it forget.
 """
 
 from collections.abc import Container, Sequence
@@ -26,7 +26,7 @@ class Least:
     counted: Container[str] | None = None
 
     def problem(self, names: Sequence[str]) -> str:
-        """What is wrong with a sum over `names`; "" where they are enough."""
+        """The problem of a sum over `names`; "" if they are enough."""
         count = sum(self.counted is None or name in self.counted for name in set(names))
         if count >= self.clients:
             return ""
@@ -39,7 +39,7 @@ def refuse(me: Party, what: str) -> None:
 
 
 def latest(me: Party, what: str) -> Stamp:
-    """When `me` has last entered `what`, in this life or an earlier one; (0, 0): never."""
+    """The latest (round, attempt) in which `me` entered `what`, in any incarnation; (0, 0): none."""
     round_number, attempt = me.disk.get("entered", {}).get(what, (0, 0))
     return round_number, attempt
 

@@ -9,6 +9,7 @@ from protocols.federated import fedavg_then_xclp
 from protocols.federated.round import steps as training_steps
 from protocols.steps import Step
 from protocols.xclp import xclp
+from sim.registry import Registry
 
 __all__ = ["PROTOCOLS", "Protocol", "add", "declared", "using"]
 
@@ -51,7 +52,7 @@ def _cotraining(name: str, summary: str, parts: frozenset[str] = frozenset(), st
     return Protocol(name, summary, cotraining_steps(student=student), parts | {"cotraining"})
 
 
-PROTOCOLS: dict[str, "Protocol | Declaration"] = {
+_SHIPPED: dict[str, "Protocol | Declaration"] = {
     protocol.name: protocol
     for protocol in (
         Protocol(
@@ -90,10 +91,12 @@ PROTOCOLS: dict[str, "Protocol | Declaration"] = {
     )
 }
 
+PROTOCOLS: Registry["Protocol | Declaration"] = Registry("protocol", _SHIPPED)
+
 
 def using(*parts: str) -> tuple[str, ...]:
     """The names of the protocols made of any of `parts`."""
-    return tuple(name for name, protocol in PROTOCOLS.items() if not protocol.parts.isdisjoint(parts))
+    return tuple(name for name, protocol in _SHIPPED.items() if not protocol.parts.isdisjoint(parts))
 
 
 def add(declaration: Declaration) -> None:
@@ -105,9 +108,7 @@ def add(declaration: Declaration) -> None:
         raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")
     if not isinstance(getattr(declaration, "summary", None), str):
         raise ValueError(f"the protocol {name} needs a summary, a line of text.")
-    if name in PROTOCOLS:
-        raise ValueError(f"there is a protocol called {name} already.")
-    PROTOCOLS[name] = declaration
+    PROTOCOLS.add(name, declaration)
 
 
 def declared(name: str) -> Declaration | None:

@@ -1,13 +1,13 @@
-"""Rounds that a server opens and clients answer, whatever is done in them: who is there, who is waited for how long.
+"""Rounds that a server opens and clients answer, whatever they do in them: membership, and how long to wait.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | train.enroll | Enroll | server -> each client not enrolled | 0 | who is there? |
 | train.enroll | Enrolled | client -> server | 0 | how many points it has, and how many labels |
 
-A client waits for rounds for as long as all of them may take; one that comes back takes part as soon as it is called
-again. One that never enrolled is asked again in each round to which it is not called, and what it answers holds for all
-that follow, however late it is; a round for which nobody is known waits a deadline for that. A client whose round is
+A client waits for rounds for as long as all of them may take; a client that comes back takes part as soon as it is
+called again. One that never enrolled is asked again in each round to which it is not called, and its answer is valid in
+all later rounds, however late it is; a round without a known client waits a deadline for that. A client whose round is
 over goes on with the latest call, and takes no call for a round that it has ended or was dismissed from. A round that
 an Abort ends is lost, and the next begins. Federated training (`federated`) and co-training (`cotraining`) are made of
 such rounds.
@@ -48,7 +48,7 @@ class Enrolled(Message):
 
 
 class Settings(Protocol):
-    """What rounds need of what all parties know beforehand: `rounds`, and virtual seconds.
+    """The public settings of rounds: their number, and virtual seconds.
 
     `deadline` bounds every wait of the server, `patience` is what all rounds take at most.
     """
@@ -72,8 +72,8 @@ class Record:
 
     @property
     def came(self) -> tuple[str, ...]:
-        """Whose answer the round is made of."""
-        raise NotImplementedError(f"{type(self).__name__} does not say whose answers came")
+        """The clients whose answers the round's result contains."""
+        raise NotImplementedError(f"{type(self).__name__} does not say whose answers it received")
 
 
 S = TypeVar("S", bound=Settings)
@@ -84,7 +84,7 @@ T = TypeVar("T")
 class RoundsClient(Client, Generic[S]):
     """A client that takes part in rounds, each opened by the message `call`. `ending` says how its latest part ended.
 
-    What it is to keep over a crash lies on its disk.
+    What must survive a crash is stored on its disk.
     """
 
     observed: ClassVar[tuple[str, ...]] = ("ending",)
@@ -97,8 +97,8 @@ class RoundsClient(Client, Generic[S]):
         self.until: float | None = None  # it waits no longer
 
     async def main(self) -> None:
-        its, clock = self.settings, self.world.loop.time
-        end = self.until = clock() + its.patience if self.until is None else self.until
+        settings, clock = self.settings, self.world.loop.time
+        end = self.until = clock() + settings.patience if self.until is None else self.until
         begun_at, self.place = self.place, ""
         while clock() < end:
             try:
@@ -120,7 +120,7 @@ class RoundsClient(Client, Generic[S]):
             except DismissedError as dismissed:
                 self.ending = f"dismissed: {dismissed.reason}"
             except Overtaken:
-                # Where it rests it has done its part: it only waited for the server to say that the round is over.
+                # At its resting place its part is done: it only waited for the server to say that the round is over.
                 self.ending = "completed" if self.place else "its last round was over before it was done"
             except (NoAnswer, BadValues) as problem:
                 self.ending = ending(problem)
@@ -144,11 +144,11 @@ class RoundsClient(Client, Generic[S]):
             work.close()  # where it was over before it began
 
     async def go_on_at(self, place: str) -> bool:
-        """The rest of a round, where it rested at a `place` of its own inside of one; whether there was any."""
+        """Finish a round from a `place` inside it; returns whether there was any."""
         return False
 
     async def take_part(self, call: Any) -> None:
-        """Its part of the round that `call` opens."""
+        """Take part in the round that `call` opens."""
         raise NotImplementedError(f"{type(self).__name__} has no part in a round")
 
     def state(self) -> dict[str, Any]:
@@ -156,9 +156,9 @@ class RoundsClient(Client, Generic[S]):
 
 
 class RoundsServer(Server, Generic[S, R]):
-    """Opens rounds, one after the other, and reports the record of each as it ends.
+    """Opens rounds, one after another, and reports the record of each as it ends.
 
-    `attributes` are the names of those that a broken-off run needs besides.
+    `attributes` are the names of further attributes that a resumed run needs.
     """
 
     attributes: ClassVar[tuple[str, ...]] = ()
@@ -214,11 +214,11 @@ class RoundsServer(Server, Generic[S, R]):
         raise NotImplementedError(f"{type(self).__name__} loses no rounds")
 
     def state(self) -> dict[str, Any]:
-        """As of all parties, of one that has just ended a round."""
+        """The state of a party that has just ended a round."""
         names = ("enrolled", "lost", "ended", *self.attributes)
         return super().state() | {name: getattr(self, name) for name in names}
 
     async def _enroll(self, deadline: float) -> None:
-        """Take in who has said that it is there."""
+        """Add the clients that have answered to `enrolled`."""
         absent = [name for name in self.clients if name not in self.enrolled]
         self.enrolled |= (await self.collect(Enrolled, absent, deadline=deadline)).answers

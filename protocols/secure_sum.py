@@ -1,4 +1,4 @@
-"""Secure sum of vectors: the server learns the sum over the clients whose values came, and no client's vector.
+"""Secure sum of vectors: the server learns the sum of the clients' values that it received, and no client's vector.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -9,7 +9,7 @@
 | sum.deal | SharesMissing | j -> server | their names | whose shares it has not received |
 | sum.collect | ChunkWanted | server -> each left of A | 0 | which chunk of the vectors is next |
 | sum.mask | MaskedChunk | j -> server | 8 for each number | x_j + masks_j, one chunk |
-| sum.collect | Survivors | server -> each in U3 | names of U3 | U3, whose chunks all came |
+| sum.collect | Survivors | server -> each in U3 | names of U3 | U3, whose chunks were all received |
 | sum.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
 | sum.collect | SumDone | server -> each in U3 | 0 | the sum is there |
 
@@ -21,12 +21,12 @@ where c numbers the chunks, b_j is its personal key and key_jk the dealt key of 
 adds the y_j of U3 and takes out their personal masks and their pair masks with A \\ U3. For an average weighted by w_j,
 clients contribute w_j x_j with w_j as one more number.
 
-Nobody masks before it is known that t clients hold the shares of each: whose shares too few have, or who does not say
-which it has, is left out of another attempt, with fresh keys, seeds and masks. Whoever is lost later is made up for.
+Nobody masks before it is known that t clients hold the shares of each: a client whose shares too few have, or that does
+not report which it has, is left out of another attempt, with fresh keys, seeds and masks. Later losses are compensated.
 
 A vector goes in chunks, the next when all have sent the one before, and the server adds each as it is complete: what
 is in memory or on its way is one chunk a client and one sum, however long the vectors are. When one is lost amid its
-chunks, the sum so far holds its values; then the others send their chunks once more, with the same masks, so the very
+chunks, the sum so far contains its values; then the others send their chunks once more, with the same masks, so the
 same bytes. U3 is who is left at the last chunk. With fewer than t answers there is no sum, and no other attempt over
 the same vectors: an answer that was only late lets the server open the first sum, too, and the difference of two is
 who answered late.
@@ -39,7 +39,7 @@ From its first MaskedChunk on a client refuses every other attempt of that round
 over a crash; before, it follows the server into a later attempt. One vector goes into the sum of one round.
 
 Not covered: a server that puts keys of its own, or of clients that do not exist, into the list of the set-up; and what
-sums of several rounds say together where a client's vectors in them are alike.
+sums of several rounds reveal together where a client's vectors in them are alike.
 """
 
 from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ BEFORE_END = ("SumStart", "ChunkWanted", "Survivors")
 
 @dataclass(frozen=True)
 class Settings:
-    """What all parties know beforehand. `dimension` numbers a vector, sent `chunk` at a time.
+    """The public settings of a sum. `dimension` numbers a vector, sent `chunk` at a time.
 
     `threshold`: t, where it is more than floor(|A| / 2) + 1; `min_clients`: the fewest in a sum; `deadline`: longest
     wait of the server, in virtual seconds.
@@ -128,7 +128,7 @@ class Settings:
         return [(i, min(self.chunk, self.dimension - start)) for i, start in enumerate(starts)]
 
     def part(self, number: int) -> slice:
-        """Where chunk `number` lies in a vector."""
+        """The slice of chunk `number` in a vector."""
         return slice(number * self.chunk, (number + 1) * self.chunk)
 
 
@@ -264,7 +264,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
 
 
 async def _with_shares(me: Server, attempt: dealing.Announced, settings: Settings) -> tuple[str, ...]:
-    """Those of A who say whose shares they hold, and whose shares enough of them hold; the others are lost."""
+    """The members of A that report whose shares they hold, and whose shares enough of them hold; the rest is lost."""
     names = attempt.names
 
     def known(name: str, answer: SharesMissing) -> frozenset[str]:
@@ -295,7 +295,7 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
         size = blocks[number][1]
         with me.incoming((MaskedChunk,), names, deadline=settings.deadline) as arrivals:
             async for source, message in arrivals:
-                if message.number != number:  # one that came twice
+                if message.number != number:  # received twice
                     continue
                 arrivals.leave_out(source)
                 with suppress(BadValues), values_of(me, source, "MaskedChunk"):

@@ -1,4 +1,4 @@
-"""From shares of seeds and dealt keys to the secrets of the masks: the computing of `dealing.uncover`."""
+"""The secrets of the masks from shares of seeds and dealt keys: the computing of `dealing.uncover`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from protocols.crypto.agreement import KEY_BYTES, KeyPair
 __all__ = ["Corrected", "Held", "Secrets", "combine", "correct"]
 
 Held = dict[str, dict[int, bytes]]
-"""Of each client's secret, in the order of A, the shares by their x."""
+"""The shares of each client's secret, in the order of A, by their x."""
 
 Secrets = dict[tuple[str, str], bytes]
 """The seed of each survivor at (name, name); the raw secret of each lost and each survivor at (lost, survivor)."""
@@ -28,7 +28,7 @@ class Corrected:
 
 
 def combine(public_keys: Mapping[str, bytes], survivors: Sequence[str], held: Held, threshold: int) -> Secrets | None:
-    """What the first shares that are `held` give; None where they do not fit together.
+    """Combine the first shares of `held`; None if they do not fit together.
 
     `public_keys`: the second ones, of A. The dealt key of one who is lost must be the private half.
     """
@@ -71,7 +71,7 @@ def _is_half_of(public_key: bytes, private: bytes) -> bool:
 
 
 def _opened(public_keys: Mapping[str, bytes], survivors: Sequence[str], secrets: Mapping[str, bytes]) -> Secrets:
-    """From seeds and dealt keys."""
+    """Restore the secrets from seeds and dealt keys."""
     found = {(name, name): secrets[name] for name in survivors}
     for name in public_keys:
         if name not in survivors:

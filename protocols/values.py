@@ -1,6 +1,6 @@
-"""Values that a message may carry and that cannot be: lengths that do not fit, keys that are none.
+"""Invalid values in messages: lengths that do not fit, keys that are not valid.
 
-Whoever sends such values is treated as if it had sent nothing, and the trace names it. A run never fails for them.
+A party that sends such values is treated as if it had sent nothing, and the trace names it. A run never fails for them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ K = TypeVar("K", bound=_HasPublicKey)
 
 
 class BadValues(Exception):
-    """What a party sent decodes, and cannot be. The text names the sender, the message and what is wrong."""
+    """A party's message decodes, but is invalid. The text names the sender, the message and the problem."""
 
 
 def ending(problem: NoAnswer | BadValues) -> str:
-    """How the part of a client ends that can do nothing without the server, as far as the client knows."""
-    what = "no answer from the server" if isinstance(problem, NoAnswer) else "the server sent what cannot be"
+    """How the part of a client ends that cannot go on without the server, as far as the client knows."""
+    what = "no answer from the server" if isinstance(problem, NoAnswer) else "the server sent invalid values"
     return f"{what}: {problem}"
 
 
@@ -46,7 +46,7 @@ def values_of(me: Party, sender: str, what: str) -> Iterator[None]:
 
 
 def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R]) -> dict[str, R]:
-    """What `read` makes of each sender's answer; those with values that cannot be are left out."""
+    """The result of `read` for each sender's answer; those with invalid values are left out."""
     found: dict[str, R] = {}
     for name, answer in answers.items():
         with suppress(BadValues), values_of(me, name, type(answer).__name__):
@@ -63,7 +63,7 @@ def announced(me: Party, names: Sequence[str], among: Iterable[str]) -> tuple[st
 
 
 async def with_usable_keys(me: Party, answers: Mapping[str, K]) -> dict[str, K]:
-    """The answers whose `public_key` is an X25519 key of full order; tried by agreeing with each, at its price."""
+    """The answers whose `public_key` is an X25519 key of full order; tested by agreeing with each, at its cost."""
     keys = [answer.public_key for answer in answers.values()]
     problems = dict(zip(answers, await me.compute({"x25519.agree": len(keys)}, _problems, keys), strict=True))
 
@@ -76,7 +76,7 @@ async def with_usable_keys(me: Party, answers: Mapping[str, K]) -> dict[str, K]:
 
 
 def _problems(keys: list[bytes]) -> list[str]:
-    """What is wrong with each key, "" where nothing is."""
+    """The problem of each key, "" if there is none."""
     probe, found = KeyPair(bytes(KEY_BYTES)), []
     for key in keys:
         try:

@@ -1,4 +1,4 @@
-"""What stands in the way of messages: partitions and holds, while they last."""
+"""What blocks messages: partitions and holds, while they last."""
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -7,24 +7,24 @@ __all__ = ["Barrier"]
 
 
 class Barrier:
-    """What stands between `party` and each `peer` (a pattern), or only in the way from it to them if `one_way`.
+    """What blocks messages between `party` and each `peer` (a pattern), or only from `party` to them if `one_way`.
 
-    It cuts them off, or `holds` back what they say. In `kept` waits what is to go on when it is taken away.
+    It cuts them off, or `holds` back what they send; `kept` are the messages to deliver once it is removed.
     """
 
-    told = ("party", "peer", "one_way", "holds", "kept")
+    stored = ("party", "peer", "one_way", "holds", "kept")
 
     def __init__(self, party: str, peer: str, *, one_way: bool = False, holds: bool = False) -> None:
         self.party, self.peer, self.one_way, self.holds = party, peer, one_way, holds
         self.kept: list[Callable[[], object]] = []
 
     def is_between(self, sender: str, receiver: str) -> bool:
-        """Whether it is in the way from `sender` to `receiver`."""
+        """Whether it blocks messages from `sender` to `receiver`."""
         if sender == self.party and fnmatchcase(receiver, self.peer):
             return True
         return not self.one_way and receiver == self.party and fnmatchcase(sender, self.peer)
 
     def take(self) -> list[Callable[[], object]]:
-        """Take out what was kept, in the order in which it came."""
+        """Remove and return the messages that were held back, in order of arrival."""
         kept, self.kept = self.kept, []
         return kept

@@ -2,11 +2,10 @@
 
 A party's job has a duration in virtual seconds and holds one of the party's cores for it. The duration is *free* (0),
 *modelled* (operations times the seconds each takes, from a cost table), *measured* (wall time), or *replayed* from a
-recorded run. Where the job runs, in this process or in a pool of workers, never shows in the trace: its result is taken
-up at its virtual due time, and if it is not there yet, the whole world waits.
+recorded run. Where the job runs, in this process or in a pool of workers, never shows in the trace: its result is used
+at its virtual due time, and if it is not there yet, the whole world waits.
 """
 
-import asyncio
 import hashlib
 import math
 import os
@@ -23,12 +22,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import simpy
 from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 
-from sim.loop import Environment, SimLoop
-from sim.pace import Span
+from sim import plugged
+from sim.loop import SimLoop
+from sim.machine import Machine
 from sim.taps import Taps
 from sim.trace import Event, Trace
 
@@ -92,7 +91,7 @@ class CostTable:
 
 
 class Cost(Protocol):
-    """How long a job takes: `before` it is run, or None when only its wall time tells (`measures`)."""
+    """How long a job takes: `before` it is run, or None when only its wall time says (`measures`)."""
 
     measures: bool
 
@@ -154,7 +153,7 @@ class Job(Protocol[R]):  # type: ignore[misc]
 
 
 class Engine(Protocol):
-    """Where jobs run. Those of less than `least` modelled seconds are done in this process without asking it."""
+    """Where jobs run. Jobs of less than `least` modelled seconds are done in this process, without asking it."""
 
     name: str
     least: float
@@ -191,7 +190,7 @@ _OF_WORKERS = {
     "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-"""Loky takes it for a leak when a worker grows by 300 MB, and begins it anew: torch and a network are that much. A sum
+"""Loky mistakes growth by 300 MB for a leak and restarts the worker: torch and a network are that much. A sum
 must not depend on how many threads share it, whenever the library is loaded that computes it."""
 
 
@@ -204,7 +203,7 @@ class Pool:
         self.name = f"pool:{workers}"
         self.least = 0.002  # a shorter job is done here before a worker would have it
         self._pool = ProcessPoolExecutor(
-            workers, timeout=None, initializer=end_with, initargs=(os.getpid(),), env=_OF_WORKERS
+            workers, timeout=None, initializer=_begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
         )
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
@@ -221,7 +220,7 @@ class Pool:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until this context ends. Processes that are started in it never get any.
+    """Delay Ctrl-C until this context ends. Processes that are started in it never get any.
 
     Also for imports of libraries in C++: one that is interrupted while it initialises itself raises ImportError in the
     place of KeyboardInterrupt, and leaves half of itself behind.
@@ -240,6 +239,11 @@ def interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if asked:
             signal.raise_signal(signal.SIGINT)
+
+
+def _begin_worker(parent: int) -> None:
+    end_with(parent)
+    plugged.inherit()
 
 
 def end_with(parent: int) -> None:
@@ -267,47 +271,14 @@ def make_engine(text: str) -> Engine:
     raise ValueError(f"{text!r} is no engine; allowed: auto, inline, pool:N with N >= 1")
 
 
-class Machine:
-    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
-
-    For the time being all may take `factor` times as long, also what has begun; infinity: they stand still.
-    """
-
-    def __init__(self, env: Environment, cores: int = 1, speed: float = 1.0, factor: float = 1.0) -> None:
-        if not speed > 0:
-            raise ValueError(f"speed(={speed}) must be > 0.")
-        self.cores = simpy.Resource(env, capacity=cores)
-        self.speed = speed
-        self._env, self._factor = env, factor
-        self._busy: dict[Span, None] = {}
-
-    async def work(self, seconds: float) -> None:
-        """Wait until a job is done that takes `seconds` at full speed."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        span = Span(self._env, lambda: None if done.done() else done.set_result(None), self._factor)
-        self._busy[span] = None
-        span.begin(seconds)
-        try:
-            await done
-        finally:
-            span.cancel()
-            del self._busy[span]
-
-    def stretch(self, factor: float) -> None:
-        """From now on everything takes `factor` times as long as at full speed."""
-        self._factor = factor
-        for span in self._busy:
-            span.stretch(factor)
-
-
 StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
-"""Of each function that parties hand in as a job, what is run in its place; those that are not in it run themselves."""
+"""What is run in place of a function that parties hand in as a job; a function that is not listed runs itself."""
 
 
 class Computing:
     """The jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished.
 
-    What a job takes in virtual time is the same with and without a stand-in, unless it is measured.
+    A job takes the same virtual time with and without a stand-in, unless it is measured.
     """
 
     def __init__(
@@ -333,7 +304,7 @@ class Computing:
         self.planned += self._table.duration(work)
 
     def state(self) -> tuple[list[tuple[str, str, int]], float]:
-        """How many jobs each party has begun in each step, and the modelled seconds that are done."""
+        """Return how many jobs each party has begun in each step, and the modelled seconds that are done."""
         return [(*key, count) for key, count in self._count.items()], self.done
 
     def take_up(self, state: tuple[list[tuple[str, str, int]], float]) -> None:
@@ -380,7 +351,7 @@ class Computing:
         return result
 
     def _stand_in(self, function: Callable[..., R]) -> Callable[..., R]:
-        """What is run in place of `function`: itself if nothing is."""
+        """The stand-in for `function`, or `function` if there is none."""
         if not self._stand_ins:
             return function
         if isinstance(function, partial):

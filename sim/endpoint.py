@@ -10,10 +10,10 @@ __all__ = ["Endpoint"]
 
 
 class Endpoint:
-    """A party's access to the network; `receive` is handed the packets that come.
+    """A party's access to the network; `receive` is called with the packets that arrive.
 
     `incarnation` grows by one each time the party comes back; `alive` is false between a crash and that, and once it
-    has left. While it is `paused`, `arrivals` and `sends` keep what is to go on when it resumes. `outgoing` and
+    has left. While it is `paused`, `arrivals` and `sends` store what is to go on when it resumes. `outgoing` and
     `incoming` are what to call when its life as a sender, or as a receiver, ends.
     """
 
@@ -32,7 +32,7 @@ class Endpoint:
         self.incoming: list[Callable[[], object]] = []
 
     def fall(self) -> None:
-        """Go down. What is on its way through the party's own access to the network, either way, goes no further."""
+        """Go down. What is on the way through the party's own access to the network, either way, goes no further."""
         self._stop()
         for end in self.outgoing:
             end()
@@ -49,11 +49,11 @@ class Endpoint:
         self.alive = True
 
     def pause(self) -> None:
-        """Stand still: nothing comes in or goes out."""
+        """Pause: nothing is received or sent."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on with what came meanwhile, in order, and then with what was to be sent."""
+        """Go on with what arrived meanwhile, in order, and then with what was to be sent."""
         self.paused = False
         for calls in (self.arrivals, self.sends):
             waiting = calls[:]
@@ -62,7 +62,7 @@ class Endpoint:
                 call()
 
     def stretch(self, factor: float) -> None:
-        """From now on, sending and receiving take `factor` times as long as at full rate."""
+        """Make sending and receiving take `factor` times as long as at full rate from now on."""
         for pipe in (self.up, self.down):
             if pipe is not None:
                 pipe.stretch(factor)
@@ -75,15 +75,15 @@ class Endpoint:
     def take_up(self, state: list[Any]) -> None:
         """Go on from a `state`."""
         self.incarnation, self.alive, self.paused, self.arrivals, self.sends, *pipes = state
-        for pipe, its in zip((self.up, self.down), pipes, strict=True):
+        for pipe, pipe_state in zip((self.up, self.down), pipes, strict=True):
             if pipe is not None:
-                pipe.take_up(its)
+                pipe.take_up(pipe_state)
 
     def _stop(self) -> None:
         self.alive = False
         for end in self.incoming:
             end()
         self.sends.clear()
-        self.resume()  # whoever handles what came sees that nobody is there
+        self.resume()  # the handlers of what arrived see that nobody is there
         if self.down is not None:
             self.down.empty()

@@ -1,7 +1,7 @@
 """The faults that a scenario may name: what happens to whom, and what triggers it.
 
 Names are those of turmoil and Jepsen. `party` and `peer` are names or patterns as of the shell's file names:
-``client/3``, ``client/*``, ``*``. When they strike: `sim.triggers`. What carries them out: `sim.network` and
+``client/3``, ``client/*``, ``*``. When they are applied: `sim.triggers`. What carries them out: `sim.network` and
 `sim.transport` for links and messages, `parties.life` for parties.
 """
 
@@ -44,7 +44,7 @@ class Crashed(BaseException):
 
 @dataclass(frozen=True)
 class Fault:
-    """Base of all faults; `party` is whom it strikes, a name or a pattern. Raises ValueError where it cannot be."""
+    """Base of all faults; `party` is a name or a pattern. Raises ValueError if a field has an invalid value."""
 
     kind: ClassVar[str] = ""
     party: str
@@ -52,8 +52,8 @@ class Fault:
     def __post_init__(self) -> None:
         self._check(bool(self.party), "party(='') must be a name or a pattern such as client/*.")
 
-    def strikes(self, party: str) -> bool:
-        """Whether `party` is one of those meant."""
+    def applies_to(self, party: str) -> bool:
+        """Whether the fault applies to `party`."""
         return fnmatchcase(party, self.party)
 
     def _check(self, holds: bool, what: str) -> None:
@@ -78,10 +78,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class PartyFault(Fault):
-    """A fault that something a party does, or the time, triggers. Each matching party counts for itself.
+    """A fault that a party's action, or the time, triggers. Each matching party counts for itself.
 
     Exactly one trigger: `at` or `before` a named step (the same), `after` one, the virtual `time` in seconds, or a
-    `message` type that the party is about to send. A step or message strikes at its `occurrence`-th time, by default
+    `message` type that the party is about to send. A step or message triggers it the `occurrence`-th time, by default
     the first, or each time with a `probability` in (0, 1].
     """
 
@@ -121,7 +121,7 @@ class PartyFault(Fault):
 
 @dataclass(frozen=True)
 class Crash(PartyFault):
-    """The party stops and loses all that is not on its disk; what is in its own access to the network is gone.
+    """The party stops and loses all that is not on its disk; what is in its own access to the network is lost.
 
     With `back_after` seconds it comes back after that long, as a new incarnation.
     """
@@ -143,10 +143,10 @@ class Leave(PartyFault):
 
 @dataclass(frozen=True)
 class Pause(PartyFault):
-    """The party's process stands still for `lasts` seconds, as after SIGSTOP.
+    """The party's process is stopped for `lasts` seconds, as after SIGSTOP.
 
-    What comes meanwhile is handled when it resumes, first and in order; timers that pass fire after that. Computing
-    goes on where it stood.
+    Messages that arrive meanwhile are handled first when it resumes, in order; timers that are due fire after that.
+    Computing goes on where it stopped.
     """
 
     kind: ClassVar[str] = "pause"
@@ -161,7 +161,7 @@ class Pause(PartyFault):
 class Slow(PartyFault):
     """The party's computing and its access to the network take `factor` >= 1 times as long.
 
-    For `lasts` seconds; None: to the end. One that strikes a party again while it goes on makes it no slower, but
+    For `lasts` seconds; None: to the end. A fault that applies to a party again while it lasts makes it no slower, but
     `lasts` begins again; the factors of different faults multiply.
     """
 
@@ -216,7 +216,7 @@ class Hold(PartyFault):
 class MessageFault(Fault):
     """A fault of messages of type `message` ("": any) from `party` to `peer`, as they are sent.
 
-    Strikes the `occurrence`-th of all that match, or each with a `probability` in (0, 1]. With neither: the first one,
+    Applies to the `occurrence`-th of all that match, or each with a `probability` in (0, 1]. With neither: the first,
     or every one if a `time` is given. With a `time`, only what is sent from then on matches, and with `lasts` only for
     that many seconds.
     """
@@ -238,7 +238,7 @@ class MessageFault(Fault):
         self._check(self.lasts is None or self.time is not None, f"lasts(={self.lasts}) needs the time it begins at.")
 
     def matches(self, sender: str, receiver: str, message: str, now: float) -> bool:
-        """Whether a message of that type, sent now, is one of those meant."""
+        """Whether the fault applies to a message of that type, sent now."""
         begin = 0.0 if self.time is None else self.time
         return (
             begin <= now < (math.inf if self.lasts is None else begin + self.lasts)
@@ -252,7 +252,7 @@ class MessageFault(Fault):
 class Lose(MessageFault):
     """The message is lost on the link. A reliable transport sends it again.
 
-    What is sent again can be struck again, unless the fault is for a certain occurrence.
+    The fault may apply again to a copy that is sent again, unless it is for a certain occurrence.
     """
 
     kind: ClassVar[str] = "lose"
@@ -281,8 +281,8 @@ class Delay(MessageFault):
 class Corrupt(MessageFault):
     """One bit of the message flips.
 
-    Of one that is sealed between clients, as if by the relay: its seal or decoding rejects it. Of any other on the
-    link: the TLS record's tag does. A message that is rejected is not sent again.
+    If it is sealed between clients, the relay flips the bit, and its seal or decoding rejects it. Otherwise the link
+    does, and the TLS record's tag rejects it. A message that is rejected is not sent again.
     """
 
     kind: ClassVar[str] = "corrupt"
@@ -290,7 +290,7 @@ class Corrupt(MessageFault):
 
 @dataclass(frozen=True)
 class Fired:
-    """That `fault` struck `party` at `time`; of a message fault, the message's sender and receiver."""
+    """A record that `fault` was applied to `party` at `time`; for a message fault, with the message's ends."""
 
     fault: Fault
     time: float
@@ -301,7 +301,7 @@ class Fired:
 
 
 class _Uptimes:
-    """When each party is up: intervals [up, down) in seconds, in order and apart."""
+    """When each party is up: intervals [up, down) in seconds, in order and disjoint."""
 
     def __init__(self) -> None:
         self.of: dict[str, list[tuple[float, float]]] = {}
@@ -361,7 +361,7 @@ def availability_file(path: str | Path) -> list[tuple[str, float, float]]:
                     except ValueError as error:
                         raise ValueError(f"line {lines.line_num}: {error}") from None
             if not rows:
-                raise ValueError("nothing stands below the header; a line for each time a party is up: client/1,0,30")
+                raise ValueError("no line follows the header; a line for each time a party is up: client/1,0,30")
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except (ValueError, csv.Error) as error:

@@ -13,7 +13,7 @@ __all__ = ["EFFECTS", "Journey", "is_refused"]
 class Journey:
     """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
 
-    `flipped` is what travels in place of the packet's own bytes where bits were flipped. For `delay` and `doomed` see
+    `flipped` is what travels in place of the packet's own bytes where bits were flipped. `delay` and `doomed`: see
     `sim.transport.Copy`.
     """
 
@@ -26,7 +26,7 @@ class Journey:
         "delay", "doomed", "far", "far_incarnation", "flipped", "near", "packet",
         "source", "source_incarnation", "target", "target_incarnation",
     )  # fmt: skip
-    told = __slots__
+    stored = __slots__
 
     def __init__(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
         self.packet, self.flipped = packet, None
@@ -55,7 +55,7 @@ class Journey:
 
 
 def is_refused(journey: Journey) -> bool:
-    """Whether the TLS connection of the hop refuses what came; of what was flipped by the relay it cannot know."""
+    """Whether the hop's TLS connection rejects what arrived; it cannot detect what the relay flipped."""
     return not journey.packet.sealed and journey.flipped is not None and journey.flipped != journey.packet.data
 
 
@@ -64,7 +64,7 @@ def _lose(journey: Journey, fault: Lose, faults: Faults) -> None:
 
 
 def _duplicate(journey: Journey, fault: Duplicate, faults: Faults) -> None:
-    pass  # the copy is made when all others have struck
+    pass  # the copy is made after all other faults are applied
 
 
 def _delay(journey: Journey, fault: Delay, faults: Faults) -> None:

@@ -44,18 +44,18 @@ class Pipe(Span):
             self.begin(size / self.rate)
 
     def empty(self) -> None:
-        """Drop the packet that is on its way through and those that wait: the party at this end is gone."""
+        """Drop the packet that is being sent and those that wait: the party at this end is gone."""
         self.cancel()
         dropped, self._queue = self._queue, deque()
         for _, _, cut in dropped:
             cut()
 
     def state(self) -> list[Any]:
-        """What is on its way through and waits, and how far the first has come."""
+        """What is being sent and what waits, and how much of the first has been sent."""
         return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor]
 
     def take_up(self, state: list[Any]) -> None:
-        """Go on from a `state`; the timer is not begun anew."""
+        """Go on from a `state`; the timer is not started again."""
         queue, self._timer, self._due, self._left, self._factor = state
         self._queue = deque((size, through, cut) for size, through, cut in queue)
 
@@ -100,7 +100,7 @@ class Link:
         self._drawn = [0, 0, 0]  # delays (and shakes), chances, answers
 
     def state(self) -> tuple[list[int], float]:
-        """How many of its random draws were taken, and when its latest packet arrives."""
+        """How many random draws were taken, and when the latest packet arrives."""
         return self._drawn, self._last
 
     def take_up(self, state: tuple[list[int], float]) -> None:
@@ -116,7 +116,7 @@ class Link:
     def send(self, size: int, deliver: Then, cut: Callable[[str], object]) -> None:
         """Carry `size` bytes, losing none; then call `deliver`, or `cut` with the reason if the sender goes before.
 
-        A packet that the receiver's downlink is emptied of is delivered then: whoever is there sees that nobody is.
+        When the receiver's downlink is emptied, its packets are delivered at once: the receiver is seen to be gone.
         """
         down = self._down
         arrive = deliver if down is None else partial(down.carry, size, deliver, deliver)
@@ -162,5 +162,5 @@ class Link:
         return self._answers is not None and next(self._answers) < self._loss
 
     def renew(self) -> None:
-        """Let what is sent from now on overtake what is on its way: it belongs to another connection."""
+        """Allow later packets to overtake those in flight: they belong to another connection."""
         self._last = 0.0

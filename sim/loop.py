@@ -36,9 +36,9 @@ class Deadlock(RuntimeError):
 
 
 class Timer(simpy.Event):
-    """Calls `call()` at its time, unless it is cancelled before. No event to wait for: it has no callbacks."""
+    """Calls `call()` when it is due, unless it is cancelled before. Not an event to wait for: it has no callbacks."""
 
-    told = ("call",)
+    stored = ("call",)
     callbacks: Any = None
 
     _ok = True
@@ -50,7 +50,7 @@ class Timer(simpy.Event):
         self.pending = True
 
     def fire(self) -> None:
-        """Its time has come."""
+        """Call `call()`, as it is due."""
         if self.pending:
             self.pending = False
             self.call()
@@ -80,7 +80,7 @@ class Environment(simpy.Environment):
         return len(self._queue) - self.cancelled
 
     def step(self) -> None:
-        """Go to the time of the next event, and let it happen. Raises simpy.core.EmptySchedule if there is none."""
+        """Go to the time of the next event and process it. Raises simpy.core.EmptySchedule if there is none."""
         queue = self._queue
         if queue and type(timer := queue[0][3]) is Timer:
             self._now = heappop(queue)[0]
@@ -102,17 +102,17 @@ class Environment(simpy.Environment):
         return timer
 
     def put(self, when: float, timer: Timer) -> None:
-        """Let `timer`, a new one, strike at the virtual time `when`."""
+        """Schedule `timer`, a new one, for the virtual time `when`."""
         now = self._now
         heappush(self._queue, (when if when > now else now, simpy.events.NORMAL, next(self._eid), timer))
 
     def to_come(self) -> list[tuple[float, simpy.Event]]:
-        """What is still to happen and when, in the order in which it was scheduled; no cancelled timers."""
+        """The events to come and their times, in the order in which they were scheduled; no cancelled timers."""
         order = sorted(self._queue, key=lambda item: item[2])
         return [(when, event) for when, _, _, event in order if getattr(event, "pending", True)]
 
     def set_clock(self, now: float) -> None:
-        """Let it be `now`; only for taking up a world that was broken off."""
+        """Set the clock to `now`; only for restoring a world from a snapshot."""
         self._now = now
 
     def count_cancelled(self) -> None:
@@ -125,14 +125,14 @@ class Environment(simpy.Environment):
 
 
 class _Task(asyncio.Task[Any]):
-    """A task that hashes by its birth number, so that sets of tasks iterate alike in every process."""
+    """A task that hashes by its number, so that sets of tasks iterate alike in every process."""
 
-    def __init__(self, birth: int, *args: Any, **kwargs: Any) -> None:
-        self._birth = birth
+    def __init__(self, number: int, *args: Any, **kwargs: Any) -> None:
+        self._number = number
         super().__init__(*args, **kwargs)
 
     def __hash__(self) -> int:
-        return self._birth
+        return self._number
 
 
 class _TimerHandle(asyncio.TimerHandle):
@@ -149,8 +149,8 @@ def timer_of(handle: asyncio.TimerHandle) -> Timer:
 class SimLoop(asyncio.BaseEventLoop):
     """The event loop of a simulation; `env` is its SimPy environment.
 
-    `waits` holds for each party a function that says what it waits for ("": nothing); `Deadlock` reports it. `births`
-    counts the tasks there have been.
+    `waits` holds for each party a function that says what it waits for ("": nothing); `Deadlock` reports it.
+    `task_count` is the number of tasks created so far.
     """
 
     _ready: deque[asyncio.Handle]  # of asyncio: the callbacks that are due now
@@ -161,17 +161,17 @@ class SimLoop(asyncio.BaseEventLoop):
         self._selector = self
         self.env = Environment()
         self.waits: dict[str, Callable[[], str]] = {}
-        self.births = 0
-        self.set_task_factory(self._bear)
+        self.task_count = 0
+        self.set_task_factory(self._create)
 
-    def _bear(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
-        task = _Task(self.births, coro, loop=loop, **kwargs)
-        self.births += 1
+    def _create(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
+        task = _Task(self.task_count, coro, loop=loop, **kwargs)
+        self.task_count += 1
         return task
 
     @property
     def is_still(self) -> bool:
-        """Whether nothing happens at this moment but what the running task does."""
+        """Whether nothing but the running task happens at this moment."""
         return not self._ready
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
@@ -199,7 +199,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 with _others_suspended():
                     self.run_forever()
             except (KeyboardInterrupt, SystemExit):
-                continue  # what broke the run off passes through the tasks that waited for the one it struck
+                continue  # the error that ended the run is raised in all tasks that waited for the failed one, too
         self.close()
 
     # The clock
@@ -298,10 +298,10 @@ for _name in (
 
 @contextmanager
 def _others_suspended() -> Iterator[None]:
-    """Let no loop run in this thread, nor a task of it, as asyncio sees it; then again the one that did.
+    """Hide the running loop and its task from asyncio in this thread; afterwards restore them.
 
-    asyncio refuses a second loop in a thread, lest the first one starve. Here that is what is wanted: the callback of
-    the other loop that we are in waits for the simulation, as it does for any other call.
+    asyncio refuses a second loop in a thread so that the first does not starve. Here that is wanted: the callback of
+    the other loop, which called us, waits for the simulation as it does for any other call.
     """
     other = asyncio._get_running_loop()
     if other is None:

@@ -59,7 +59,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a network had trouble with so far: copies sent again, and why how many were lost, as the trace has it."""
+    """The network's disturbances so far: copies sent again, and how many were lost by reason, as in the trace."""
 
     sent_again: int
     lost: dict[str, int]
@@ -111,7 +111,7 @@ class Network:
         for tap in self._taps.sent:
             tap(packet)
         source, target = self._endpoints[packet.sender], self._endpoints.get(packet.receiver)
-        if target is None:  # a name out of a message that somebody made up
+        if target is None:  # a name from a forged message
             note = f"{packet.type} to {packet.receiver!r}: there is no such party"
             self._trace.add(Event(self._loop.env.now, "drop", packet.sender, step=packet.step, note=note))
         elif source.paused:
@@ -132,7 +132,7 @@ class Network:
             go_on()
 
     def state(self) -> dict[str, Any]:
-        """Who is there and what is on its way."""
+        """The endpoints and what is in flight."""
         return {
             "in flight": self.in_flight,
             "sent again": self._sent_again,
@@ -149,10 +149,10 @@ class Network:
         """Go on from a `state`; only of a network that has the same endpoints and was not used."""
         self.in_flight, self._sent_again = state["in flight"], state["sent again"]
         self._lost = Counter(state["lost"])
-        for endpoint, its in zip(self._endpoints.values(), state["endpoints"], strict=True):
-            endpoint.take_up(its)
-        for near, far, its, connection in state["links"]:
-            self._links[near, far].take_up(its)
+        for endpoint, endpoint_state in zip(self._endpoints.values(), state["endpoints"], strict=True):
+            endpoint.take_up(endpoint_state)
+        for near, far, link_state, connection in state["links"]:
+            self._links[near, far].take_up(link_state)
             if connection is not None:
                 self._transports[near, far].take_up(connection)
         self._barriers = state["barriers"]
@@ -172,7 +172,7 @@ class Network:
             make(self._endpoints[near], self._endpoints[far])
 
     def parts(self) -> dict[str, object]:
-        """All that packets on their way refer to, each under a name of its own."""
+        """All objects that packets in flight refer to, each under a name of its own."""
         found: dict[str, object] = {"network": self}
         for name, endpoint in self._endpoints.items():
             pipes = {f"up {name}": endpoint.up, f"down {name}": endpoint.down}
@@ -186,7 +186,7 @@ class Network:
     # For transports
 
     def barrier(self, sender: str, receiver: str) -> Barrier | None:
-        """What stands between the two, the first if there are several."""
+        """The first thing that blocks messages between the two, or None."""
         for barrier in self._barriers:
             if barrier.is_between(sender, receiver):
                 return barrier
@@ -206,11 +206,11 @@ class Network:
         return copy
 
     def is_gone(self, journey: Journey) -> bool:
-        """Whether the receiver at the end of the hop is no more the one that it was sent to."""
+        """Whether the receiver at the end of the hop is no longer the incarnation that it was sent to."""
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
 
     def arrive(self, journey: Journey) -> None:
-        """Take over a packet that has come to the end of its hop."""
+        """Receive a packet at the end of its hop."""
         far, is_there = journey.far, journey.far is journey.target
         if far.paused:
             far.arrivals.append(partial(self.arrive, journey))
@@ -244,7 +244,7 @@ class Network:
         journey.near, journey.far = near, far
         journey.far_incarnation = journey.target_incarnation if far is journey.target else far.incarnation
         if not self._is_perfect and near.alive:
-            self._transport(near, far).send(*self._struck(journey))
+            self._transport(near, far).send(*self._faulted_copies(journey))
             return
         self._count(journey)
         if near.alive:
@@ -253,8 +253,8 @@ class Network:
         else:
             self.end("lose", journey, SENDER_GONE)
 
-    def _struck(self, journey: Journey) -> list[Journey]:
-        """The copies in which a packet is sent, after all faults that strike it; they are counted and traced."""
+    def _faulted_copies(self, journey: Journey) -> list[Journey]:
+        """The copies in which a packet is sent, after all faults that apply to it; they are counted and traced."""
         faults = [] if journey.is_relayed else self._due(journey, again=False)
         for fault in faults:
             EFFECTS[type(fault)](journey, fault, self._faults)
@@ -263,7 +263,7 @@ class Network:
         return [journey, *(self._copy(journey, "a second copy") for _ in range(doubles))]
 
     def _due(self, journey: Journey, *, again: bool) -> list[MessageFault]:
-        """The faults that strike a packet as its sender sends it, entered and traced."""
+        """The faults that apply to a packet as its sender sends it, entered and traced."""
         packet, now = journey.packet, self._loop.time()
         due = self._faults.of_message(packet.sender, packet.receiver, packet.type, now, again=again)
         for fault in due:

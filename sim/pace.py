@@ -1,4 +1,4 @@
-"""Things that take a while, on something that may slow down or stand still meanwhile."""
+"""Work that takes time, on something that may slow down or stop meanwhile."""
 
 import math
 from collections.abc import Callable
@@ -9,9 +9,9 @@ __all__ = ["Span"]
 
 
 class Span:
-    """Calls `done()` when what was begun is done; from then on another may begin.
+    """Calls `done()` when the work that was begun is done; from then on another may begin.
 
-    Everything takes `factor` times the seconds it takes at full speed; infinity: it stands still.
+    Everything takes `factor` times the seconds it takes at full speed; infinity stops it.
     """
 
     __slots__ = ("_done", "_due", "_env", "_factor", "_left", "_timer")
@@ -20,7 +20,7 @@ class Span:
         self._env, self._done, self._factor = env, done, factor
         self._timer: Timer | None = None
         self._due = 0.0
-        self._left: float | None = None  # seconds of what was begun and stands still
+        self._left: float | None = None  # seconds left of stopped work
 
     def begin(self, seconds: float) -> None:
         """Begin something that takes `seconds` at full speed."""
@@ -31,7 +31,7 @@ class Span:
             self._timer = self._env.at(self._due, self._end)
 
     def stretch(self, factor: float) -> None:
-        """From now on, `factor` times as long. What is due at this moment is done."""
+        """Make everything take `factor` times as long from now on. What is due at this moment is done."""
         left = self._left
         if self._timer is not None and self._due <= self._env.now:
             self._factor = factor

@@ -1,8 +1,8 @@
-"""Objects as plain data that MessagePack can hold, and back: numbers, texts, bytes, arrays, and calls that wait.
+"""Objects as plain data that MessagePack can hold, and back: numbers, texts, bytes, arrays, and pending calls.
 
-A call that waits is a bound method, or a `partial` of one. Whose method it is is told by name: those are the world's
-own parts, which are there again in the world that takes it up. Other objects are told field by field, each once, so
-that what was one object is one again. Nothing but methods of known parts is ever called, whatever the data says.
+A pending call is a bound method, or a `partial` of one. Its object is stored by name: it is one of the world's own
+parts, which exist again in the world that is restored. Other objects are stored field by field, each once, so that
+shared objects are shared again. Only methods of known parts are ever called, whatever the data says.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ __all__ = ["NotPlain", "Reader", "Writer"]
 
 
 class NotPlain(Exception):
-    """Something is there that cannot be told; the text says what."""
+    """An object cannot be stored; the text says which."""
 
 
 _UNSET = ["unset"]
@@ -27,9 +27,9 @@ _AS_THEY_ARE = frozenset((type(None), bool, int, float, str, bytes))
 
 
 class Writer:
-    """Makes plain data of objects: `known` ones by their names, those of `kinds` by their fields.
+    """Turns objects into plain data: `known` ones by their names, those of `kinds` by their fields.
 
-    `seen` are those told by their fields, in order.
+    `seen` are those stored by their fields, in order.
     """
 
     def __init__(self, known: Mapping[str, object], kinds: Mapping[str, type]) -> None:
@@ -39,15 +39,15 @@ class Writer:
         self.seen: list[Any] = []
         self.objects: list[Any] = []
 
-    def tell(self, value: Any) -> Any:
+    def write(self, value: Any) -> Any:
         """`value` in numbers, texts, bytes and lists. Raises NotPlain."""
         kind = type(value)
         if kind in _AS_THEY_ARE:
             return value
         if kind is list or kind is tuple:  # the most there is, and never known by name
-            return [kind.__name__, *self._tell_all(value)]
+            return [kind.__name__, *self._write_all(value)]
         if kind is dict:
-            return ["dict", *map(self._tell_all, value.items())]
+            return ["dict", *map(self._write_all, value.items())]
         if isinstance(value, np.generic) and not isinstance(value, np.void):
             value = value.item()
         if value is None or isinstance(value, bool | int | float | str | bytes):
@@ -55,13 +55,13 @@ class Writer:
         if (name := self._names.get(id(value))) is not None:
             return ["known", name]
         if isinstance(value, tuple | list | deque):
-            return ["tuple" if isinstance(value, tuple) else "list", *self._tell_all(value)]
+            return ["tuple" if isinstance(value, tuple) else "list", *self._write_all(value)]
         if isinstance(value, dict):
-            return ["dict", *map(self._tell_all, value.items())]
+            return ["dict", *map(self._write_all, value.items())]
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             return ["array", value.dtype.str, list(value.shape), np.ascontiguousarray(value).tobytes()]
         if isinstance(value, partial) and not value.keywords:
-            return ["partial", self.tell(value.func), *map(self.tell, value.args)]
+            return ["partial", self.write(value.func), *map(self.write, value.args)]
         if isinstance(value, MethodType) and id(value.__self__) in self._names:
             return ["method", self._names[id(value.__self__)], value.__func__.__name__]
         if type(value) in self._kinds:
@@ -73,22 +73,24 @@ class Writer:
         if number is None:
             number = self._numbers[id(value)] = len(self.seen)
             self.seen.append(value)
-            self.objects.append(None)  # it may be one of its own parts
+            self.objects.append(None)  # reserves the number: the object may be one of its own parts
             kind: Any = type(value)
             fields = [getattr(value, name, _UNSET) for name in _fields(kind)]
-            told = [field if type(field) in _AS_THEY_ARE or field is _UNSET else self.tell(field) for field in fields]
-            self.objects[number] = [self._kinds[kind], *told]
+            values = [
+                field if type(field) in _AS_THEY_ARE or field is _UNSET else self.write(field) for field in fields
+            ]
+            self.objects[number] = [self._kinds[kind], *values]
         return number
 
-    def _tell_all(self, values: Iterable[Any]) -> list[Any]:
+    def _write_all(self, values: Iterable[Any]) -> list[Any]:
         """Each of `values`; most stay as they are, and a checkpoint has thousands of them."""
-        return [value if type(value) in _AS_THEY_ARE else self.tell(value) for value in values]
+        return [value if type(value) in _AS_THEY_ARE else self.write(value) for value in values]
 
 
 class Reader:
-    """Makes objects of what a `Writer` told: `objects` are its objects, `known` and `kinds` those of its names.
+    """Makes objects from what a `Writer` stored: `objects` are its objects, `known` and `kinds` belong to its names.
 
-    `make` makes an object of a kind that is made in its own way.
+    `make` has functions that create empty objects of classes whose `__new__` is not enough.
     """
 
     def __init__(
@@ -98,14 +100,14 @@ class Reader:
         objects: list[Any],
         make: Mapping[type, Callable[[], Any]],
     ) -> None:
-        self._known, self._kinds, self._told, self._make = known, kinds, objects, make
+        self._known, self._kinds, self._objects, self._make = known, kinds, objects, make
         self._made: dict[int, Any] = {}
 
-    def read(self, told: Any) -> Any:
-        """The object. Raises LookupError, TypeError, ValueError or AttributeError for data that cannot be."""
-        if not isinstance(told, list):
-            return told
-        tag, *parts = told
+    def read(self, stored: Any) -> Any:
+        """Return the object. Raises LookupError, TypeError, ValueError or AttributeError if the data is invalid."""
+        if not isinstance(stored, list):
+            return stored
+        tag, *parts = stored
         return _READERS[tag](self, *parts)
 
     def _name(self, name: str) -> Any:
@@ -137,14 +139,14 @@ class Reader:
 
     def _object(self, number: int) -> Any:
         if number not in self._made:
-            name, *told = self._told[number]
+            name, *values = self._objects[number]
             kind: Any = self._kinds[name]
             if issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind):
-                fields = zip(_fields(kind), map(self.read, told), strict=True)
+                fields = zip(_fields(kind), map(self.read, values), strict=True)
                 self._made[number] = kind(**dict(fields))
             else:
                 value = self._made[number] = self._make.get(kind, partial(kind.__new__, kind))()
-                for field, part in zip(_fields(kind), told, strict=True):
+                for field, part in zip(_fields(kind), values, strict=True):
                     if part != _UNSET:
                         setattr(value, field, self.read(part))
         return self._made[number]
@@ -164,10 +166,10 @@ _READERS: dict[str, Callable[..., Any]] = {
 
 @cache
 def _fields(kind: Any) -> tuple[str, ...]:
-    """What is told of an object of a class, which says so in `told`; of a record all."""
+    """The fields to store of a class: those it names in `stored`; all of a record."""
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
     if dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind))
-    told: tuple[str, ...] = kind.told
-    return told
+    names: tuple[str, ...] = kind.stored
+    return names

@@ -1,8 +1,8 @@
-"""A world between two moments as plain data, and a world like it that goes on from there, to the last bit.
+"""A world between two moments as plain data, and a world like it that goes on from there, bit for bit.
 
-It holds the clock, both hashes, the ledger, what faults have done and will do, every packet on its way and where each
-random stream stands. It does not hold programs: each party that is there must have come to a place where it can be
-started anew (`parties.party`), and no job may be under way.
+It contains the clock, both hashes, the ledger, the faults done and to come, every packet in flight and the state of
+each random stream. It does not contain programs: each party that is up must be at a place where its program can be
+restarted (`parties.party`), and no job may be running.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,27 +29,27 @@ _KINDS: dict[str, type] = {
 
 
 class Snapshot:
-    """Takes and takes up worlds; `parties` are named in calls that wait, `kinds` are more classes of plain fields."""
+    """Stores and restores worlds; `parties` are named in pending calls, `kinds` are more classes of plain fields."""
 
     def __init__(self, world: World, parties: Mapping[str, object], kinds: tuple[type, ...] = ()) -> None:
         self._world = world
         self._parties = {f"party {name}": party for name, party in parties.items()}
         self._kinds = _KINDS | {kind.__name__: kind for kind in kinds}
         self._to_come: list[tuple[float, Any]] = []
-        self._births = 0
+        self._task_count = 0
 
     def take(self, rest: Any, waits: Mapping[str, Timer]) -> tuple[dict[str, Any], list[Frame | Packet]]:
-        """The world and the `rest`, whatever its owner wants to find again; and the messages that are in it.
+        """The world and the `rest`, whatever its owner wants to store; and the messages in flight.
 
-        `waits` are timers of those who are started anew, by party. Raises NotPlain where something goes on that cannot
-        be told.
+        `waits` are the timers of the parties that are restarted. Raises NotPlain if something goes on that cannot
+        be stored.
         """
         world, env = self._world, self._world.loop.env
         if not world.loop.is_still:
             raise NotPlain("something else happens at this moment")
         names = {id(timer): name for name, timer in waits.items()}
         writer = Writer(self._known(), self._kinds)
-        told = writer.tell(
+        stored = writer.write(
             {
                 "trace": world.trace.state(),
                 "ledger": world.ledger.rows(),
@@ -64,35 +64,35 @@ class Snapshot:
         )
         state = {
             "now": world.loop.time(),
-            "births": world.loop.births,
+            "births": world.loop.task_count,
             "run": world.run_id,
             "links": [list(ends) for ends in world.network.ends()],
-            "told": told,
+            "told": stored,
             "objects": writer.objects,
         }
         return state, [one for one in writer.seen if isinstance(one, Frame | Packet)]
 
     def take_up(self, state: dict[str, Any]) -> Any:
-        """Set a world that has not begun to `state`, all but what is to come; returns the rest.
+        """Set a world that has not begun to `state`, except for what is to come; returns the rest.
 
-        Raises LookupError, TypeError, ValueError or AttributeError for a state that is none.
+        Raises LookupError, TypeError, ValueError or AttributeError if `state` is invalid.
         """
         world, env = self._world, self._world.loop.env
         world.network.connect((near, far) for near, far in state["links"])
         make: dict[type, Callable[[], Any]] = {Timer: lambda: Timer(env, lambda: None)}
-        its = Reader(self._known(), self._kinds, state["objects"], make).read(state["told"])
+        stored = Reader(self._known(), self._kinds, state["objects"], make).read(state["told"])
         world.run_id = state["run"]
-        world.trace.take_up(its["trace"])
-        world.ledger.take_up(its["ledger"])
-        world.faults.take_up(its["faults"])
-        world.computing.take_up(its["computing"])
-        world.network.take_up(its["network"])
+        world.trace.take_up(stored["trace"])
+        world.ledger.take_up(stored["ledger"])
+        world.faults.take_up(stored["faults"])
+        world.computing.take_up(stored["computing"])
+        world.network.take_up(stored["network"])
         env.set_clock(state["now"])
-        self._to_come, self._births = its["to come"], state["births"]
-        return its["rest"]
+        self._to_come, self._task_count = stored["to come"], state["births"]
+        return stored["rest"]
 
     async def schedule(self, begin: Callable[[str], Awaitable[None]]) -> None:
-        """Let what is to come be so, in the old order; `begin` starts a party so that its timer is there."""
+        """Schedule what is to come, in the old order; `begin` starts a party so that its timer exists."""
         env = self._world.loop.env
         now = env.now
         for when, what in self._to_come:
@@ -102,14 +102,14 @@ class Snapshot:
             else:
                 env.put(when, what)
 
-    def forget_births(self) -> None:
-        """Number tasks on from where the world was broken off."""
-        self._world.loop.births = self._births
+    def restore_task_count(self) -> None:
+        """Continue the numbering of tasks from the snapshot."""
+        self._world.loop.task_count = self._task_count
 
     def _known(self) -> dict[str, object]:
         return self._world.network.parts() | self._world.faults.all | self._parties
 
 
 def _is_idle(event: simpy.Event) -> bool:
-    """Whether nobody waits for what happens then: a core was given back that nobody asks for."""
+    """Whether nobody waits for the event: a core was given back that nobody has asked for."""
     return isinstance(event, Get | Put) and not (event.resource.put_queue or event.resource.get_queue)

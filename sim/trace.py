@@ -64,7 +64,7 @@ class Trace:
         return self._shape.hex()
 
     def state(self) -> tuple[bytes, bytes, int]:
-        """Both chains and how many events they hold."""
+        """Both chains and the number of their events."""
         return self._trace, self._shape, self.count
 
     def take_up(self, state: tuple[bytes, bytes, int]) -> None:

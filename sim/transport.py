@@ -2,8 +2,8 @@
 
 *Reliable*, as TCP: a copy that is lost, or whose acknowledgement is, is sent again after a timeout that doubles up to
 60 s (RFC 6298). The receiver removes second copies and delivers in order, so a message waits for those before it.
-Acknowledgements are TCP headers, which count no bytes; a cut or a loss strikes them too. All ends with either end's
-life; or after 15 times in vain, as in Linux (tcp_retries2), and then the connection is lost with what it has not
+Acknowledgements are TCP headers, which count no bytes; partitions and losses affect them too. All ends with either
+end's incarnation; or after 15 retries, as in Linux (tcp_retries2), and then the connection is lost with what it has not
 delivered, and what is sent later goes by a new one. *Datagram*, as DTLS over UDP: lost is lost, the order is not kept,
 second copies are removed.
 
@@ -46,7 +46,7 @@ class Carrier(Protocol[C]):
     """The network around a transport."""
 
     def barrier(self, sender: str, receiver: str) -> Barrier | None:
-        """What stands between the two, the first if there are several."""
+        """The first thing that blocks messages between the two, or None."""
 
     def is_cut(self, sender: str, receiver: str) -> bool:
         """Whether a partition is between the two."""
@@ -55,10 +55,10 @@ class Carrier(Protocol[C]):
         """One more copy on the same hop, counted and traced as sent."""
 
     def is_gone(self, copy: C) -> bool:
-        """Whether the receiver at the end of the hop is no more the one that it was sent to."""
+        """Whether the receiver at the end of the hop is no longer the incarnation that it was sent to."""
 
     def arrive(self, copy: C) -> None:
-        """Take over a copy that has come to the end of its hop."""
+        """Receive a copy at the end of its hop."""
 
     def end(self, kind: str, copy: C, why: str) -> None:
         """Trace how a copy ended ("lose" or "drop")."""
@@ -67,7 +67,7 @@ class Carrier(Protocol[C]):
 class _Item:
     """One packet, in as many copies as it takes. `flying` counts those on their way."""
 
-    __slots__ = told = ("connection", "departed", "flying", "has_come", "number", "tries")
+    __slots__ = stored = ("connection", "departed", "flying", "has_come", "number", "tries")
 
     def __init__(self, connection: "_Connection[Any]") -> None:
         self.connection = connection
@@ -78,12 +78,12 @@ class _Item:
 
 
 class _Connection(Generic[C]):
-    """One life of each end: how many were `sent`, which is `due` next at the receiver, what came too early.
+    """One incarnation of each end: how many were `sent`, which is `due` next at the receiver, what arrived too early.
 
     `timers` are those of items to be sent again. From the number `broken` on nothing is delivered any more.
     """
 
-    __slots__ = told = ("broken", "due", "early", "open", "sent", "timers")
+    __slots__ = stored = ("broken", "due", "early", "open", "sent", "timers")
 
     def __init__(self) -> None:
         self.sent = self.due = 0
@@ -126,7 +126,7 @@ class Transport(Generic[C]):
         return self._connection
 
     def take_up(self, connection: "_Connection[C]") -> None:
-        """Go on with a `connection`; its timers are not begun anew."""
+        """Restore a `connection`; its timers are not started again."""
         self._connection = connection
 
     # One copy's way

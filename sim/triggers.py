@@ -1,4 +1,4 @@
-"""When the faults of a run strike."""
+"""When the faults of a run are applied."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ __all__ = ["Faults"]
 
 
 class Faults:
-    """All faults of a run, and how often what triggers them has come. `fired` lists those that struck, in order."""
+    """All faults of a run, and the counts of their triggers. `fired` lists those that were applied, in order."""
 
     def __init__(self, faults: Iterable[Fault] = (), seed: int = 0) -> None:
         numbered = list(enumerate(faults))
@@ -30,12 +30,12 @@ class Faults:
 
     @property
     def of_links(self) -> bool:
-        """Whether there are any that the network must look out for."""
+        """Whether any fault concerns messages, so that the network must ask."""
         return bool(self._of_messages) or any(isinstance(fault, Partition | Hold) for _, fault in self._of_parties)
 
     def timed(self, party: str) -> list[PartyFault]:
         """The faults of `party` at a virtual time."""
-        return [fault for _, fault in self._of_parties if fault.time is not None and fault.strikes(party)]
+        return [fault for _, fault in self._of_parties if fault.time is not None and fault.applies_to(party)]
 
     def at_step(self, party: str, step: str, when: str) -> list[PartyFault]:
         """The faults that are due now that `party` is `when` ("before" or "after") the `step`."""
@@ -43,7 +43,7 @@ class Faults:
             return []
         if when == "before":
             self._reached[party, step] += 1
-        due = [item for item in self._steps if getattr(item[1], when) == step and item[1].strikes(party)]
+        due = [item for item in self._steps if getattr(item[1], when) == step and item[1].applies_to(party)]
         return self._due(due, party, self._reached[party, step])
 
     def at_send(self, party: str, message: str) -> list[PartyFault]:
@@ -51,12 +51,12 @@ class Faults:
         if not self._sends:
             return []
         self._sent[party, message] += 1
-        due = [item for item in self._sends if item[1].message == message and item[1].strikes(party)]
+        due = [item for item in self._sends if item[1].message == message and item[1].applies_to(party)]
         return self._due(due, party, self._sent[party, message])
 
     def of_message(self, sender: str, receiver: str, message: str, now: float, *, again: bool) -> list[MessageFault]:
-        """The faults that strike a message as it is sent; `again`: one more copy of it, because one was lost."""
-        struck = []
+        """The faults that apply to a message as it is sent; `again`: one more copy of it, because one was lost."""
+        applied = []
         for number, fault in self._of_messages:
             if not fault.matches(sender, receiver, message, now):
                 continue
@@ -65,20 +65,20 @@ class Faults:
                 continue
             self._matched[number] += 1
             if certain:
-                strikes = self._matched[number] == certain
+                applies = self._matched[number] == certain
             else:
-                strikes = fault.probability is None or self._chance(number, sender, fault.probability)
-            if strikes:
-                struck.append(fault)
-        return struck
+                applies = fault.probability is None or self._chance(number, sender, fault.probability)
+            if applies:
+                applied.append(fault)
+        return applied
 
     def bit(self, fault: Fault, sender: str, bits: int) -> int:
-        """Which of so many `bits` of a message the `fault` flips."""
+        """Which of the `bits` bits of a message the `fault` flips."""
         number = next(number for number, other in self._of_messages if other is fault)
         return int(self._stream(number, sender, "bit").integers(bits))
 
     def state(self) -> dict[str, Any]:
-        """What has come so far, and where each random stream stands."""
+        """The counts so far, and the state of each random stream."""
         return {
             "reached": list(self._reached.items()),
             "sent": list(self._sent.items()),
@@ -123,7 +123,7 @@ class Faults:
 
 
 def _position(stream: np.random.Generator) -> list[Any]:
-    """Where a Philox generator stands."""
+    """The state of a Philox generator."""
     state: Any = stream.bit_generator.state
     inner = state["state"]
     return [

@@ -5,8 +5,8 @@ sender, receiver, the sender's incarnation, round, attempt, whether the body is 
 records, which add 22 bytes (5 header, 1 content type, 16 tag) for every 16,384 bytes begun; the records' bytes are
 counted, their encryption is not carried out. TCP and IP headers are not counted.
 
-Bytes come in three columns. *Payload*: the byte strings and the text inside the message, the text in UTF-8; it is what
-a protocol's formulas speak of. Its text are names of parties: they grow with the number of clients as byte strings do.
+Bytes have three columns. *Payload*: the byte strings and the text inside the message, the text in UTF-8; it is what
+a protocol's formulas count. The text is names of parties: they grow with the number of clients as byte strings do.
 *Sealing*: nonce and tag of an end-to-end sealed body. *Envelope*: all the rest, so the three add up to what travels:
 numbers, MessagePack's marks, the frame, and what people are to read.
 """
@@ -16,6 +16,9 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import msgspec
+
+from sim import plugged
+from sim.registry import Registry
 
 __all__ = [
     "Frame",
@@ -52,7 +55,7 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     """Base of all messages. A subclass's fields are its wire format; its byte strings and its text are its payload.
 
     `announces`: the message opens a new (round, attempt), which its receiver enters on taking it. `lasting`: what it
-    says holds in every later round and attempt, too, so it is never late. `explains`: its text is for people, and it
+    says is valid in every later round and attempt, too, so it is never late. `explains`: its text is for people, and it
     has no payload.
     """
 
@@ -64,20 +67,22 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "protocol" not in cls.__dict__:
-            cls.protocol = cls.__module__.rsplit(".", 1)[-1]
-        other = _types.setdefault(cls.__name__, cls)
-        if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            cls.protocol = plugged.title(cls.__module__)
+        other = _types.get(cls.__name__)
+        if other is None or plugged.is_plugged(cls.__module__):
+            _types.add(cls.__name__, cls)
+        elif (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
 
     def __repr__(self) -> str:  # contents may be secret
         return f"<{type(self).__name__}, {_payload(self)} B of payload>"
 
 
-_types: dict[str, type[Message]] = {}
+_types: Registry[type[Message]] = Registry("message")
 
 
 class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What surrounds a message on the wire; `body` is encoded, and sealed where `sealed` says so."""
+    """The frame around a message on the wire; `body` is encoded, and sealed if `sealed`."""
 
     type: str
     sender: str
@@ -100,10 +105,10 @@ _UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Packet(msgspec.Struct, frozen=True):
-    """An encoded frame on its way, with the sizes of its parts in bytes.
+    """An encoded frame in flight, with the sizes of its parts in bytes.
 
-    What it says of the frame is what the connection that it comes by vouches for; `head` and then `body` are what
-    comes. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a message to many has in common, as
+    Its fields about the frame are what its connection vouches for; `head` and then `body` are the bytes that
+    arrive. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a message to many has in common, as
     it has the body.
     """
 
@@ -167,12 +172,12 @@ def encode_body(message: Message) -> bytes:
 
 
 def associated_data(kind: str, sender: str, receiver: str, round_number: int, attempt: int) -> bytes:
-    """What a sealed body is bound to besides its key: sender, receiver, type, round and attempt."""
+    """The associated data of a sealed body: sender, receiver, type, round and attempt."""
     return _encode((sender, receiver, kind, round_number, attempt))
 
 
 def digest_of_body(body: bytes) -> bytes:
-    """What a packet's digest has of its body."""
+    """The part of a packet's digest that comes from its body."""
     return hashlib.sha256(body).digest()
 
 
@@ -195,7 +200,7 @@ def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0, body
 
 
 def _head(named: Frame | Packet, length: int) -> bytes:
-    """What the encoder writes of a frame before a body of `length` bytes; so that a model is not copied for it."""
+    """The encoding of a frame up to a body of `length` bytes; so that a model is not copied for it."""
     fields = _encode(
         (named.type, named.sender, named.receiver, named.incarnation, named.round, named.attempt, named.sealed)
     )

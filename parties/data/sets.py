@@ -3,7 +3,6 @@
 A data set is one table; `parties.data.splits` deals its rows to the clients.
 """
 
-import difflib
 import functools
 from collections.abc import Callable
 
@@ -17,10 +16,12 @@ from parties.datasets.catalogue import BUNDLED, CATALOGUE, About
 from parties.datasets.content import Content, Part
 from parties.datasets.error import DataError, DataSettingError, MissingDataError
 from sim.compute import interrupts_held_back
+from sim.registry import Registry, similar
 from sim.streams import generator
 
 __all__ = [
     "DATASETS",
+    "READERS",
     "DataError",
     "Dataset",
     "MissingDataError",
@@ -32,7 +33,7 @@ __all__ = [
     "load_split",
 ]
 
-DATASETS: dict[str, About] = BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()}
+DATASETS: Registry[About] = Registry("data set", BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()})
 """Every data set there is a name for."""
 
 _TESTED = 5
@@ -66,14 +67,29 @@ def _breast_cancer() -> Dataset:
     return Dataset("breast_cancer", features, raw.target.astype(np.int64), classes, columns=columns)
 
 
-_READ: dict[str, Callable[[], Dataset]] = {"digits": _digits, "breast_cancer": _breast_cancer}
+READERS: Registry[Callable[[], Dataset]] = Registry(
+    "reader of a data set", {"digits": _digits, "breast_cancer": _breast_cancer}
+)
+"""What reads those that are not fetched: bundled ones, and those of plugins."""
+
+
+def _read(name: str) -> Dataset:
+    """The whole of a data set that is not fetched. Raises DataError for a plugin's that is none."""
+    found: object = READERS[name]()
+    if not isinstance(found, Dataset):
+        raise DataError(f"data set {name!r}: its function must return a Dataset, not a {type(found).__name__}")
+    if len(found.points) != len(found.labels) or found.labels.dtype != np.int64:
+        labels = f"{len(found.labels)} labels of {found.labels.dtype}"
+        raise DataError(f"data set {name!r}: {len(found.points)} points need as many labels of int64, not {labels}")
+    if found.points.ndim == 2 and not (found.points.dtype == np.float64 and np.isfinite(found.points).all()):
+        raise DataError(f"data set {name!r}: numbers must be float64 and finite")
+    return found
 
 
 def known(name: str) -> str:
     """`name`, if there is such a data set. Raises DataError with the names that there are."""
     if name not in DATASETS:
-        close = difflib.get_close_matches(name.lower().replace("-", "_"), DATASETS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = similar(name.lower().replace("-", "_"), DATASETS)
         raise DataError(f"there is no data set {name!r}; known are {', '.join(DATASETS)}{hint}")
     return name
 
@@ -85,8 +101,8 @@ def load(name: str, limit: int | None = None) -> Dataset:
     pooled over all clients, which a real federation would have to compute together first.) Raises DataError for an
     unknown name, a limit below 1 and, as MissingDataError, a set that is not on this machine.
     """
-    if known(name) in _READ:
-        return _READ[name]().first(limit)
+    if known(name) in READERS:
+        return _read(name).first(limit)
     content = _content(name)
     return _dataset(name, content, content.train, limit)
 
@@ -98,8 +114,8 @@ def load_split(name: str) -> tuple[Dataset, Dataset]:
     part's means and deviations in both; breast_cancer by those of all rows. Images stay uint8 and mapped from their
     files. Raises DataError as `load` does.
     """
-    if known(name) in _READ:
-        whole = _READ[name]()
+    if known(name) in READERS:
+        whole = _read(name)
         kept = _kept(len(whole.labels))
         return whole.take(slice(kept)), whole.take(slice(kept, None))
     content = _content(name)
@@ -116,8 +132,8 @@ def load_drawn(name: str, test: int, seed: int) -> tuple[Dataset, Dataset]:
     Both stand in the order of the stream (seed, "test"). Tables are standardised by the means and deviations of the
     first. Raises DataError as `load_split` does, and for more test rows than leave one.
     """
-    if known(name) in _READ:
-        whole = _READ[name]()
+    if known(name) in READERS:
+        whole = _read(name)
         held, tested = drawn(whole, test, seed)
         if whole.columns is not None:
             for part in (tested, held):  # the held one last, as both are measured by it

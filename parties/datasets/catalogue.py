@@ -1,7 +1,7 @@
-"""The data sets that can be fetched: what they hold, on whose terms, and how they are got.
+"""The data sets that can be fetched: their contents, their terms, and how they are fetched.
 
 Addresses and MD5s of upstream's files are those that torchvision uses. `sha256` is that of the arrays as stored
-(`Content.digest`), whichever way the files came; it is None where no copy was at hand to take it from.
+(`Content.digest`), whichever way they were fetched; it is None where no copy was at hand to take it from.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ __all__ = ["BUNDLED", "CATALOGUE", "About", "Entry"]
 
 @dataclass(frozen=True)
 class About:
-    """What a data set holds: points of the training part and of the test part (0: no split of its own).
+    """The contents of a data set: points of the training part and of the test part (0: no split of its own).
 
     `train` is 0 where it depends on how upstream's own tools were called. `shape` is one point's; () for texts.
     """

@@ -1,4 +1,4 @@
-"""What a data set consists of once it is read, whatever its files look like."""
+"""The content of a data set once it is read, whatever its files look like."""
 
 import hashlib
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Part:
     clients: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, rows: NDArray[np.int64] | slice) -> "Part":
-        """Those rows, in that order."""
+        """Return the rows `rows`, in that order."""
         clients = None if self.clients is None else self.clients[rows]
         return Part(self.points[rows], self.labels[rows], clients)
 
@@ -39,7 +39,7 @@ class Part:
 class Content:
     """A whole data set. `test` is None where upstream has no split of its own.
 
-    Of a table, `columns` names the columns; the first `numbers` of them are quantities, the others are 0 or 1.
+    For a table, `columns` names the columns; the first `numbers` of them are quantities, the others are 0 or 1.
     """
 
     train: Part
@@ -57,7 +57,7 @@ class Content:
     def shuffled(self, name: str) -> "Content":
         """The same with the training part's rows in an order that looks random and never changes.
 
-        Row i stands where SHA-256 of ``name/i`` does, so that the order depends on no generator's version.
+        Rows are sorted by the SHA-256 of ``name/i``, so that the order depends on no generator's version.
         """
         keys = [hashlib.sha256(f"{name}/{row}".encode()).digest() for row in range(len(self.train.labels))]
         order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)

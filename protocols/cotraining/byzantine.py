@@ -1,16 +1,16 @@
-"""Byzantine clients of co-training: they learn as the others do, and send something else than what they predict.
+"""Byzantine clients of co-training: they learn as the others do, and send false predictions.
 
-Abourayya et al., Little is enough, appendix D.8, leaves open what they do to a consensus over hard labels. Here are
+Abourayya et al., Little is enough, appendix D.8, leaves open how they attack a consensus over hard labels. Here are
 
-- `random`: each label is drawn anew from all classes;
+- `random`: each label is drawn at random from all classes;
 - `flipped`: each label is replaced by the next class, so good predictions are always wrong, and those of several such
   clients mostly alike (label flipping);
 - `colluding`: all send the same wrong label of a point in every round. They know the public points' true labels, of
   which each draws the same other one from a secret that they share; where none is known they all send the class drawn.
 
-Where probabilities are shared, a lie has probability 1. A server cannot tell such a message from an honest one: it has
-the form of one. Of m clients whose labels came, a majority holds where the liars who agree are fewer than the honest
-who do, and a qualified majority of quorum q has no consensus at all where more than (1 - q) m lie.
+Where probabilities are shared, a lie has probability 1. A server cannot distinguish such a message from an honest one:
+it has the same form. Of m clients whose labels were received, a majority holds where the liars who agree are fewer
+than the honest who do, and a qualified majority of quorum q has no consensus at all where more than (1 - q) m lie.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ LIES: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, eq=False)
 class Lie:
-    """What a Byzantine client sends. `truth`, int64 (n,), is known to those who collude, -1 where it is not.
+    """What a Byzantine client sends. `truth`, int64 (n,), is known to colluding clients, -1 where it is unknown.
 
     `secret` is theirs, the same in all rounds. Raises ValueError for another kind.
     """
@@ -45,7 +45,7 @@ class Lie:
             raise ValueError(f"kind(={self.kind!r}) must be one of {', '.join(LIES)}")
 
     def labels(self, own: NDArray[np.int64], classes: int, seed: bytes) -> NDArray[np.int64]:
-        """What is sent in place of its `own` labels (n,); what is random comes from `seed`, its own of this round."""
+        """Labels to send in place of its `own` (n,); random ones are drawn from `seed`, new in each round."""
         if self.kind == "flipped":
             return (own + 1) % classes
         if self.kind == "random":

@@ -1,4 +1,4 @@
-"""What clients that label the same points agree on.
+"""The consensus of clients that label the same points.
 
 Paper: Abourayya et al., Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised
 learning, Algorithm 1, line 11, and section 5 (qualified majority, FedCT (QM)).
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 __all__ = ["NO_LABEL", "majority", "needed", "qualified", "votes"]
 
 NO_LABEL = -1
-"""Of a point that there is no consensus on."""
+"""The label of a point without a consensus."""
 
 Labels = NDArray[np.int64]
 
 
 def votes(labels: Labels, classes: int) -> Labels:
-    """How many of the m clients gave each class: int64 (n, classes) for `labels` (m, n) in [0, classes).
+    """Counts of the m clients that gave each class: int64 (n, classes) for `labels` (m, n) in [0, classes).
 
     Raises ValueError for labels out of range.
     """
@@ -40,12 +40,12 @@ def majority(labels: Labels, classes: int) -> Labels:
 
 
 def needed(quorum: float, clients: int) -> int:
-    """How many of `clients` a share `quorum` of them is, rounded up."""
+    """The number of `clients` that is a share `quorum` of them, rounded up."""
     return math.ceil(quorum * clients - 1e-9)  # 0.7 of 10 are 7, whatever floating point says
 
 
 def qualified(labels: Labels, classes: int, quorum: float) -> Labels:
-    """As `majority`, where at least a share `quorum`, in (0, 1], of the m clients gave that class; else NO_LABEL.
+    """Like `majority` where at least a share `quorum`, in (0, 1], of the m clients gave that class; else NO_LABEL.
 
     Of m clients ceil(quorum m) are needed. Raises ValueError.
     """

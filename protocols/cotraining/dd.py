@@ -36,44 +36,36 @@ class SoftLabels:
     collaborative: ClassVar[bool] = True
 
     def size(self, points: int, classes: int) -> int:
-        """As `Sharing.size`."""
         return 4 * points * classes
 
     def merged_size(self, points: int, classes: int) -> int:
-        """As `Sharing.merged_size`."""
         return 4 * points * classes
 
     def send(
         self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
     ) -> bytes:
-        """As `Sharing.send`."""
         assert probabilities is not None  # it needs them
         return encode(probabilities)
 
     def check(self, sent: bytes, points: int, classes: int) -> None:
-        """As `Sharing.check`."""
         _read(sent, points, classes)
 
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
-        """As `Sharing.merge`."""
         return average(sent)
 
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
-        """As `Sharing.receive`."""
         mean = _read(merged, points, classes)
         return Targets(mean.argmax(1), mean)
 
     def send_work(self, points: int, classes: int) -> Work:
-        """As `Sharing.send_work`."""
         return {}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """As `Sharing.merge_work`."""
         return {"vector.add": clients * points * classes}
 
 
 def _read(data: bytes, points: int, classes: int) -> NDArray[np.float32]:
-    """Probabilities (points, classes). Raises ValueError for what are none."""
+    """Return probabilities (points, classes). Raises ValueError if they are invalid."""
     if len(data) != 4 * points * classes:
         raise ValueError(f"{len(data)} bytes, not the {4 * points * classes} of {points} x {classes} probabilities")
     found = decode(data).reshape(points, classes)

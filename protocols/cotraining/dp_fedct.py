@@ -2,11 +2,11 @@
 
 Paper: Abourayya et al., Little is enough, Section 4; Ji et al., VLDB 2021. A client writes its labels of the n public
 points as one-hot rows of C bits and flips each bit with probability p = 1 / (1 + e^(epsilon / s)), independently, from
-its own entropy, anew in every round (`protocols.privacy.xor_mechanism`, which says why independent bits). What travels
-up are n C bits, in whole bytes; down comes the consensus, packed as FedCT's.
+its own entropy, again in every round (`protocols.privacy.xor_mechanism`, which says why independent bits). The upload
+is n C bits, in whole bytes; the download is the consensus, packed as FedCT's.
 
-Consensus: the server adds up the bits that came, k(c) of m clients for each class c, and takes v(c) = (k(c) - m p) /
-(1 - 2 p) for the votes, which is right on average.
+Consensus: the server adds up the bits received, k(c) of m clients for each class c, and takes v(c) = (k(c) - m p) /
+(1 - 2 p) for the votes, which is unbiased.
 
 - `majority`: the class with the largest v, which is the one with the largest k. Noisy counts often tie, and the lowest
   class would win nearly all of it: ties are drawn by lot from the server's entropy, without noise (p = 0) they go to
@@ -14,8 +14,8 @@ Consensus: the server adds up the bits that came, k(c) of m clients for each cla
 - `qualified`: the same where its v is at least ceil(quorum m); at p = 1/2 no point has a consensus.
 
 Guarantee, of each client's messages by themselves, so against the server, too: epsilon-differential privacy a round,
-where neighbours differ in what one element of a client's local data is, and s bounds the bits that differ then, for
-whatever consensus came before. How many points and labels it has the client tells the server as it enrolls, so that is
+where neighbours differ in one element of a client's local data, and s bounds the bits that differ then, whatever the
+consensus before. The client reports its numbers of points and labels to the server when it enrolls, so they are
 not covered. Rounds add up: T of them are T epsilon, or less with a delta (`privacy.accounting.random_bits`).
 An s that is estimated guarantees nothing (`privacy.sensitivity`).
 
@@ -52,25 +52,23 @@ class NoisyLabels(HardLabels):
             raise ValueError(f"flip(={self.flip}) must be in [0, 0.5]")
 
     def size(self, points: int, classes: int) -> int:
-        """As `Sharing.size`."""
         return -(-points * classes // 8)
 
     def send(
         self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
     ) -> bytes:
-        """As `Sharing.send`. Raises ValueError for labels out of range."""
+        """Encode the labels. Raises ValueError if they are out of range."""
         if labels.size and not 0 <= labels.min() <= labels.max() < classes:
             raise ValueError(f"labels are in [{labels.min()}, {labels.max()}], not in [0, {classes - 1}]")
         one_hot = labels[:, None] == np.arange(classes)
         return np.packbits(perturb(one_hot, self.flip, Entropy(seed)), bitorder="little").tobytes()
 
     def check(self, sent: bytes, points: int, classes: int) -> None:
-        """As `Sharing.check`: any bits of the right number may have been sent."""
+        """Check the length: any bits of the right number may have been sent."""
         if len(sent) != self.size(points, classes):
             raise ValueError(f"{len(sent)} bytes, not the {self.size(points, classes)} of {points} x {classes} bits")
 
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
-        """As `Sharing.merge`."""
         if not sent:
             raise ValueError("there is nobody to agree")
         counts = np.zeros((points, classes), np.int64)
@@ -93,11 +91,9 @@ class NoisyLabels(HardLabels):
         return np.where(votes >= needed(self.quorum, clients) - 1e-9, chosen, NO_LABEL)
 
     def send_work(self, points: int, classes: int) -> Work:
-        """As `Sharing.send_work`."""
         return {"fields.pack": points * classes, "aes.byte": 8 * points * classes}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """As `Sharing.merge_work`."""
         return {
             "fields.unpack": clients * points * classes,
             "vector.add": (clients + 1) * points * classes,

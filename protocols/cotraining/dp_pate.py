@@ -38,12 +38,11 @@ class NoisyTeachers(Teachers):
             raise ValueError(f"sigma(={self.sigma}) must be >= 0")
 
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
-        """As `Sharing.merge`."""
         labels = np.stack([packing.unpack(one, points, classes) for one in sent])
         return packing.pack(noisy_max(votes(labels, classes), self.sigma, Entropy(seed)), classes)
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """As `Sharing.merge_work`: a Gaussian number for each count besides."""
+        """The work of the majority vote, and a Gaussian number for each count."""
         return {**super().merge_work(clients, points, classes), "vector.add": (clients + 2 * classes) * points}
 
 

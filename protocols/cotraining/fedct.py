@@ -1,12 +1,12 @@
 """FedCT: clients share hard labels, and learn from the consensus.
 
 Paper: Abourayya et al., Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised
-learning, Algorithm 1. Every client labels the public points, the server takes a consensus over the labels that came,
+learning, Algorithm 1. Every client labels the public points, the server takes a consensus over the labels received,
 and each client adds the public points with it to its own until the next.
 
 - `majority`: the label that most gave, of several the lowest. Every point has one.
-- `qualified`: the same where at least ceil(quorum m) of the m clients whose labels came gave it; points without are
-  left out until the next consensus (section 5, appendix D.6).
+- `qualified`: the same where at least ceil(quorum m) of the m clients whose labels were received gave it; points
+  without are left out until the next consensus (section 5, appendix D.6).
 
 A message up is ceil(log2 C) bits a point. So is one down by majority; the qualified consensus has a symbol for "none"
 and takes ceil(log2 (C + 1)).
@@ -49,43 +49,36 @@ class HardLabels:
 
     @property
     def gaps(self) -> bool:
-        """Whether points may be without a consensus."""
+        """Whether points may have no consensus."""
         return self.consensus == "qualified"
 
     def size(self, points: int, classes: int) -> int:
-        """As `Sharing.size`."""
         return packing.packed_bytes(points, classes)
 
     def merged_size(self, points: int, classes: int) -> int:
-        """As `Sharing.merged_size`."""
         return packing.packed_bytes(points, classes, self.gaps)
 
     def send(
         self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
     ) -> bytes:
-        """As `Sharing.send`."""
         return packing.pack(labels, classes)
 
     def check(self, sent: bytes, points: int, classes: int) -> None:
-        """As `Sharing.check`."""
         packing.unpack(sent, points, classes)
 
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
-        """As `Sharing.merge`."""
         labels = np.stack([packing.unpack(one, points, classes) for one in sent])
         agreed = qualified(labels, classes, self.quorum) if self.gaps else majority(labels, classes)
         return packing.pack(agreed, classes, self.gaps)
 
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
-        """As `Sharing.receive`."""
         return Targets(packing.unpack(merged, points, classes, self.gaps))
 
     def send_work(self, points: int, classes: int) -> Work:
-        """As `Sharing.send_work`."""
         return {"fields.pack": points}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """As `Sharing.merge_work`; labels are unpacked twice, to be checked and to be counted."""
+        """The work of `merge`; labels are unpacked twice, to be checked and to be counted."""
         return {
             "fields.unpack": 2 * clients * points,
             "vector.add": (clients + classes) * points,

@@ -2,7 +2,7 @@
 
 Paper: Li and Wang, FedMD: Heterogenous federated learning via model distillation, 2019, Algorithm 1. Transfer learning:
 each client learns the public points, which have labels, then its own. In every round it sends its class scores of the
-public points; from the mean it learns these points anew (digest), then its own again (revisit).
+public points; from the mean it learns these points again (digest), then its own again (revisit).
 
 Departures: scores are probabilities learnt by cross-entropy (its authors' code takes a network's last layer before the
 softmax and the absolute error), as all learners here have probabilities; they are of all public points in each round,
@@ -30,7 +30,7 @@ __all__ = ["DigestAndRevisit", "fedmd"]
 
 @dataclass(frozen=True)
 class DigestAndRevisit:
-    """First the public points, then its own: by their labels at first, then by what all agree on."""
+    """Learn first the public points, then its own: by their labels at first, then by the consensus."""
 
     labelled: bool = True
 
@@ -44,7 +44,6 @@ class DigestAndRevisit:
         period: int,
         seed: bytes,
     ) -> bytes:
-        """As `Study.study`."""
         if state is None:
             state = learner.initial(derive(seed, "initial"))
             known = np.flatnonzero(public.labels >= 0)
@@ -56,7 +55,6 @@ class DigestAndRevisit:
         return fit_repeatedly(learner, state, *own, None, period, derive(seed, "revisit"))
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
-        """As `Study.work`."""
         digested = (public if first else 0, targets or 0, own)
         return add_work(*(fit_work(learner, points, period) for points in digested))
 

@@ -26,39 +26,32 @@ class Nothing:
     collaborative: ClassVar[bool] = True
 
     def size(self, points: int, classes: int) -> int:
-        """As `Sharing.size`."""
         return 0
 
     def merged_size(self, points: int, classes: int) -> int:
-        """As `Sharing.merged_size`."""
         return 0
 
     def send(
         self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
     ) -> bytes:
-        """As `Sharing.send`."""
         return b""
 
     def check(self, sent: bytes, points: int, classes: int) -> None:
-        """As `Sharing.check`."""
         if sent:
             raise ValueError(f"{len(sent)} bytes where nothing is shared")
 
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
-        """As `Sharing.merge`."""
         return b""
 
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
-        """As `Sharing.receive`: no point is to be learnt."""
+        """No targets: no point is to be learnt."""
         self.check(merged, points, classes)
         return Targets(np.full(points, -1, np.int64))
 
     def send_work(self, points: int, classes: int) -> Work:
-        """As `Sharing.send_work`."""
         return {}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """As `Sharing.merge_work`."""
         return {}
 
 

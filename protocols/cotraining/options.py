@@ -1,4 +1,4 @@
-"""What the algorithms of co-training can be told."""
+"""The options of the algorithms of co-training."""
 
 from dataclasses import dataclass
 from typing import Literal

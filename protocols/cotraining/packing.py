@@ -20,7 +20,7 @@ def width(classes: int, gaps: bool = False) -> int:
 
 
 def packed_bytes(points: int, classes: int, gaps: bool = False) -> int:
-    """Bytes of the labels of so many points."""
+    """Bytes of the labels of that number of points."""
     return field_bytes(points, width(classes, gaps))
 
 

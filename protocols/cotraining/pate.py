@@ -2,9 +2,9 @@
 
 Paper: Papernot et al., Semi-supervised knowledge transfer for deep learning from private training data, ICLR 2017, as
 Abourayya et al., Little is enough, Appendix D.3, compare it with FedCT: clients are the teachers, each with its local
-data. In a single round each takes all the fits that clients of FedCT take over all of theirs, which is taken for
-convergence, and sends its labels, as FedCT packs them; the server takes the class with the most votes, of several the
-lowest. The student lives at the server: it is trained there, on the public points with these labels alone, with as
+data. In a single round each takes as many fits as a client of FedCT takes over all of its rounds, which is assumed to
+converge, and sends its labels, as FedCT packs them; the server takes the class with the most votes, of several the
+lowest. The student belongs to the server: it is trained there, on the public points with these labels alone, with as
 many fits, and its test accuracy is the run's. Nothing is sent back.
 
 Departure: the paper's student learns by a semi-supervised GAN from some labelled queries; here, as in Appendix D.3,

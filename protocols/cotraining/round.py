@@ -3,29 +3,29 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | train.enroll | those of `protocols.rounds` | | | who is there, with how many points and labels? |
-| train.open | CotrainingRound | server -> each client | `merged_size`; at first 0 | what those of the last agree on |
-| cotrain.predict | LocalPredictions | client -> server | `size` | what its learner predicts for the public points |
+| train.open | CotrainingRound | server -> each client | `merged_size`; at first 0 | the last round's consensus |
+| cotrain.predict | LocalPredictions | client -> server | `size` | its learner's predictions for the public points |
 
 Sizes are those of the algorithm's `Sharing`. Paper: Abourayya et al., Little is enough: boosting privacy by sharing
 only hard labels in federated semi-supervised learning, Algorithm 1 (FedCT). Its T rounds of local training with a
 communication every b are here T / b rounds with b fits each (`period`). What clients agree on in the last round is not
 sent: nothing is trained after it.
 
-The public points are known to all beforehand. What a client has learnt lies on its disk, with the fits of each round
-that it ended, and survives a crash; what all agree on comes with every round, so that one that was away learns from
-the newest. A client that has nothing to learn from yet, neither a label of its own nor what others agree on, answers
+The public points are known to all beforehand. A client stores what it has learnt on its disk, with the fits of each
+round that it ended, and it survives a crash; the consensus is sent with every round, so that a client that was away
+learns from the newest. A client that has nothing to learn from yet, neither a label of its own nor a consensus, answers
 without content and does not count.
 
-Lost clients: the server takes what came by the deadline and could be read. A client whose predictions did not come is
-left out of this round's consensus, is dismissed, and is called again in the next; a quorum is of those that came. With
-fewer than `min_clients` the round is lost: what was agreed on stays as it was. Where clients do not learn from each
+Lost clients: the server takes the readable answers received by the deadline. A client whose predictions are missing is
+left out of this round's consensus, is dismissed, and is called again in the next; a quorum is of those received. With
+fewer than `min_clients` the round is lost: the consensus stays as it was. Where clients do not learn from each
 other (PATE) the server fits a student of its own to the public points at the end.
 
 Security: semi-honest. Messages are protected by the encryption of the link alone, as models are in federated averaging:
-it is for the server to read them. The server sees what each client shares of its predictions for the public points,
-which tells of its data as much as the algorithm's file says; and how many points and labels it has. Clients see what is
-made of all. A server that is not content with that forges the public points (`asked`): it opens the last round again,
-as often as `questions` says, and clients answer for those points as they do for any (Abourayya et al., appendix E.1).
+the server may read them. The server sees what each client shares of its predictions for the public points,
+which reveals of its data as much as the algorithm's file says; and how many points and labels it has. Clients see the
+merged result. A curious server that wants more forges the public points (`asked`): it opens the last round again,
+`questions` times, and clients answer for those points as they do for any (Abourayya et al., appendix E.1).
 Byzantine clients (`liars`) are in `byzantine`.
 """
 
@@ -52,10 +52,10 @@ __all__ = ["STUDENT", "CotrainingClient", "CotrainingServer", "Record", "Setting
 
 _STEPS = (
     *ENROLL,
-    Step("server", "train.open", "send all clients what those of the last round agree on"),
-    Step("client", "cotrain.learn", "learn from its own points and from what all agree on"),
+    Step("server", "train.open", "send all clients the last round's consensus"),
+    Step("client", "cotrain.learn", "learn from its own points and from the consensus"),
     Step("client", "cotrain.predict", "predict the public points and send what the algorithm shares of it"),
-    Step("server", "cotrain.agree", "make one of the predictions that come in time"),
+    Step("server", "cotrain.agree", "merge the predictions that are received in time"),
 )
 STUDENT = Step("server", "cotrain.student", "fit a student to the public points, after the last round")
 
@@ -76,7 +76,7 @@ class LocalPredictions(Message):
 
 @dataclass(frozen=True)
 class Settings:
-    """What all parties know beforehand.
+    """The public settings of co-training.
 
     `learners` has one for each client, in order; `student` is the server's, where it has one. `classes` is C. `rounds`
     is T / b, `period` is b. `deadline` in virtual seconds bounds every wait of the server; a client waits for as long
@@ -115,65 +115,65 @@ class Record(rounds.Record):
 
 
 class CotrainingClient(RoundsClient[Settings]):
-    """A client with a `learner`, whose state lies on its disk."""
+    """A client with a `learner`, whose state is stored on its disk."""
 
     call = CotrainingRound
 
     @property
     def learner(self) -> Learner:
-        """Its own."""
+        """The client's own learner."""
         return self.settings.learners[int(self.name.rpartition("/")[2])]
 
     @property
     def learnt(self) -> bytes | None:
-        """Its learner's state; None before it has learnt anything."""
+        """The learner's state; None before it has learnt anything."""
         state: bytes | None = self.disk.get("learner")
         return state
 
     def own(self) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
-        """Its points with labels."""
+        """The client's points with labels."""
         shard = self.shard
         return shard.points[shard.labeled], shard.labels[shard.labeled]
 
     async def take_part(self, call: CotrainingRound) -> None:
-        its, learner = self.settings, self.learner
-        sharing, public = its.method.sharing, its.public
-        if self.attempt > 1 and its.asked is not None:  # opened again, for forged points
-            await self._answer(its.asked, self.learnt, None)
+        settings, learner = self.settings, self.learner
+        sharing, public = settings.method.sharing, settings.public
+        if self.attempt > 1 and settings.asked is not None:  # opened again, for forged points
+            await self._answer(settings.asked, self.learnt, None)
             return
         targets: Targets | None = None
         if call.agreed:
             with values_of(self, self.server, "CotrainingRound"):
-                targets = sharing.receive(call.agreed, len(public), its.classes)
+                targets = sharing.receive(call.agreed, len(public), settings.classes)
         with self.step("cotrain.learn"):
             own, counted = self.own(), _counted(targets)
-            able = bool(len(own[1]) or counted or its.method.study.labelled)
+            able = bool(len(own[1]) or counted or settings.method.study.labelled)
             if able:
-                work = its.method.study.work(
-                    learner, self.learnt is None, len(own[1]), len(public), counted, its.period
+                work = settings.method.study.work(
+                    learner, self.learnt is None, len(own[1]), len(public), counted, settings.period
                 )
                 seed = self.entropy("learning").bytes(32)
                 self.disk["learner"] = await self.compute(
-                    work, its.method.study.study, learner, self.learnt, own, public, targets, its.period, seed
+                    work, settings.method.study.study, learner, self.learnt, own, public, targets, settings.period, seed
                 )
-        await self._answer(public, self.learnt if able else None, its.liars.get(self.name))
+        await self._answer(public, self.learnt if able else None, settings.liars.get(self.name))
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None) -> None:
-        """Send what its learner of that `state` predicts for `public`, or a `lie`; without a state, nothing."""
-        its, learner, sharing = self.settings, self.learner, self.settings.method.sharing
+        """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, nothing."""
+        settings, learner, sharing = self.settings, self.learner, self.settings.method.sharing
         with self.step("cotrain.predict"):
             sent = b""
             if state is not None and sharing.needs != "nothing":
-                work = add_work(learner.predict_work(len(public)), sharing.send_work(len(public), its.classes))
+                work = add_work(learner.predict_work(len(public)), sharing.send_work(len(public), settings.classes))
                 seed = self.entropy("sharing").bytes(32)
                 sent = await self.compute(
-                    work, _predict, learner, sharing, state, public.points, its.classes, seed, lie
+                    work, _predict, learner, sharing, state, public.points, settings.classes, seed, lie
                 )
             self.send(self.server, LocalPredictions(sent))
 
 
 def _counted(targets: Targets | None) -> int | None:
-    """How many points there are to learn from; None: nothing was agreed on yet."""
+    """The number of points to learn from; None: there is no consensus yet."""
     return None if targets is None else int((targets.labels >= 0).sum())
 
 
@@ -196,7 +196,7 @@ def _predict(
 
 
 class CotrainingServer(RoundsServer[Settings, Record]):
-    """Holds what was `agreed` on in the last round that was not lost, b"" before; `student` is its learner's state."""
+    """Stores the last consensus in `agreed`, b"" before the first; `student` is its learner's state."""
 
     attributes = ("agreed", "student")
 
@@ -207,59 +207,61 @@ class CotrainingServer(RoundsServer[Settings, Record]):
 
     async def main(self) -> None:
         await super().main()
-        its = self.settings
-        for number in range(its.questions):
+        settings = self.settings
+        for number in range(settings.questions):
             with self.step("train.open"):
-                self.advance(its.rounds, 2 + number)
+                self.advance(settings.rounds, 2 + number)
                 self.broadcast(self.clients, CotrainingRound(b""))
             with self.step("cotrain.agree"):  # on nothing
-                await self.collect(LocalPredictions, self.clients, deadline=its.deadline)
+                await self.collect(LocalPredictions, self.clients, deadline=settings.deadline)
 
     def invite(self, number: int) -> tuple[str, ...]:
         self.broadcast(self.clients, CotrainingRound(self.agreed))
         return self.clients
 
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
-        its = self.settings
-        sharing, points = its.method.sharing, len(its.public)
+        settings = self.settings
+        sharing, points = settings.method.sharing, len(settings.public)
         with self.step("cotrain.agree"):
             sent = await self._collect(members)
             silent = sharing.needs == "nothing"
             counted = {name: answer for name, answer in sent.items() if answer or silent}
-            require(len(counted), "clients with predictions", its.min_clients)
+            require(len(counted), "clients with predictions", settings.min_clients)
             if not silent:
-                work = sharing.merge_work(len(counted), points, its.classes)
+                work = sharing.merge_work(len(counted), points, settings.classes)
                 seed = self.entropy("agreeing").bytes(32)
-                self.agreed = await self.compute(work, sharing.merge, list(counted.values()), points, its.classes, seed)
-        if number == its.rounds and not sharing.collaborative:
+                self.agreed = await self.compute(
+                    work, sharing.merge, list(counted.values()), points, settings.classes, seed
+                )
+        if number == settings.rounds and not sharing.collaborative:
             with self.step("cotrain.student"):
                 await self._teach()
         return Record(number, began, members, answered=tuple(counted))
 
     async def _collect(self, members: Sequence[str]) -> dict[str, bytes]:
-        its = self.settings
+        settings = self.settings
 
         def checked(name: str, answer: LocalPredictions) -> bytes:
             if answer.predictions:
-                its.method.sharing.check(answer.predictions, len(its.public), its.classes)
+                settings.method.sharing.check(answer.predictions, len(settings.public), settings.classes)
             return answer.predictions
 
-        came = await self.collect(LocalPredictions, members, deadline=its.deadline)
-        sent = understood(self, came.answers, checked)
+        received = await self.collect(LocalPredictions, members, deadline=settings.deadline)
+        sent = understood(self, received.answers, checked)
         missing = [name for name in members if name not in sent]
         self.lose(missing, "its predictions never came: left out of this round's consensus")
-        self.dismiss(missing, f"your predictions did not come within {its.deadline:g} s")
+        self.dismiss(missing, f"your predictions did not come within {settings.deadline:g} s")
         return sent
 
     async def _teach(self) -> None:
-        """Fit the student to what the clients agree on, and to nothing else."""
-        its, learner = self.settings, self.settings.student
-        targets = its.method.sharing.receive(self.agreed, len(its.public), its.classes)
-        nothing = its.public.points[:0], its.public.labels[:0]
-        work = fit_work(learner, _counted(targets) or 0, its.period)
+        """Fit the student to the consensus, and to nothing else."""
+        settings, learner = self.settings, self.settings.student
+        targets = settings.method.sharing.receive(self.agreed, len(settings.public), settings.classes)
+        nothing = settings.public.points[:0], settings.public.labels[:0]
+        work = fit_work(learner, _counted(targets) or 0, settings.period)
         seed = self.entropy("student").bytes(32)
         self.student = await self.compute(
-            work, Together().study, learner, None, nothing, its.public, targets, its.period, seed
+            work, Together().study, learner, None, nothing, settings.public, targets, settings.period, seed
         )
 
     def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> Record:

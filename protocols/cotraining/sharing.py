@@ -1,7 +1,7 @@
-"""What clients of co-training share of their predictions: the interface that every algorithm fills in.
+"""How clients of co-training share their predictions: the interface that every algorithm implements.
 
-A client turns what it predicts for the n public points into a message, the server makes one of all that came, and
-every client reads from that what to learn. All are plain computations, so that they may run anywhere.
+A client turns its predictions for the n public points into a message, the server merges the messages received, and
+every client reads its targets from the result. All are pure computations, so that they may run anywhere.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Needs = Literal["nothing", "labels", "probabilities"]
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What is to be learnt of the n public points.
+    """The targets for the n public points.
 
     `labels` is int64 (n,), -1 for points that are left out this round; `probabilities`, float32 (n, classes), is of
     the algorithms that share more than labels, and is learnt in place of the labels.
@@ -33,7 +33,7 @@ class Targets:
 class Sharing(Protocol):
     """The settings of one way to share; picklable, and the same arguments give the same bytes.
 
-    `needs`: what of its learner's predictions a client shares. `collaborative`: clients learn from what is merged;
+    `needs`: what a client shares of its learner's predictions. `collaborative`: clients learn from what is merged;
     otherwise they learn alone, share once, and only the server's student learns from it.
     """
 
@@ -55,7 +55,7 @@ class Sharing(Protocol):
     ) -> bytes:
         """A client's message: its learner's `labels` int64 (n,) and, if it `needs` them, probabilities (n, classes).
 
-        What is random comes from `seed`, the client's own of this round.
+        Randomness comes from `seed`, the client's own of this round.
         """
         ...
 
@@ -64,17 +64,17 @@ class Sharing(Protocol):
         ...
 
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
-        """What the server makes of the messages that came, at least one, in the clients' order."""
+        """Merge the messages received, at least one, in the clients' order."""
         ...
 
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
-        """What a client is to learn. Raises ValueError for what no server can have sent."""
+        """Return the targets of a client. Raises ValueError if no server can have sent `merged`."""
         ...
 
     def send_work(self, points: int, classes: int) -> Work:
-        """What `send` costs."""
+        """The work of `send`."""
         ...
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
-        """What `merge` costs with the messages of so many clients."""
+        """The work of `merge` with the messages of that number of clients."""
         ...

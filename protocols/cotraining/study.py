@@ -1,4 +1,4 @@
-"""How a client learns from its own points and from what all agree on: plain functions of a learner and points."""
+"""How a client learns from its own points and from the consensus: pure functions of a learner and points."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Study(Protocol):
         ...
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
-        """What `study` costs with so many points of its own, public ones, and ones to learn from."""
+        """The work of `study` with those numbers of its own points, public ones, and ones to learn from."""
         ...
 
 
@@ -69,9 +69,9 @@ class Method:
 
 @dataclass(frozen=True)
 class Together:
-    """All at once: h <- A(D u P, h), Algorithm 1, line 3. Targets of probabilities stand beside own labels as 0 and 1.
+    """All at once: h <- A(D u P, h), Algorithm 1, line 3. Targets of probabilities are joined to own labels as 0 and 1.
 
-    A learner that begins anew with each fit is fitted once: what came before would leave no trace.
+    A learner that starts again with each fit is fitted once: earlier fits would have no effect.
     """
 
     labelled: bool = False
@@ -86,7 +86,6 @@ class Together:
         period: int,
         seed: bytes,
     ) -> bytes:
-        """As `Study.study`."""
         begun = learner.initial(derive(seed, "initial")) if state is None else state
         points, labels = own
         if targets is None:
@@ -103,7 +102,6 @@ class Together:
         return fit_repeatedly(learner, begun, _joined(points, public.points), labels, everything, period, seed)
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
-        """As `Study.work`."""
         return fit_work(learner, own + (targets or 0), period)
 
 
@@ -123,17 +121,17 @@ def fit_repeatedly(
     if not len(points):
         return state
     for number in range(period if learner.warm else 1):
-        its = derive(seed, "fit", number)
+        fit_seed = derive(seed, "fit", number)
         if targets is None:
-            state = learner.fit(state, points, labels, its)
+            state = learner.fit(state, points, labels, fit_seed)
         else:
-            assert isinstance(learner, SoftLearner)  # as whoever built the settings has checked
-            state = learner.fit_soft(state, points, targets, its)
+            assert isinstance(learner, SoftLearner)  # checked where the settings are built
+            state = learner.fit_soft(state, points, targets, fit_seed)
     return state
 
 
 def fit_work(learner: Learner, points: int, period: int) -> Work:
-    """What `fit_repeatedly` costs."""
+    """The work of `fit_repeatedly`."""
     if not points:
         return {}
     fits = period if learner.warm else 1

@@ -1,7 +1,7 @@
 """Key agreement: X25519 (RFC 7748) and the derivation of one key for each purpose by HKDF-SHA256 (RFC 5869).
 
 Two parties share one secret a round. No key serves two purposes, rounds, attempts, directions or incarnations: each is
-derived with all of them in its `info`, length-prefixed so that no two contexts read alike.
+derived with all of them in its `info`, length-prefixed so that no two contexts have the same encoding.
 """
 
 import hmac
@@ -29,7 +29,7 @@ def derive_key(
 
 
 class SharedSecret:
-    """What two parties share in one round. `names`: both, each with its incarnation, in the order of the parties."""
+    """The secret that two parties share in one round. `names`: both, each with its incarnation, ordered by party."""
 
     def __init__(self, secret: bytes, run_id: bytes, round_number: int, names: tuple[str, str]) -> None:
         self._secret, self._run_id = secret, run_id

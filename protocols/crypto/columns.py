@@ -1,7 +1,7 @@
 """Columns of pseudorandom bits, one for each seed, and their rows: the bulk of an OT extension.
 
 Column c of a context is the stream of AES-128 in counter mode under SHA-256(label, context, c, seed). Bit o of every
-column together makes row o. Numbers are absolute: any part of the columns can be had without what lies before it.
+column together makes row o. Numbers are absolute: any part of the columns can be had without what precedes it.
 Words are little-endian, so that bit 0 of byte 0 is the first bit everywhere.
 """
 
@@ -65,7 +65,7 @@ _SWAPS = tuple((j, np.uint64(sum(((1 << j) - 1) << i for i in range(0, 64, 2 * j
 
 
 def transpose(columns: Words, out: Words) -> None:
-    """Columns of bits, (128, count / 64), to rows `out` (count, 2): bit c of row o is bit o of column c.
+    """Transpose columns of bits, (128, count / 64), into rows `out` (count, 2): bit c of row o is bit o of column c.
 
     64 x 64 bits at a time by swapping ever smaller quarters (H. S. Warren, "Hacker's Delight", 7-3), which takes six
     passes over words, all tiles of a pass side by side.

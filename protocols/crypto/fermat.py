@@ -3,7 +3,7 @@
 Three ways give the same numbers; `fermat_quotient` takes the fastest at hand.
 
 **libcrypto.** x^(p-1) mod p^2 by OpenSSL's Montgomery powers, from the library that Python's hashlib is linked to:
-no dependency is added, and where it cannot be reached the next way stands in. gmpy2.powmod takes 1.6 times as long at
+no dependency is added, and where it cannot be reached the next way is used. gmpy2.powmod takes 1.6 times as long at
 1024-bit primes and 1.5 times at 1536-bit ones.
 
 **Split powers.** From 1024 bits on, x^(p-1) is computed on pairs (a, b) for a + p b: with a a = k p + r,

@@ -1,6 +1,6 @@
 """Packed fields: unsigned integers of `width` bits each, one after another, lowest bit first, in whole bytes.
 
-Large matrices whose values lie in lanes of B = 8, 16 or 32 bits are packed column by column instead, which numpy does
+Large matrices whose values are in lanes of B = 8, 16 or 32 bits are packed column by column instead, which numpy does
 a hundred times faster: B rows become `width` rows of B-bit words, and the words of a column, little-endian and lowest
 word first, read as its B fields. (D. Lemire, L. Boytsov, "Decoding billions of integers per second through
 vectorization", 2015: vertical layout.)

@@ -157,7 +157,7 @@ def choose_comb(bits: int, uses: int, limit: int = 1 << 12) -> Comb:
 class FixedBase:
     """Powers of one `base` in Z_{m^2}, m = `modulus`, by the tables of `comb`.
 
-    Results come as pairs (product, slope) that stand for product (1 + m slope) mod m^2, the slope not
+    Results come as pairs (product, slope) that represent product (1 + m slope) mod m^2, the slope not
     reduced: a caller adds what else it has to add to the slope and calls `join` once.
     """
 
@@ -165,7 +165,7 @@ class FixedBase:
         self.comb = comb
         self._modulus = modulus
         self._square = square = modulus * modulus
-        # Row i of block j stands for weight 2^((i blocks + j) columns): a chain in steps of 2^columns.
+        # Row i of block j has weight 2^((i blocks + j) columns): a chain in steps of 2^columns.
         step = mpz(1) << comb.columns
         chain = [base % square]
         while len(chain) < comb.rows * comb.blocks:
@@ -204,7 +204,7 @@ class FixedBase:
     def random_powers(self, count: int, entropy: Entropy) -> Iterator[tuple[mpz, mpz]]:
         """`count` powers with exponents uniform in [0, 2^comb.bits), in two parts.
 
-        The bits of a uniform exponent are independent, so its digits are drawn rather than cut out of it.
+        The bits of a uniform exponent are independent, so its digits are drawn directly.
         """
         comb = self.comb
         for first in range(0, count, _BATCH):

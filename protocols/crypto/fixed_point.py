@@ -47,7 +47,7 @@ def encode(values: NDArray[np.float64], fraction_bits: int, terms: int) -> NDArr
 
 
 def decode(elements: NDArray[np.uint64], fraction_bits: int) -> NDArray[np.float64]:
-    """The real numbers that ring elements (any shape) stand for, in [-2^(63-f), 2^(63-f))."""
+    """The real numbers that ring elements (any shape) represent, in [-2^(63-f), 2^(63-f))."""
     largest(fraction_bits, 1)
     return np.asarray(elements, dtype=np.uint64).view(np.int64) / 2.0**fraction_bits
 

@@ -9,7 +9,7 @@
   infinity has no encoding.
 
 Exponents are uniform in [1, q). With `short_exponents` those of a MODP group are uniform in [1, 2^256): faster by the
-ratio of the lengths, under the assumption that g^k with such a k cannot be told from a uniform element (discrete
+ratio of the lengths, if g^k with such a k cannot be distinguished from a uniform element (discrete
 logarithms with short exponents; T. Koshiba, K. Kurosawa, "Short exponent Diffie-Hellman problems", PKC 2004). The
 group's name then ends in `-short`.
 
@@ -120,7 +120,7 @@ class PowerTable(Generic[E]):
     def __init__(self, group: Group[E], base: E, comb: Comb) -> None:
         self.comb = comb
         self._group = group
-        # Row i of block j stands for weight 2^((i blocks + j) columns): a chain in steps of 2^columns.
+        # Row i of block j has weight 2^((i blocks + j) columns): a chain in steps of 2^columns.
         chain = [base]
         while len(chain) < comb.rows * comb.blocks:
             power = chain[-1]

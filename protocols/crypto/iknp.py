@@ -25,7 +25,7 @@ pad_0 = H(o, q_o) and pad_1 = H(o, q_o ^ s) are the sender's, H(o, t_o) = pad_{x
 
 `context` names run, round, attempt and pair. It enters both keys, so the same base seeds give unrelated columns and
 pads under another context. o counts the transfers of a context from 0; every tweak (o, use, b) occurs once, where
-`use` is random, chosen or correlated. Whoever starts twice at the same o gets the same pads twice: a retransmission is
+`use` is random, chosen or correlated. Starting twice at the same o gives the same pads twice: a retransmission is
 the same bytes, but new messages need new o. `ReceiverStream` and `SenderStream` count for themselves.
 
 Source: Y. Ishai, J. Kilian, K. Nissim, E. Petrank, "Extending oblivious transfers efficiently", CRYPTO 2003; G. Asharov
@@ -159,7 +159,7 @@ class Receiver:
         return Columns(self.context, _cut(self._seeds)[1::2])
 
     def extend(self, first: int, choices: Bits) -> tuple[bytes, "ReceiverBatch"]:
-        """Ask for the transfers from o = `first` on with these choices x_o. Returns the message u, and the batch."""
+        """Request the transfers from o = `first` on with these choices x_o. Returns the message u, and the batch."""
         t, u = (Rows(first, len(choices)) for _ in range(2))
         x = u.spread(choices)
         for piece, count in t.pieces:
@@ -183,7 +183,7 @@ class Receiver:
 
 
 class Sender:
-    """The sender's base: its choices s and one seed of each column, bound to a context."""
+    """The sender's base: its choices s and the seed of each column, bound to a context."""
 
     def __init__(self, context: bytes, choices: bytes, seeds: bytes) -> None:
         """`choices`: s, 16 bytes, column 0 lowest; `seeds`: 16 bytes for each column."""
@@ -215,9 +215,9 @@ class Sender:
         return rows.array
 
     def accept(self, first: int, message: bytes, rows: Words | None = None) -> "SenderBatch":
-        """The batch that the receiver asked for by the message u, from o = `first` on.
+        """The batch that the receiver requested by the message u, from o = `first` on.
 
-        `rows`: those of these transfers, if they are there already. Raises ValueError for a broken row.
+        `rows`: those of these transfers, if they were already computed. Raises ValueError for a broken row.
         """
         count, rest = divmod(len(message), ROW_BYTES)
         if rest:
@@ -252,7 +252,7 @@ class PadHash:
         encrypt(self._pi, np.ascontiguousarray(rows), inner)
         inner[:, 0] ^= np.arange(first, first + count, dtype=np.uint64)
         z = self._scratch[: out.size].reshape(count, 2 * blocks)
-        # A complex number stands for a block, so that blocks are copied whole.
+        # A complex number holds a block, so that blocks are copied whole.
         z.view(np.complex128)[...] = inner.view(np.complex128)
         z ^= self._tweak(use, blocks)
         encrypt(self._pi, z, out)

@@ -2,7 +2,7 @@
 
     rho_i    =  hash(context, N, i)  in Z_N*,  i = 1..8                 both
     sigma_i  =  rho_i^(N^-1 mod phi(N))  mod N                          the owner
-    no prime below 65,537 divides N,  and  sigma_i^N = rho_i  mod N     whoever gets the key
+    no prime below 65,537 divides N,  and  sigma_i^N = rho_i  mod N     the receiver
 
 If a prime p >= 65,537 divides both N and phi(N), at most one unit in p has an N-th root, so eight hashed ones all have
 roots with probability 65,537^-8 = 2^-128 at most. No interaction and no secret but the factors; the challenges are
@@ -69,7 +69,7 @@ def challenges(key: PublicKey, context: bytes) -> list[mpz]:
 
 
 def prove(key: PrivateKey, context: bytes) -> bytes:
-    """The owner: its modulus with the proof. Each root is taken mod p and mod q apart and joined by CRT."""
+    """Return the owner's modulus with the proof. Each root is taken mod p and mod q separately and joined by CRT."""
     public = key.public
     p, q = map(mpz, key.factors)
     inverse = gmpy2.invert(p, q)
@@ -82,7 +82,7 @@ def prove(key: PrivateKey, context: bytes) -> bytes:
 
 
 def public_key(proved: bytes, bits: int) -> PublicKey:
-    """The key of a modulus with its proof, which is not looked at. Raises ValueError unless it has `bits` bits."""
+    """The key of a modulus with its proof, which is not checked. Raises ValueError unless it has `bits` bits."""
     if len(proved) != proved_bytes(bits):
         others = [other for other in INSECURE_BITS + SECURE_BITS if len(proved) == proved_bytes(other)]
         found = f"a {others[0]}-bit modulus with its proof" if others else f"{len(proved)} bytes"
@@ -104,7 +104,7 @@ def verify(proved: bytes, bits: int, context: bytes) -> PublicKey:
 
 
 def problems(proved: Sequence[bytes], bits: int, contexts: Sequence[bytes]) -> list[str]:
-    """What is wrong with each modulus and its proof, "" where nothing is."""
+    """The problem of each modulus and its proof, "" where there is none."""
     found = []
     for data, context in zip(proved, contexts, strict=True):
         try:
@@ -121,5 +121,5 @@ def prove_work(bits: int) -> dict[str, int]:
 
 
 def check_work(bits: int, keys: int) -> dict[str, int]:
-    """Operations of `problems` for that number of `keys`; proof-check: one root, and its part of all else."""
+    """Operations of `problems` for that number of `keys`; proof-check: one root, and its share of the rest."""
     return {f"paillier-{bits}.proof-check": ROOTS * keys}

@@ -16,7 +16,7 @@ attempt and pair, `index` counts through the batch: no two transfers share a pad
 Source: M. Naor, B. Pinkas, "Efficient oblivious transfer protocols", SODA 2001, protocol 3.1.
 
 Security: semi-honest. PK_0 is uniform whatever the choice, so the sender learns nothing, whatever it can compute
-(with short exponents: as long as it cannot tell g^k from a uniform element). The receiver knows the discrete
+(with short exponents: as long as it cannot distinguish g^k from a uniform element). The receiver knows the discrete
 logarithm of one of PK_0, PK_1 only, since it does not know that of C; the other pad hides its message under the
 computational Diffie-Hellman assumption, SHA-256 being a random oracle. Every element that arrives is checked to be in
 the group.
@@ -59,7 +59,7 @@ _DIGEST = 32
 
 @dataclass(frozen=True)
 class SenderKey:
-    """What the sender keeps for a batch: r, and C^r as the group encodes it."""
+    """The sender's state for a batch: r, and C^r as the group encodes it."""
 
     group: Group
     context: bytes
@@ -69,7 +69,7 @@ class SenderKey:
 
 @dataclass(frozen=True)
 class Request:
-    """What the receiver keeps of its requests: choices s and exponents k, one for each transfer."""
+    """The receiver's state for its requests: choices s and exponents k, one for each transfer."""
 
     choices: NDArray[np.bool_] = field(repr=False)
     exponents: Sequence[int] = field(repr=False)
@@ -93,7 +93,7 @@ def draw(group: Group, choices: NDArray[np.bool_], entropy: Entropy) -> Request:
 
 
 def request(group: Group, setup_message: bytes, kept: Request) -> bytes:
-    """Receiver: the message that asks for what was chosen.
+    """Return the receiver's message that requests what was chosen.
 
     Raises ValueError when the set-up message holds anything but two elements.
     """
@@ -157,7 +157,7 @@ def receive(choices: NDArray[np.bool_], pads: Pads, reply: bytes) -> Pads:
 
 
 def _decode_all(group: Group, data: bytes, count: int, name: str, first: int = 0) -> list[Any]:
-    """`count` elements. Raises ValueError naming the first that is none."""
+    """`count` elements. Raises ValueError naming the first that is invalid."""
     size = group.element_bytes
     if len(data) != count * size:
         raise ValueError(f"{count} elements of {group.name} take {count * size} bytes, not {len(data)}")

@@ -83,7 +83,7 @@ class NaorPinkasSender:
 
     @classmethod
     def start(cls, pair: Pair, group: Group, bits: ArrayLike, entropy: Entropy) -> tuple["NaorPinkasSender", bytes]:
-        """With j's `bits` (n_j, L). Returns also the set-up message."""
+        """Create j's side with its `bits` (n_j, L). Returns also the set-up message."""
         matrix = pair.bits_of(bits, pair.n_j)
         key, message = naor_pinkas.setup(group, pair.context, entropy)
         return cls(pair, key, matrix, _replayable(entropy)), message
@@ -92,7 +92,7 @@ class NaorPinkasSender:
         """The reply to k's request for `chunk`, and the chunk's part of R. Raises ValueError for a bad request."""
         self.pair.check(chunk)
         pair, size, lane = self.pair, self.pair.message_bytes, self.pair.lane
-        # The messages of a vector hang on its number alone: no pad ever hides two of them.
+        # The messages of a vector depend on its number alone: no pad ever hides two of them.
         count = lane.itemsize * pair.length * pair.n_j
         drawn = b"".join(self.entropy.child("r", x).bytes(count) for x in chunk)
         r = np.frombuffer(drawn, lane).reshape(len(chunk), pair.length, pair.n_j)
@@ -116,7 +116,7 @@ class NaorPinkasReceiver:
 
     @classmethod
     def start(cls, pair: Pair, group: Group, bits: ArrayLike, setup: bytes, entropy: Entropy) -> "NaorPinkasReceiver":
-        """With k's `bits` (n_k, L) and j's set-up message."""
+        """Create k's side with its `bits` (n_k, L) and j's set-up message."""
         return cls(pair, group, setup, pair.bits_of(bits, pair.n_k), _replayable(entropy))
 
     def request(self, chunk: range) -> bytes:
@@ -159,7 +159,7 @@ class IknpSender:
     def start(
         cls, pair: Pair, group: Group, bits: ArrayLike, setup: bytes, entropy: Entropy
     ) -> tuple["IknpSender", bytes]:
-        """With j's `bits` (n_j, L), from k's base set-up. Returns also the base request."""
+        """Create j's side with its `bits` (n_j, L), from k's base set-up. Returns also the base request."""
         base, message = iknp.base_request(group, pair.context, setup, entropy)
         return cls(pair, base, pair.bits_of(bits, pair.n_j)), message
 
@@ -204,12 +204,12 @@ class IknpReceiver:
 
     @classmethod
     def setup(cls, pair: Pair, group: Group, entropy: Entropy) -> tuple[naor_pinkas.SenderKey, bytes]:
-        """What k keeps until j's base request comes, and the base set-up."""
+        """Return k's state until it receives j's base request, and the base set-up."""
         return iknp.base_setup(group, pair.context, entropy)
 
     @classmethod
     def start(cls, pair: Pair, key: naor_pinkas.SenderKey, bits: ArrayLike, request: bytes) -> "IknpReceiver":
-        """With k's `bits` (n_k, L), from j's base request. Raises ValueError for a bad one."""
+        """Create k's side with its `bits` (n_k, L), from j's base request. Raises ValueError if that is invalid."""
         return cls(pair, iknp.base_seeds(key, pair.context, request), pair.bits_of(bits, pair.n_k))
 
     def expand(self, block: range) -> tuple[Words, Words]:
@@ -253,7 +253,7 @@ B = TypeVar("B", iknp.Sender, iknp.Receiver)
 
 
 def _afresh(base: B) -> B:
-    """`base` without the ciphers of its columns, which take more memory than a block and are quickly made."""
+    """`base` without the ciphers of its columns, which take more memory than a block and are made quickly."""
     return base.under(base.context)
 
 

@@ -1,4 +1,4 @@
-"""What both clients of a pair, and the server, know of SecureHamming by oblivious transfer: sizes, chunks, sums."""
+"""What both clients of a pair, and the server, compute of SecureHamming by oblivious transfer: sizes, chunks, sums."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ _ROWS = 96 << 20  # bytes of rows that are kept, of all pairs together
 _ROW_BYTES = 48  # of a transfer: u and t at k, q at j
 _CHUNK = 1 << 14, 1 << 19  # bytes that travel back a chunk, least and most: a long one holds up others in a pipe
 _UNDER_WAY = 96 << 20  # bytes that travel back and are under way, of all pairs together
-_AHEAD = 2, 4  # chunks asked for ahead: for which a chunk's size leaves room, and the most
+_AHEAD = 2, 4  # chunks requested ahead: those for which a chunk's size leaves room, and the most
 _BLOCK_BYTES = 16  # of AES
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What both clients know: n_j and n_k vectors of `length` bits, and the context that binds all pads.
+    """The public data of a pair: n_j and n_k vectors of `length` bits, and the context that binds all pads.
 
     All pairs of `clients` are under way at the same time, so the more there are, the smaller is a chunk.
     """
@@ -88,7 +88,7 @@ class Pair:
 
     @property
     def iknp_window(self) -> int:
-        """How many chunks k may have asked for without an answer: 2 to 4, as this pair's share allows.
+        """The number of chunks that k may have requested without an answer: 2 to 4, as this pair's share allows.
 
         1 where two single vectors are more than that share.
         """

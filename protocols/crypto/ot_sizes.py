@@ -2,7 +2,7 @@
 
 n_j points of client j, L hash bits, w = bitlength(L), e bytes an element of the group. Packed fields are rounded up to
 whole bytes a message: the sums of a pair are one message each, corrections one for each of `Pair.iknp_chunks`. Points
-come by the clients' names, in their order; who sends a sum names the other of its pair.
+are ordered by the clients' names; the sender of a sum names the other client of its pair.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

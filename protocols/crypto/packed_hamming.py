@@ -67,7 +67,7 @@ Bits = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Packing:
-    """How `count` vectors of `length` bits lie in plaintexts: `groups` of `slots` slots of `width` bits."""
+    """The layout of `count` vectors of `length` bits in plaintexts: `groups` of `slots` slots of `width` bits."""
 
     count: int
     length: int
@@ -126,7 +126,7 @@ def _ones(count: int, width: int) -> mpz:
 
 
 def encode(key: PrivateKey, bits: ArrayLike, entropy: Entropy, *, slots: int | None = None) -> bytes:
-    """Client j, once for all of its peers: `bits` (n_j, L) of 0 and 1 as groups * L ciphertexts."""
+    """Encrypt client j's `bits` (n_j, L) of 0 and 1, once for all of its peers, as groups * L ciphertexts."""
     matrix = _bit_matrix(bits)
     layout = packing(key.public.bits, len(matrix), matrix.shape[1], slots)
     width = key.public.ciphertext_bytes
@@ -150,7 +150,7 @@ def evaluate(
     short_exponent: bool = False,
     fresh: bool = False,
 ) -> tuple[bytes, bytes]:
-    """Client k: the `ciphertexts` of j's `count` vectors against k's own `bits` (n_k, L).
+    """Compute client k's answer: the `ciphertexts` of j's `count` vectors against k's own `bits` (n_k, L).
 
     Returns the masked results for j (n_k * groups ciphertexts) and the masks R for the server (n_k * groups
     plaintexts), both (vector, group). With `fresh` each result is hidden by a power of its own (see
@@ -226,10 +226,10 @@ def decrypt(key: PrivateKey, masked: bytes) -> bytes:
 def unmask(
     modulus: int, results: bytes, masks: bytes, n_j: int, n_k: int, length: int, *, slots: int | None = None
 ) -> NDArray[np.int64]:
-    """The server: distances (n_k, n_j), each in 0..length, from T (`results`, of j) and R (`masks`, of k).
+    """The server's distances (n_k, n_j), each in 0..length, from T (`results`, of j) and R (`masks`, of k).
 
-    Raises ValueError when the modulus is no key's or the sizes are wrong, when a distance exceeds `length` or when
-    anything stands in an empty slot: then T and R do not belong together, or a party did not follow the protocol.
+    Raises ValueError when the modulus is not a key's or the sizes are wrong, when a distance exceeds `length` or when
+    an empty slot is not 0: then T and R do not belong together, or a party did not follow the protocol.
     """
     if n_k < 1:
         raise ValueError(f"n_k(={n_k}) must be >= 1")

@@ -65,8 +65,8 @@ def _unit(n: mpz, entropy: Entropy) -> mpz:
 
 
 class PublicKey:
-    """The modulus N and all that can be done with it. Operations on ciphertexts check ranges only: run
-    `check` once on whatever came from outside.
+    """The modulus N and the operations with it. Operations on ciphertexts check ranges only: run
+    `check` once on ciphertexts from outside.
     """
 
     def __init__(self, n: Integer) -> None:
@@ -108,15 +108,15 @@ class PublicKey:
         return key
 
     def check_plaintext(self, plaintext: Integer) -> mpz:
-        """`plaintext` as mpz. Raises ValueError unless it lies in [0, N)."""
+        """`plaintext` as mpz. Raises ValueError unless it is in [0, N)."""
         if not 0 <= plaintext < self.n:
             raise ValueError(f"a plaintext must be in [0, N), N of {self.bits} bits")
         return mpz(plaintext)
 
     def check(self, ciphertexts: Iterable[Integer]) -> list[mpz]:
-        """`ciphertexts` as mpz. Raises ValueError unless each lies in (0, N^2) and is coprime to N.
+        """`ciphertexts` as mpz. Raises ValueError unless each is in (0, N^2) and is coprime to N.
 
-        One gcd of the product of all mod N stands for one a ciphertext; it equals 1 exactly when each of them
+        One gcd of the product of all mod N replaces one for each ciphertext; it equals 1 exactly when each of them
         does.
         """
         checked = [self._in_range(ciphertext) for ciphertext in ciphertexts]
@@ -170,7 +170,7 @@ class PublicKey:
     def multiply_plain(self, ciphertext: Integer, factor: Integer) -> mpz:
         """A ciphertext of the product with `factor` in [0, N) mod N. Not re-randomised.
 
-        A factor above N/2 stands for a negative one: its power is taken of the inverse, which is quick for
+        A factor above N/2 represents a negative one: its power is taken of the inverse, which is quick for
         -1, -2, ... Raises ValueError when that inverse does not exist.
         """
         base, exponent = self._in_range(ciphertext), self.check_plaintext(factor)
@@ -193,7 +193,7 @@ def rerandomising_comb(bits: int, uses: int, *, short_exponent: bool = False) ->
 
 class Rerandomiser:
     """Hides many ciphertexts of one key: each is multiplied by h^s, with h = y^(2N) drawn once, y a random
-    unit, and s drawn anew for each, uniform in |N| + 128 bits or a few more.
+    unit, and s drawn again for each, uniform in |N| + 128 bits or a few more.
 
     This ASSUMES a key that its owner made honestly, in the form above. Then h generates the squares among the
     N-th residues except with probability of about 2^-126, and h^s is within 2^-126 of uniform in them. Under a
@@ -391,7 +391,7 @@ def pack(values: Sequence[int], slot_bits: int) -> mpz:
 
 
 def unpack(plaintext: Integer, slot_bits: int, count: int) -> list[int]:
-    """The `count` values of `pack`. Raises ValueError when anything stands above them."""
+    """The `count` values of `pack`. Raises ValueError when anything is left above them."""
     rest = mpz(plaintext)
     if rest < 0 or rest >> (slot_bits * count):
         raise ValueError(f"the plaintext does not fit {count} slots of {slot_bits} bits")

@@ -29,7 +29,7 @@ def find_factor(bits: int, entropy: Entropy) -> tuple[mpz, mpz]:
     """Primes c and p' such that p = 2 c p' + 1 is a prime in [3 2^(bits-2), 2^bits), p' uniform of bits - 128
     bits.
 
-    Two primes of that range have a product of exactly 2 bits bits. p' stays and c is tried anew.
+    Two primes of that range have a product of exactly 2 bits bits. p' stays and c is drawn again.
     """
     small = _small_primes()
     top = mpz(1) << (bits - _COFACTOR_GAP - 1)

@@ -30,7 +30,7 @@ class PairChannel:
         self._context = b""
 
     def bind(self, context: bytes) -> None:
-        """From now on both ends must agree on `context`, too: what one seals, the other cannot open otherwise."""
+        """Bind both ends to `context`, too, from now on: without the same one neither can open the other's messages."""
         self._context = len(context).to_bytes(8, "big") + context
 
     def seal(self, plaintext: bytes, associated_data: bytes) -> bytes:
@@ -40,7 +40,7 @@ class PairChannel:
         return nonce + self._out.encrypt(nonce, plaintext, self._context + associated_data)
 
     def open(self, sealed: bytes, associated_data: bytes) -> bytes:
-        """What was sealed. Raises ValueError for what is not authentic or was opened before."""
+        """Open a sealed message. Raises ValueError if it is not authentic or was opened before."""
         if len(sealed) < OVERHEAD:
             raise ValueError(f"{len(sealed)} bytes are too few for a sealed message")
         nonce = sealed[:NONCE_BYTES]

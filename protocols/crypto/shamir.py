@@ -77,8 +77,8 @@ def split(secrets: Sequence[bytes], threshold: int, shares: int, entropy: Entrop
 def combine(xs: Sequence[int], shares: NDArray[np.uint8], threshold: int, size: int) -> list[bytes]:
     """The secrets of `size` bytes from `shares` (len(xs), secrets, share_bytes), row i taken at x = xs[i].
 
-    The first `threshold` rows are used. Raises ValueError for fewer, for xs that repeat or are not in [1, p), and for
-    what cannot be shares of such secrets.
+    The first `threshold` rows are used. Raises ValueError if there are fewer, if xs repeat or are not in [1, p), and
+    if they cannot be shares of such secrets.
     """
     if not 1 <= threshold <= len(xs):
         raise ValueError(f"{len(xs)} shares are there; threshold(={threshold}) must be 1 to {len(xs)}.")
@@ -165,7 +165,7 @@ def _limbs_of(secrets: Sequence[bytes]) -> Field:
 
 
 def _secrets_of(numbers: Field, size: int) -> list[bytes]:
-    """What `_limbs_of` cut up."""
+    """Join what `_limbs_of` has cut up."""
     bits = (numbers[..., None] >> np.arange(LIMB_BITS + 1, dtype=np.uint64)) & np.uint64(1)
     low = bits[..., :LIMB_BITS].reshape(len(numbers), -1)
     if bits[..., LIMB_BITS].any() or low[:, 8 * size :].any():

@@ -1,9 +1,9 @@
 """Finds the wrong ones among more shares of a secret than are needed, and who is to blame for them.
 
-Right shares lie on one polynomial of degree t - 1 (`shamir`). Where some do not, as few as possible are left out, so
+Correct shares lie on one polynomial of degree t - 1 (`shamir`). Where some do not, as few as possible are left out, so
 that all others lie on one. Any t shares lie on some polynomial: without one more, or another way to recognise the
-secret (a private key by its public half), nobody knows which are wrong. That t shares are wrong is noticed only where
-they give no 32 bytes: of random ones all but 2^-23, of one that is made a little wrong not always.
+secret (a private key by its public half), it is unknown which are wrong. That t shares are wrong is noticed only where
+they give no 32 bytes: for random ones all but 2^-23, for one that is slightly wrong not always.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from protocols.crypto import shamir
 __all__ = ["blamed", "corrected"]
 
 _MOST_TRIALS = 2000
-"""Of sets of shares to be left out."""
+"""The most sets of shares that are left out in turn."""
 
 
 def corrected(
@@ -56,10 +56,10 @@ def _combined(shares: Mapping[int, bytes], places: Sequence[int], threshold: int
 
 
 def blamed(wrong: Sequence[tuple[str, str]]) -> list[str]:
-    """Who is to blame for the shares that are `wrong`, each given by its holder and its dealer, in words.
+    """The parties to blame for the shares that are `wrong`, each given by its holder and its dealer, in words.
 
-    The holder where several dealers' shares of it are wrong, the dealer where several holders' are. Of a single share
-    nobody knows.
+    The holder is to blame where several dealers' shares of it are wrong, the dealer where several holders' are. For a
+    single share it is unknown.
     """
     holders, dealers = Counter(holder for holder, _ in wrong), Counter(dealer for _, dealer in wrong)
     found: dict[str, None] = {}

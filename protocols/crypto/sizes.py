@@ -2,7 +2,7 @@
 
 n_j points of client j, l_j of them labeled, r_j the rows that it gets; L hash bits, w = bitlength(L), C classes, |N|
 the bits of a Paillier modulus, slots = floor((|N| - 1) / w). Packed fields are rounded up to whole bytes a message.
-What is of each client comes by its name, in the order of the clients; a message that names clients has their names.
+What belongs to clients is ordered by their names; a message that names clients has their names.
 Each client-to-client message counts once here, and twice on the wire of a star; sealing adds 28 bytes to it, and
 every message has its envelope.
 """
@@ -112,7 +112,7 @@ def xclp(
 
 
 def dealing(clients: Collection[str]) -> dict[str, int]:
-    """What double masking adds to a sum among `clients` = A of whom none is lost: keys, shares, revealed shares."""
+    """The bytes that double masking adds to a sum among `clients` = A, none lost: keys, shares, revealed shares."""
     p, names = len(clients), _text(clients)
     return {
         "DealtKey": p * X25519_BYTES,

@@ -1,6 +1,7 @@
 """The algorithms and server updates by the names that scenarios give them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from protocols.federated import fedavg, fedprox, scaffold
 from protocols.federated.fedavg_network import fedavg_network
@@ -12,8 +13,10 @@ from protocols.federated.fedsem import fedsem
 from protocols.federated.fedsiam import fedsiam
 from protocols.federated.mean_teacher import fedavg_mt
 from protocols.federated.method import Extra, Method, Options
+from protocols.federated.server_update import ServerUpdate
+from sim.registry import Registry
 
-__all__ = ["ALGORITHMS", "UPDATES"]
+__all__ = ["ALGORITHMS", "UPDATES", "Update"]
 
 ALGORITHMS: dict[str, Callable[[Options], Method]] = {
     "fedavg": fedavg.fedavg,
@@ -28,8 +31,29 @@ ALGORITHMS: dict[str, Callable[[Options], Method]] = {
     "fedavg+mt": fedavg_mt,
 }
 
-UPDATES: dict[str, Callable[..., tuple[Extra, ...]]] = {
-    "fedavg": fedavg.update,
-    "fedprox": fedprox.update,
-    "scaffold": scaffold.update,
-}
+
+@dataclass(frozen=True)
+class Update:
+    """What `training.update` adds to any algorithm.
+
+    `additions` gives the client terms with their server sides, from `training.mu`; `server` is what the server makes of
+    the mean model, None: the next model.
+    """
+
+    description: str
+    additions: Callable[[float], tuple[Extra, ...]] = lambda mu: ()
+    server: ServerUpdate | None = None
+
+    def __call__(self, mu: float = 0.01) -> tuple[Extra, ...]:
+        """The client terms with their server sides; `mu` is of the proximal one."""
+        return self.additions(mu)
+
+
+UPDATES: Registry[Update] = Registry(
+    "server update",
+    {
+        "fedavg": Update("nothing", lambda mu: fedavg.update()),
+        "fedprox": Update("a proximal term", fedprox.update),
+        "scaffold": Update("control variates", lambda mu: scaffold.update()),
+    },
+)

@@ -22,6 +22,7 @@ from parties.learning.additions import Addition
 from parties.learning.spec import ModelSpec
 from parties.server import Server
 from protocols.federated.labelling import Labeller
+from protocols.federated.server_update import ServerUpdate
 from protocols.xclp.xclp import Parameters
 
 __all__ = ["Averaged", "Companion", "Extra", "Method", "Options"]
@@ -98,10 +99,14 @@ Extra = tuple[Addition, Callable[[], Companion]]
 
 @dataclass(frozen=True)
 class Method:
-    """A method: where pseudo-labels come from (None: nowhere), and what it adds to training."""
+    """A method: where pseudo-labels come from (None: nowhere), and what it adds to training.
+
+    `server`: what the server makes of the mean model; None: it is the next model.
+    """
 
     labeller: Labeller | None = None
     additions: tuple[Extra, ...] = ()
+    server: ServerUpdate | None = None
 
 
 @dataclass(frozen=True)

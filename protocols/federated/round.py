@@ -42,6 +42,7 @@ from protocols.federated.averaging import Averages, Averaging, Expected, Plain, 
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.method import Method
+from protocols.federated.server_update import State, updated
 from protocols.outcome import require
 from protocols.rounds import ENROLL, Enrolled, RoundsClient, RoundsServer
 from protocols.steps import Step
@@ -265,14 +266,17 @@ class TrainingServer(RoundsServer[Settings, Record]):
         super().__init__(world, clients, settings, **access)
         self.model = model
         self._companions = [make() for _, make in settings.method.additions]
+        self._kept: State = ()  # by the server's update
 
     def state(self) -> dict[str, Any]:
-        return super().state() | {"companions": [companion.state() for companion in self._companions]}
+        own = {"companions": [companion.state() for companion in self._companions], "kept": self._kept}
+        return super().state() | own
 
     def take_up(self, state: dict[str, Any]) -> None:
         its = dict(state)
         for companion, one in zip(self._companions, its.pop("companions"), strict=True):
             companion.take_up(one)
+        self._kept = its.pop("kept")
         super().take_up(its)
 
     def draw(self, number: int) -> tuple[str, ...]:
@@ -310,11 +314,15 @@ class TrainingServer(RoundsServer[Settings, Record]):
         return await settings.averaging.server(self, left, settings.expected, settings.min_clients, settings.deadline)
 
     async def next_model(self, averages: Averages) -> bytes:
-        """w_{t+1}, which is the average of the models; private training adds noise."""
+        """w_{t+1}: the average of the models, to which private training adds noise, or what the server update makes."""
         model, private = averages.means[0], self.settings.private
         if private is not None:
             cost, noise = {"vector.add": 2 * len(model) // 4}, self.entropy("noise")
             model = await self.compute(cost, private.released, model, len(averages.clients), noise)
+        if (update := self.settings.method.server) is not None:
+            trained = jobs.trained_size(self.settings.spec)
+            work = {"vector.add": update.vectors * trained}
+            model, self._kept = await self.compute(work, updated, update, self._kept, self.model, model, trained)
         return model
 
     async def update_companions(self, averages: Averages) -> None:

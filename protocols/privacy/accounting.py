@@ -49,7 +49,7 @@ def random_bits(flip: float, bits: int, delta: float) -> float:
 
 
 def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
-    """epsilon of so many GNMax queries with noise `sigma` on each count, whatever the votes are."""
+    """epsilon of that number of GNMax queries with noise `sigma` on each count, whatever the votes are."""
     _check(delta)
     if queries == 0:
         return 0.0
@@ -77,8 +77,8 @@ def noisy_max_queries_of(sigma: float, disagreements: Sequence[float], delta: fl
 def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
     """epsilon of `rounds` sums over `cohort` of `clients`, of vectors clipped to S, plus N(0, (multiplier S)^2).
 
-    Neighbours: one client's data are replaced by any other data. The sum may move by 2 S. The cohort is drawn anew in
-    each round without replacement and nobody who sees the sum knows it (Wang, Balle, Kasiviswanathan, AISTATS 2019).
+    Neighbours: one client's data are replaced by any other data. The sum may move by 2 S. The cohort is drawn again in
+    each round without replacement and no observer of the sum knows it (Wang, Balle, Kasiviswanathan, AISTATS 2019).
     Never more than where it is known, which Renyi accounting of samples may come to with few clients or much noise.
     """
     _check(delta)

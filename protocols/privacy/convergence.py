@@ -6,13 +6,13 @@ consensus changes after round t0 with probability
     delta <= |U| (4 c)^(m / 2) zeta(m / 2, t0 + 1),
 
 zeta the Hurwitz zeta function, sum over k >= 0 of (k + q)^-x. Conditions: m >= 3, else the series diverges; t0 >= 2 c,
-else a_t < 1/2. The rounds it speaks of are t0 + 1, t0 + 2, ...
+else a_t < 1/2. Its rounds are t0 + 1, t0 + 2, ...
 
-It holds: `probability` computes what it bounds, and lies below (tests simulate it as well). Two remarks. The proof
-counts a label as lost below floor(m / 2) votes; it is lost with half of the votes or fewer, and the bound covers that,
-too. And it is far from tight, so that it says nothing for few clients: with m = 5, |U| = 10^4, c = 1, t0 = 1000 it
-gives delta <= 6.74. The figures that Appendix A states for m = 5, 0.9962 and 0.7868, are 1 - delta for |U| = 1 and
-c = 2 and 10, not delta for 10^4 points and c = 1 and 10.
+The bound is valid: `probability` computes the exact value, which is below it (tests simulate it as well). Two remarks.
+The proof counts a label as lost below floor(m / 2) votes; it is lost with half of the votes or fewer, and the bound
+covers that, too. And it is far from tight, so for few clients it says nothing: with m = 5, |U| = 10^4, c = 1, t0 =
+1000 it gives delta <= 6.74. The figures that Appendix A states for m = 5, 0.9962 and 0.7868, are 1 - delta for |U| = 1
+and c = 2 and 10, not delta for 10^4 points and c = 1 and 10.
 """
 
 import math
@@ -37,7 +37,7 @@ def bound(points: int, clients: int, rate: float, after: int) -> float:
 
 
 def probabilities(points: int, clients: int, rate: float, after: Sequence[int], until: int) -> NDArray[np.float64]:
-    """What `bound` bounds for each t0 of `after`, over rounds t0 + 1 ... `until`.
+    """The probability that `bound` bounds for each t0 of `after`, over rounds t0 + 1 ... `until`.
 
     That is, that a label is reproduced by no more than half, where the accuracy is a_t = 1 - c / t exactly, and clients
     and points are independent.
@@ -51,7 +51,7 @@ def probabilities(points: int, clients: int, rate: float, after: Sequence[int], 
 
 
 def probability(points: int, clients: int, rate: float, after: int, until: int) -> float:
-    """As `probabilities`, for one t0."""
+    """The probability of `probabilities` for one t0."""
     return float(probabilities(points, clients, rate, [after], until)[0])
 
 

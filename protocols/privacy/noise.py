@@ -30,7 +30,7 @@ def bernoulli(probability: float, shape: tuple[int, ...], entropy: Entropy) -> N
 def gaussian(shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:
     """Independent standard normal numbers: the inverse distribution function at the midpoints of 2^53 intervals.
 
-    Beyond 8.3 standard deviations there is nothing; a normal number lies there with probability 2^-53.
+    Numbers are within 8.3 standard deviations; a normal number is beyond with probability 2^-53.
     """
     midpoints = (entropy.array(shape) >> np.uint64(11)).astype(np.float64) + 0.5
     found: NDArray[np.float64] = ndtri(midpoints * 2.0**-53)

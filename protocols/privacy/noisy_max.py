@@ -48,8 +48,8 @@ def disagreement(counts: NDArray[np.int64], sigma: float) -> NDArray[np.float64]
 def data_dependent_rdp(order: float, sigma: float, disagree: float) -> float:
     """Theorem 6 at the orders of Proposition 10: the RDP of a query whose `disagreement` is at most `disagree` = q.
 
-    Never more than the data-independent one, which it is where the theorem's conditions fail. It depends on the votes:
-    an epsilon that is made of it is private itself and must not be published without noise of its own.
+    At most the data-independent one, which it equals where the theorem's conditions fail. It depends on the votes:
+    an epsilon derived from it is private itself and must not be published without noise of its own.
     """
     plain, variance = data_independent_rdp(order, sigma), sigma**2
     if not 0 <= disagree <= 1:

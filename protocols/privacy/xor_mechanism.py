@@ -16,13 +16,13 @@ Corollary 1 of the FedCT paper says that epsilon-differential privacy follows fr
 Measured against the exact epsilon, by enumeration of the distribution:
 
 - With independent bits, Theta = theta I, the left side is s |theta| sqrt(C), the exact epsilon s |theta|: right, but
-  loose by sqrt(C). For s = 2, C = 3, theta = 0.7 it asks for epsilon = 2.42 where 1.40 is exact. `flip_probability` is
+  loose by sqrt(C). For s = 2, C = 3, theta = 0.7 it requires epsilon = 2.42 where 1.40 is exact. `flip_probability` is
   the exact form.
 - With dependent bits it does NOT imply privacy. One row, two columns, Theta = [[0, 1], [1, 0]], one bit differing: the
   left side is 1.41, the exact epsilon 2, for P(11) / P(01) = e^2. Nor do one-hot labels save it: with three columns,
   ones off the diagonal and the two bits of one label, 4.90 against 6. Eigenvalues bound a quadratic form, not how much
   one bit may change it.
-- Where a Lambda_ij is not symmetric its eigenvalues say nothing: those of [[0, 1], [0, 0]] are 0, 0.
+- Where a Lambda_ij is not symmetric its eigenvalues give no bound: those of [[0, 1], [0, 0]] are 0, 0.
 
 `BernoulliMatrix.guaranteed_epsilon` is a bound that does hold, for all sizes.
 """
@@ -113,7 +113,7 @@ class BernoulliMatrix:
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """Of each of `matrices`."""
+        """The probability of each of `matrices`."""
         weights = self._log_weights()
         weights = np.exp(weights - weights.max())
         return weights / weights.sum()
@@ -162,7 +162,7 @@ class BernoulliMatrix:
         return found
 
     def _differences(self, sensitivity: int, changes: Changes) -> Iterator[int]:
-        """As numbers whose binary digits are the bits that differ."""
+        """The differing bits as binary digits of numbers."""
         columns = len(self.theta)
         for difference in range(1, 2 ** (self.rows * columns)):
             rows = [((difference >> columns * n) & (2**columns - 1)).bit_count() for n in range(self.rows)]

@@ -1,1 +1,1 @@
-"""XCLP: its parts, each a file with all roles under the table of its messages."""
+"""The parts of XCLP, each a file with all roles under the table of its messages."""

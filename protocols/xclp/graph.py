@@ -36,7 +36,7 @@ def neighbour_graph(distances: NDArray[np.integer], bits: int, k: int, edge_powe
     """The normalised neighbour graph (lines 6-9): n x n, symmetric, entries > 0, an empty diagonal.
 
     `distances` is the Hamming matrix (n, n) of any integer type with entries in 0..bits; its diagonal is
-    not looked at. Each row keeps its `k` nearest points, all if there are fewer; a weight is the cosine to the
+    not read. Each row keeps its `k` nearest points, all if there are fewer; a weight is the cosine to the
     `edge_power`. Rows without any edge are zero. Raises ValueError if a size does not fit.
     """
     count = min(k, _checked_size(distances, bits, k) - 1)
@@ -81,7 +81,7 @@ class Influence:
 
 
 def class_counts(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """How many of `labels` (l,), in 0..classes - 1, are of each class: (classes,)."""
+    """The number of `labels` (l,), in 0..classes - 1, of each class: (classes,)."""
     return np.bincount(labels, minlength=classes).astype(np.float64)
 
 

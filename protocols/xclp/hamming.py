@@ -17,13 +17,13 @@ from T and R. How is the variant's affair: `hamming_paillier`, `hamming_iknp`, `
 vectors of L bits, w = bitlength(L), a distance takes the L + 1 values 0..L (the paper computes in Z_L, where h = L
 reads as 0).
 
-A client evaluates and reports at the same time, each pair as its message comes.
+A client evaluates and reports at the same time, each pair as its message is received.
 
-Lost clients: the server waits until every block is there or the deadline has passed. Then it calls those who lack a
-block; who does not answer within a quarter of the deadline, and still lacks one, is lost and left out. Among those who
-answer it leaves out each without an own block; then, while a pair lacks its block (they cannot reach each other), the
-client with most such pairs (ties: the later), and tells it. The blocks of the rest stand. A client whose blocks are all
-there stays in, lost or not. A block with distances that cannot be is none.
+Lost clients: the server waits until it has every block or the deadline has passed. Then it calls those who lack a
+block; a client that does not answer within a quarter of the deadline, and still lacks one, is lost and left out. Of
+those who answer it leaves out each without an own block; then, while a pair lacks its block (they cannot reach each
+other), the client with most such pairs (ties: the later), and dismisses it. The blocks of the rest are used. A client
+whose blocks are complete stays in, lost or not. A block with invalid distances is ignored.
 
 Security: semi-honest, no collusion between server and clients. The server learns every distance in H, and with the
 vectors of one colluding client could reconstruct others' well; distances already sent by a client that is left out
@@ -124,17 +124,17 @@ class SecureHamming(Contribution, Protocol):
         """Send the first message of every pair."""
 
     async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
-        """As k: play the pair with every earlier j, and send the server k's part."""
+        """Play the pair as k with every earlier j, and send the server k's part."""
 
     async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
-        """As j: play the pair with every later k from its first `answer` on, and send the server j's part."""
+        """Play the pair as j with every later k from its first `answer` on, and send the server j's part."""
 
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-        """As server: the distances (n_k, n_j) of `pair` = (j, k). Raises ValueError for values that cannot be."""
+        """The server's distances (n_k, n_j) of `pair` = (j, k). Raises ValueError if the values are invalid."""
 
 
 def pair_of_vectors(me: Party, group: Group, j: str, k: str, bits: int) -> VectorPair:
-    """What j and k know of their pair beforehand, with a context that no other pair, attempt, round or run shares."""
+    """The public data of a pair, j and k, with a context that no other pair, attempt, round or run shares."""
     context = derive(me.world.run_id, "pair", me.round, me.attempt, j, k)
     return VectorPair(group.points[j], group.points[k], bits, context, len(group.names))
 
@@ -204,17 +204,17 @@ async def for_each(
     deadline: float,
     handle: Callable[[str, M], Awaitable[None]],
 ) -> None:
-    """Await one `kind` message from each of `peers` and `handle` each as it comes, all at the same time.
+    """Await one `kind` message from each of `peers` and `handle` each on receipt, all at the same time.
 
     A peer that is silent is given up at the deadline, or when the server announces the members; one whose message
-    cannot be, at once.
+    is invalid, at once.
     """
 
     async def one(peer: str) -> None:
         answers = (await me.collect(kind, [peer], deadline=deadline, until=(Members,))).answers
         if answers:
             with suppress(BadValues), values_of(me, peer, kind.__name__):
-                await handle(peer, answers.pop(peer))  # here nothing of it is to stay
+                await handle(peer, answers.pop(peer))  # no reference to it may remain here
 
     await me.together(*(one(peer) for peer in peers))
 
@@ -229,7 +229,7 @@ async def server(
         suspects = blocks.incomplete(group.names)
         me.broadcast(suspects, RollCall())
         called = await me.collect(Present, suspects, deadline=deadline / 4)
-        await _gather(me, group, blocks, 0.0)  # what has come meanwhile
+        await _gather(me, group, blocks, 0.0)  # what was received meanwhile
         lacking = blocks.incomplete(group.names)
         silent = tuple(name for name in called.missing if name in lacking)
         own = understood(me, blocks.own, lambda name, block: _own_distances(block.distances, group.points[name], bits))
@@ -250,14 +250,14 @@ async def server(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What has come of the blocks: of each client its own, of each pair (j, k) both parts."""
+    """The blocks received: each client's own, and both parts of each pair (j, k)."""
 
     own: dict[str, OwnBlock] = field(default_factory=dict)
     masks: dict[Pair, bytes] = field(default_factory=dict)
     masked: dict[Pair, bytes] = field(default_factory=dict)
 
     def complete(self, clients: int) -> bool:
-        """Whether all blocks of so many clients are there."""
+        """Whether all blocks of that number of clients were received."""
         return len(self.own) == clients and len(self.masks) == len(self.masked) == clients * (clients - 1) // 2
 
     def pairs(self, names: Sequence[str]) -> list[Pair]:
@@ -265,7 +265,7 @@ class _Blocks:
         return [pair for pair in combinations(names, 2) if pair in self.masks and pair in self.masked]
 
     def incomplete(self, names: Sequence[str]) -> list[str]:
-        """Those of `names` who lack a block, of their own or of a pair."""
+        """The clients in `names` that lack a block, of their own or of a pair."""
         gaps = _gaps(names, set(self.pairs(names)))
         return [name for name in names if gaps[name] or name not in self.own]
 
@@ -292,7 +292,7 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
 async def _combined(
     me: Server, group: Group, variant: SecureHamming, bits: int, blocks: _Blocks, pair: Pair
 ) -> NDArray[np.int64] | None:
-    """The distances of `pair`, or None where its parts give none."""
+    """The distances of `pair`, or None if its parts are invalid."""
     with suppress(BadValues), values_of(me, " and ".join(pair), "the block"):
         return _possible(await variant.combine(me, group, pair, blocks.masked[pair], blocks.masks[pair]), bits)
     return None
@@ -313,7 +313,7 @@ def _pair(group: Group, one: str, other: str) -> Pair:
 
 
 def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:
-    """How many pairs of each lack their block."""
+    """The number of pairs of each that lack their block."""
     gaps = dict.fromkeys(names, 0)
     for i, j in enumerate(names):
         for k in names[i + 1 :]:
@@ -354,7 +354,7 @@ def own_work(points: int, bits: int) -> dict[str, float]:
 
 
 def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.int64]:
-    """What `own_block` made of so many points."""
+    """The distances that `own_block` has packed, for that number of points."""
     return _possible(unpack_fields(block, bits.bit_length(), points * (points - 1) // 2), bits)
 
 

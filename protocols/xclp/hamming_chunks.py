@@ -1,10 +1,9 @@
 """SecureHamming by oblivious transfer, one pair chunk by chunk: what `hamming_iknp` and `hamming_naor_pinkas` share.
 
-k asks for the chunks 0, 1, ... of its vectors and j answers each; in the end k sends the server T and j R. k asks for
+k requests the chunks 0, 1, ... of its vectors and j answers each; in the end k sends the server T and j R. k requests
 a few chunks ahead, the window, so that a chunk does not cost a round trip. Every message carries the number of its
-chunk (envelope, no payload). Chunks are handled in order: what comes too early waits, what comes twice or was not
-asked for is dropped and traced. A chunk that does not come ends the pair at the deadline, one with values that cannot
-be ends it at once, without T or R.
+chunk (envelope, no payload). Chunks are handled in order: an early one waits, one that was received before or was not
+requested is dropped and traced. A missing chunk ends the pair at the deadline, an invalid one at once, without T or R.
 
 Memory of a run, all parties in one process. What a pair has under way at any time is at most: the chunks of the
 window, each as the request or as the answer and once only (in a pipe of the network, a mailbox or a job), and for iknp
@@ -61,7 +60,7 @@ class Numbered(Generic[M]):
             if arrived is None:
                 return None
             self._put(arrived[1])
-            del arrived  # its bytes are not to stay while the next one is awaited
+            del arrived  # its bytes are to be freed while the next one is awaited
         self._next += 1
         return self._early.pop(self._next - 1)
 
@@ -87,7 +86,7 @@ async def ask_for_chunks(
     ask: Callable[[int], Awaitable[ChunkMessage]],
     finish: Callable[[int, M], Awaitable[Lanes]],
 ) -> None:
-    """As k: `ask` makes the request for a chunk, `finish` its part of T of j's answer, a `kind`. Then send T."""
+    """Play the pair as k: `ask` makes the request for a chunk, `finish` k's part of T from j's answer. Then send T."""
     parts: list[Lanes] = []
     with me.incoming((kind,), (j,), deadline=deadline, until=(Members,)) as arrivals:
         answers = Numbered(me, j, arrivals, chunks, window)
@@ -101,7 +100,7 @@ async def ask_for_chunks(
                 return
             with values_of(me, j, kind.__name__):
                 parts.append(await finish(number, answer))
-            del answer  # its bytes are not to stay while the next one is awaited
+            del answer  # its bytes are to be freed while the next one is awaited
     me.send(me.server, MaskedDistances(j, await me.compute(sums_work(pair), sums, pair, parts)))
 
 
@@ -116,9 +115,9 @@ async def answer_chunks(
     answer: Callable[[int, M], Awaitable[tuple[ChunkMessage, Lanes]]],
     first: Message | None = None,
 ) -> None:
-    """As j: `answer` makes the answer to k's request for a chunk, a `kind`, and its part of R. Then send R.
+    """Play the pair as j: `answer` makes the answer to k's request for a chunk, and j's part of R. Then send R.
 
-    `first`: what to send k before, now that its requests are awaited.
+    `first`: a message to send to k before, once its requests are awaited.
     """
     parts: list[Lanes] = []
     with me.incoming((kind,), (k,), deadline=deadline, until=(Members,)) as arrivals:
@@ -138,6 +137,6 @@ async def answer_chunks(
 
 
 async def combine(me: Server, group: Group, pair: Pair, bits: int, masked: bytes, masks: bytes) -> NDArray[np.int64]:
-    """As server: the distances (n_k, n_j) of `pair` = (j, k). Raises ValueError for values that cannot be."""
+    """The server's distances (n_k, n_j) of `pair` = (j, k). Raises ValueError if the values are invalid."""
     vectors = pair_of_vectors(me, group, *pair, bits)
     return await me.compute(unmask_work(vectors), unmask, masked, masks, vectors.n_j, vectors.n_k, bits)

@@ -10,8 +10,8 @@
 | hamming.report | Masks | j -> server | n_j n_k fields of w bits, name of k | R = sum_l r |
 
 e bytes an element of the base transfers' group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and
-the sources stand in `crypto.ot_hamming`. Paper: XCLP, Section 3.2 (SHADE), with one transfer a column (GSHADE).
-Chunks of k's vectors bound the memory, see `hamming_chunks`; k asks for a few chunks ahead.
+the sources are in `crypto.ot_hamming`. Paper: XCLP, Section 3.2 (SHADE), with one transfer a column (GSHADE).
+Chunks of k's vectors bound the memory, see `hamming_chunks`; k requests a few chunks ahead.
 
 Security: semi-honest; the base transfers' assumption (`crypto.naor_pinkas`) and a hash that is correlation robust
 (`crypto.iknp`). j learns nothing about k's bits; k sees t, uniform without r; the server sees T and R, hence h. Pads
@@ -96,7 +96,7 @@ class IknpHamming(NoContribution):
             pair = pair_of_vectors(me, group, j, me.name, self.bits)
             work = iknp.base_seeds_work(self.exponents)
             base = await me.compute(work, iknp.base_seeds, keys.private[j], pair.context, message.elements)
-            del message  # its bytes are not to stay while the pair is played
+            del message  # its bytes are to be freed while the pair is played
             await _ReceiverPair(me, j, IknpReceiver(pair, base, bits)).play(deadline)
 
         await for_each(me, BaseRequest, pairs_before(me.name, group), deadline, receive)
@@ -179,5 +179,5 @@ class _SenderPair:
 
 
 def _by_chunk(pair: VectorPair, block: range, rows: Words) -> list[Words]:
-    """The `rows` of a block as those of its chunks, each on its own: what one holds goes with it."""
+    """The `rows` of a block as separate arrays, one for each chunk, so that memory is freed with each."""
     return [rows[chunk.start - block.start : chunk.stop - block.start].copy() for chunk in pair.chunks_of(block)]

@@ -8,9 +8,9 @@
 | hamming.evaluate | MaskedDistances | k -> server | n_j n_k fields of w bits, name of j | T = sum_l t |
 | hamming.report | Masks | j -> server | n_j n_k fields of w bits, name of k | R = sum_l r |
 
-e bytes an element of the group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and the sources stand
+e bytes an element of the group, w = bitlength(L), modulo M = 2^w; h = T - R mod M. The formulas and the sources are
 in `crypto.ot_hamming` and `crypto.naor_pinkas`. Paper: XCLP, Section 3.2. For small n and L only: 10 x 10 vectors of
-128 bits are 12,800 transfers. Chunks of k's vectors bound the memory, see `hamming_chunks`; k asks for one ahead.
+128 bits are 12,800 transfers. Chunks of k's vectors bound the memory, see `hamming_chunks`; k requests one ahead.
 
 Security: semi-honest, computational Diffie-Hellman in the group with a random oracle. j learns nothing about k's
 bits; k sees t, uniform without r; the server sees T and R, hence h. No r and no pad serves two transfers.

@@ -1,4 +1,4 @@
-"""From the distances to each client's influence columns.
+"""Each client's influence columns from the distances.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -7,7 +7,7 @@
 | influence.solve | Columns | server -> each that asked | 8 n l_j | its columns of S, float64, row by row |
 
 Paper: XCLP, Algorithm 1 lines 6-12. The graph and S are in `graph`. A client that does not answer keeps its points in
-the graph; its labels do not count and it gets no labels.
+the graph; its labels are not used and it gets no labels.
 
 Security: semi-honest. The server learns which points are labeled, not how. A client learns its columns of S, which
 are rows of S too, for S is symmetric; and which rows the others ask for, hence with `rows = "unlabeled"` which of
@@ -64,9 +64,9 @@ class Columns(Message):
 
 @dataclass(frozen=True)
 class ClientInfluence:
-    """What a client holds: its `columns` (n, l_j) of S, and the global indices of each asking client's `rows`.
+    """A client's view of the graph: its `columns` (n, l_j) of S, and the global indices of each asking client's `rows`.
 
-    `labeled`: those of them who have labels.
+    `labeled`: those of them that have labels.
     """
 
     columns: NDArray[np.float64]
@@ -75,7 +75,7 @@ class ClientInfluence:
 
 
 async def client(me: Client, group: Group, rows: str, deadline: float) -> ClientInfluence:
-    """Ask for the columns of one's labeled points. `group`: the members Q; `rows`: "unlabeled" or "paper"."""
+    """Request the columns of the client's labeled points. `group`: the members Q; `rows`: "unlabeled" or "paper"."""
     labeled = me.shard.labeled
     with me.step("influence.request"):
         me.send(me.server, LabeledPoints(np.packbits(labeled).tobytes()))

@@ -3,7 +3,7 @@
 The end of Algorithm 1 of XCLP (lines 15-16), and the two baselines that need no protocol: `propagate` on
 one graph of everybody's points, which is what XCLP computes without showing them, and `per_client`, where
 each client has only its own. Both compute Z = S Y with S = (I - alpha W)^-1 (Zhou et al. 2004; XCLP,
-Section 3, Phase 2). What scores show their owner of the other clients is in `influence`.
+Section 3, Phase 2). What scores reveal of the other clients is in `influence`.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Locality-sensitive hashing: vectors become bits whose Hamming distances tell their angles.
+"""Locality-sensitive hashing: vectors become bits whose Hamming distances estimate their angles.
 
 XCLP, Section 3, Phase 1 and Algorithm 1, lines 3-4. The L planes are d-dimensional with i.i.d. N(0, 1)
-entries, the same for every client, and bit l of a vector v is 1 if <v, plane_l> >= 0. A random plane parts
+entries, the same for every client, and bit l of a vector v is 1 if <v, plane_l> >= 0. A random plane separates
 two vectors with probability angle / pi, so for bits b and b'
 
     cos(v, v') ~ cos(pi h(b, b') / L),  h the Hamming distance, a number in 0..L.

@@ -1,4 +1,4 @@
-"""Two recipes of label propagation: the paper's, and that of its authors' own code, which does more than it says.
+"""Two recipes of label propagation: the paper's, and that of its authors' code, which does more than the paper says.
 
 | | paper | authors-code |
 | --- | --- | --- |
@@ -7,7 +7,7 @@
 | confidence | 1 - entropy / log C | the same, divided by the largest of all |
 | pseudo-labels by a network | of its probabilities | of its logits, negative ones 0, divided by their sum |
 
-The authors' code runs in one process and divides by the largest confidence of all points of all clients. Nobody may
+The authors' code runs in one process and divides by the largest confidence of all points of all clients. No party may
 know that one here, so each client divides by the largest among its own rows: no message, nothing revealed. Labels are
 the same; the confidences of a client differ by one factor, by which its most certain point falls short of everybody's.
 The class counts are those of the labels that count, so they are only known with the sum: dividing a column of Y by its
@@ -15,8 +15,8 @@ count is dividing that column of Z. How clients learn them is in `xclp`.
 
 Left out: in training the authors' code also multiplies a point's weight by n / (C count), with the number of all labels
 and pseudo-labels of its class in the round. Across clients this would take one more secure sum in each round, after the
-pseudo-labels are there, and tell every client how many points of each class the others have; with classes of like size,
-as in their experiments, all these weights are close to 1.
+pseudo-labels are there, and reveal to every client how many points of each class the others have; with classes of like
+size, as in their experiments, all these weights are close to 1.
 """
 
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ takes no part all masks would cancel, and the server would read its class scores
 overlooks this.)
 
 Lost clients: if a member of A has not sent its values by the deadline, a new attempt begins without it, with fresh
-masks: the old ones would hand the server the lost client's pair masks. Once a row has gone out there is no new
+masks: the old ones would give the server the lost client's pair masks. Once a row has been sent there is no new
 attempt. A client without labels sends masked zeros; `min_clients` counts those with labels. Clients, who know from
 `Rows`, and so from the server, which points are labeled, refuse an A with fewer; and they mask once in a round and
 attempt, also after a crash.
@@ -82,7 +82,7 @@ class SummedRows(Message):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a client brings to the sum: its scores `zbar` (n, C), R_i of each possible member, its pair secrets.
+    """A client's input to the sum: its scores `zbar` (n, C), R_i of each possible member, its pair secrets.
 
     It is summed with no fewer clients than `least`.
     """
@@ -104,7 +104,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Who may take part in the sum: l_j and |R_j| of each. At least `min_clients` with labels must be left."""
+    """The possible members of the sum: l_j and |R_j| of each. At least `min_clients` with labels must be left."""
 
     labeled: Mapping[str, int]
     rows: Mapping[str, int]
@@ -211,8 +211,8 @@ class Restart:
 def own_key(secret: SharedSecret, names: Sequence[str], attempt: int) -> bytes:
     """The set-up key of a pair's masks in a sum among `names`.
 
-    Bound to them: a block goes by its place there, so that clients who are shown other names would mask another's block
-    with the same bytes.
+    The names are part of the key: a block is numbered by its place among them, so that clients who are shown other
+    names would mask another's block with the same bytes.
     """
     return secret.key(f"rowsum-own {derive(b'A', *names).hex()}", attempt)
 

@@ -1,4 +1,4 @@
-"""SecureRowSums with secret sharing: masked values that came count, whoever is lost later. Recovery: shamir.
+"""SecureRowSums with secret sharing: masked values received count, whoever is lost later. Recovery: shamir.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -23,8 +23,8 @@ Zbar are the pair masks of i with U3 under set-up keys, which no one but i can t
 (Both papers' sums without this would give the server each block.) The block of a client lost in the attempt is under
 set-up keys, too: nobody can ever unmask it, and the server discards it.
 
-Lost clients: before its second key came, not in A. In A, but its values did not come: not in U3, its labels do not
-count, its rows are not summed. In U3: its labels count. Unmasking always runs, and needs t clients of U3; with fewer a
+Lost clients: one whose second key is missing is not in A. One in A whose values are missing is not in U3: its labels
+do not count, its rows are not summed. In U3: its labels count. Unmasking always runs, and needs t of U3; with fewer a
 new attempt begins among those who answered, with fresh keys, seeds and masks: on each block the owner's masks stay, so
 the sums of two attempts say no more than one. `min_clients` counts clients of U3 with labels; the others send masked
 zeros. Clients, who know from `Rows`, and so from the server, which points are labeled, refuse an A or a U3 with fewer.
@@ -115,7 +115,7 @@ class Shamir:
         with me.step("rowsums.unmask"), values_of(me, me.server, "SummedRows"):
             if dealt is None:
                 raise ValueError("there was no attempt")
-            if not dealt.answered:  # the sum has overtaken U3, or t others were enough before it came
+            if not dealt.answered:  # the sum has overtaken U3, or t others were enough before U3 was received
                 await dealt.hear(me, deadline)
             # Z[R_j] = sum + Zbar_j[R_j] + the pair masks of j with U3 on block j, under set-up keys
             mine = dealt.names.index(me.name)

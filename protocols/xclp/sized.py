@@ -1,19 +1,19 @@
 """Sized runs: messages of exactly the real sizes and the real work's price, without the work.
 
-Of each costly job of SecureHamming there is a stand-in here, which the simulator runs in its place and charges like it.
-What it makes is as long as the real thing and holds, at its beginning, what the plaintext variant would send; the rest
-is random. So results are those of the plaintext protocol, and who sends what when, and how many bytes, is as it is with
+Each costly job of SecureHamming has a stand-in here, which the simulator runs in its place and charges like it.
+Its result is as long as the real one and begins with what the plaintext variant would send; the rest
+is random. So results are those of the plaintext protocol, and messages, their times and their bytes are as with
 the cryptography. All else is real: keys of pairs, sealing, masks, shares, the graph.
 
 | variant | message | begins with |
 | --- | --- | --- |
 | paillier | EncryptedBits | j's bits |
 | | EncryptedDistances, MaskedDistances | h of all pairs of vectors, in fields of w bits |
-| iknp | Extension | of each of k's vectors in the chunk its bits |
+| iknp | Extension | the bits of each of k's vectors in the chunk |
 | naor-pinkas | TransferRequest | k's bits in the chunk |
 
-With oblivious transfer j, who reads k's bits, takes R = -h for its part, and k takes T = 0. What is not in the table is
-random all over. A ciphertext has room for many times the bits of its vectors, and a plaintext for w bits of each slot.
+With oblivious transfer j, who reads k's bits, takes R = -h for its part, and k takes T = 0. Other messages are
+entirely random. A ciphertext has room for many times the bits of its vectors, and a plaintext for w bits of each slot.
 
 Nothing is secret in such a run, and nothing is verified beyond lengths. Times are the modelled ones, for the real ones
 are not there.
@@ -258,4 +258,4 @@ STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     NaorPinkasReceiver.request: _request,
     NaorPinkasReceiver.finish: _receive,
 }
-"""Of each job that is replaced what is run instead."""
+"""What is run in place of each job that is replaced."""

@@ -14,7 +14,7 @@ Each round is this whole run with fresh keys, planes and masks; a client that wa
 
 With a `recipe` that divides class scores by the number of labels of each class (see `recipe`) the rowsums have one row
 more for each client, R_i and the class counts: a row of Zbar_j that says how many labels of each class j has. So the
-counts are summed over the very clients whose labels count, under the same masks, and each client divides its rows.
+counts are summed over exactly the clients whose labels count, under the same masks, and each client divides its rows.
 
 Security: semi-honest parties, no collusion between server and clients, every client-server link encrypted. Revealed
 to the server: H and so the angles between points, approximately; n_j, l_j and which points are labeled. To client j:
@@ -71,7 +71,7 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Parameters:
-    """What all parties know beforehand.
+    """The public settings of XCLP.
 
     `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long.
     """
@@ -92,13 +92,13 @@ class Parameters:
 
     @property
     def waits(self) -> int:
-        """How many deadlines a round takes at most: join, one seed and one sum for each client, distances, request."""
+        """The most deadlines that a round takes: join, one seed and one sum for each client, distances, request."""
         return (1 + self.recovery.waits) * self.clients + 4
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What a client ends with, for its rows R_j (positions among its own points):
+    """A client's result, for its rows R_j (positions among its own points):
 
     Z in the ring, label (-1: none), confidence.
     """
@@ -110,15 +110,15 @@ class Labels:
 
 
 def ignore(*_: object, **__: object) -> None:
-    """Nobody looks on."""
+    """Do nothing: there is no observer."""
 
 
 class XclpClient(Client):
     """`labels` is the last round's result, None if it has none; `ending` says how the client's part ended.
 
-    For the observer who compares with the plaintext, `bits_of_round` keeps the bits of the round `hashed_in`, and
-    `results` what each round came to. A client that was dismissed, or has not heard from the server in a round, joins
-    the next one that it hears of.
+    For the observer that compares with the plaintext, `bits_of_round` stores the bits of the round `hashed_in`, and
+    `results` the result of each round. A client that was dismissed, or has heard nothing from the server in a round,
+    joins the next one that is announced to it.
     """
 
     observed = ("bits_of_round", "hashed_in", "results")
@@ -133,11 +133,11 @@ class XclpClient(Client):
         self.results: dict[int, Labels] = {}
 
     async def main(self) -> None:
-        its, clock = self.parameters, self.world.loop.time
-        end = clock() + its.rounds * its.waits * its.deadline
-        while self.round < its.rounds:
+        settings, clock = self.parameters, self.world.loop.time
+        end = clock() + settings.rounds * settings.waits * settings.deadline
+        while self.round < settings.rounds:
             self.labels = None
-            self.ending = "heard of no next round" if self.ending == "completed" else self.ending
+            self.ending = "no next round was announced" if self.ending == "completed" else self.ending
             try:
                 self.rest(True)
                 await self.recv(setup.RoundStart, self.server, end - clock())
@@ -150,7 +150,7 @@ class XclpClient(Client):
                 if dismissed.aborted:
                     return
             except Overtaken:
-                self.ending = "heard of no end of its last round"
+                self.ending = "its last round's end was not received"
             except (NoAnswer, BadValues) as problem:
                 self.ending = ending(problem)
                 if clock() >= end:
@@ -184,31 +184,34 @@ class XclpClient(Client):
 
 
 async def client(
-    me: Client, features: NDArray[np.float64], its: Parameters, hashed: Callable[[NDArray[np.bool_]], None] = ignore
+    me: Client,
+    features: NDArray[np.float64],
+    settings: Parameters,
+    hashed: Callable[[NDArray[np.bool_]], None] = ignore,
 ) -> Labels:
     """Take part in a round that the server opens, with `features` (n_j, d) of the points of its shard.
 
-    `hashed` is told their bits.
+    `hashed` is called with their bits.
     """
-    group, keys = await setup.client(me, its.deadline, its.variant)
+    group, keys = await setup.client(me, settings.deadline, settings.variant)
     with me.step("lsh.hash"):
-        work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * its.bits}
-        bits = await me.compute(work, _hash, features, group.seed, its.bits)
+        work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * settings.bits}
+        bits = await me.compute(work, _hash, features, group.seed, settings.bits)
         hashed(bits)
-    names = await hamming.client(me, group, its.variant, keys, bits, its.deadline)
+    names = await hamming.client(me, group, settings.variant, keys, bits, settings.deadline)
     members = group.without(tuple(name for name in group.names if name not in names))
-    view = await influence.client(me, members, its.rows, its.deadline)
+    view = await influence.client(me, members, settings.rows, settings.deadline)
     own = me.shard.labels[me.shard.labeled]
     work = {"ring.add": view.columns.size}
-    zbar = await me.compute(work, contribution, view.columns, own, its.classes)
-    scores = Scores(zbar, view.rows, group.secrets, its.fraction_bits, Least(its.min_clients, view.labeled))
-    if its.recipe.class_balanced:
-        scores = _with_counts(scores, class_counts(own, its.classes))
-    summed = await its.recovery.client(me, scores, its.deadline)
+    zbar = await me.compute(work, contribution, view.columns, own, settings.classes)
+    scores = Scores(zbar, view.rows, group.secrets, settings.fraction_bits, Least(settings.min_clients, view.labeled))
+    if settings.recipe.class_balanced:
+        scores = _with_counts(scores, class_counts(own, settings.classes))
+    summed = await settings.recovery.client(me, scores, settings.deadline)
     with me.step("xclp.label"):
-        z, counts = _without_counts(me, summed, len(view.rows[me.name]), its.fraction_bits)
-        values = decode(z, its.fraction_bits)
-        labels, confidence = await me.compute({"ring.add": summed.size}, label_by, its.recipe, values, counts)
+        z, counts = _without_counts(me, summed, len(view.rows[me.name]), settings.fraction_bits)
+        values = decode(z, settings.fraction_bits)
+        labels, confidence = await me.compute({"ring.add": summed.size}, label_by, settings.recipe, values, counts)
     start = sum(group.points[name] for name in names[: names.index(me.name)])
     return Labels(view.rows[me.name] - start, z, labels, confidence)
 
@@ -258,13 +261,13 @@ class Recording(Server):
         super().broadcast(parties, message)
 
     def begin_record(self, number: int) -> None:
-        """The record of round `number`, which begins."""
+        """Begin the record of round `number`."""
         self.record = RoundRecord(number, self.world.loop.time())
 
-    async def hold_xclp(self, clients: Sequence[str], its: Parameters) -> None:
-        """See the round of the record through. Raises Abort."""
+    async def hold_xclp(self, clients: Sequence[str], settings: Parameters) -> None:
+        """Run the round of the record. Raises Abort."""
         try:
-            await server(self, clients, self.record.number, its, self._note)
+            await server(self, clients, self.record.number, settings, self._note)
         except Abort as abort:
             self.aborted = str(abort)
             raise
@@ -274,7 +277,7 @@ class Recording(Server):
 
 
 class XclpServer(Recording):
-    """Reports the record of each round that it lives to end; after an abort there is none."""
+    """Reports the record of each round that it ends; after an abort there is none."""
 
     def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
         super().__init__(world, clients, **access)
@@ -293,20 +296,30 @@ class XclpServer(Recording):
 
 
 async def server(
-    me: Server, clients: Sequence[str], number: int, its: Parameters, note: Callable[..., None] = ignore
+    me: Server, clients: Sequence[str], number: int, settings: Parameters, note: Callable[..., None] = ignore
 ) -> None:
-    """Open round `number` among `clients` and see it through. Raises Abort. `note` is told what is found, by name."""
-    group = await setup.server(me, clients, number, its.min_clients, its.deadline, its.variant)
+    """Run round `number` among `clients`. Raises Abort. `note` is called with results, by name."""
+    group = await setup.server(me, clients, number, settings.min_clients, settings.deadline, settings.variant)
     note(joined=group.names)
-    members, h = await hamming.server(me, group, its.variant, its.bits, its.min_clients, its.deadline)
+    members, h = await hamming.server(
+        me, group, settings.variant, settings.bits, settings.min_clients, settings.deadline
+    )
     note(members=members.names, h=h)
     labeled = await influence.server(
-        me, members, h, its.bits, its.k, its.alpha, its.min_clients, its.deadline, its.recipe.edge_power
+        me,
+        members,
+        h,
+        settings.bits,
+        settings.k,
+        settings.alpha,
+        settings.min_clients,
+        settings.deadline,
+        settings.recipe.edge_power,
     )
-    hidden = labeled if its.rows == "unlabeled" else dict.fromkeys(labeled, 0)
-    rows = {name: members.points[name] - hidden[name] + its.recipe.class_balanced for name in labeled}
-    candidates = Candidates(labeled, rows, its.classes, its.min_clients)
-    contributors = await its.recovery.server(me, candidates, its.deadline)
+    hidden = labeled if settings.rows == "unlabeled" else dict.fromkeys(labeled, 0)
+    rows = {name: members.points[name] - hidden[name] + settings.recipe.class_balanced for name in labeled}
+    candidates = Candidates(labeled, rows, settings.classes, settings.min_clients)
+    contributors = await settings.recovery.server(me, candidates, settings.deadline)
     note(contributors=contributors, finished=True)
 
 

@@ -1,4 +1,4 @@
-"""The data of an attack: what the attacker has itself, and the points that it asks about."""
+"""The data of an attack: the attacker's own, and the points that it asks about."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def attacked(parts: Parts, scenario: Scenario) -> Parts:
 
 
 def shadowed(parts: Parts, points: int, seed: int) -> Parts:
-    """The parts of a run that the attacker makes with its own points in place of the clients'; it tests nothing."""
+    """The data of a run with the attacker's own points in place of the clients'; it tests nothing."""
     assert parts.attacker is not None
     return _hold_out(replace(parts, held=parts.attacker, attacker=None, test=None, validation=None), points, seed)
 
@@ -72,7 +72,7 @@ class Probe:
 def probe_of(parts: Parts, shards: Sequence[Shard], most: int, seed: int) -> Probe:
     """At most `most` training points of each shard, drawn from the stream (seed, "attack", "probe", its number).
 
-    They stand behind those of `parts.outside`.
+    They follow the rows of `parts.outside`.
     """
     outside = parts.outside
     assert outside is not None

@@ -1,18 +1,18 @@
 """Inference of membership with shadow models, from what a run's parties really sent.
 
 Shokri, Stronati, Song, Shmatikov, Membership inference attacks against machine learning models, S&P 2017; as in
-Abourayya et al., Little is enough, appendix E.1. The attacker is a server that follows the protocol but for one thing:
+Abourayya et al., Little is enough, appendix E.1. The attacker is a server that follows the protocol except that
 to clients that answer with predictions it sends points of its choice in place of the public ones, in the last K rounds.
-To each client that sends its model it can put as many questions as it likes; it puts all points to the models of the
+For each client that sends its model there is no limit on questions; it puts all points to the models of the
 last K rounds. It knows the points and their labels; it wants to know which of them a client was trained on.
 
 1. It runs the same scenario with points of its own in place of the clients', as often as `shadows` says, and asks there
-   about points that it knows to be members or not. What comes is read as in the attacked run (`membership_signals`).
+   about points that it knows to be members or not. Answers are read as in the attacked run (`membership_signals`).
 2. On these signals it trains the attack model: logistic regression, with coefficients of its own for each class.
 3. It scores the points asked about each client. The area under the ROC curve of the scores is the vulnerability.
 
-All that is read of the attacked run are the messages recorded in ``run.sqlite``; that the members are the clients'
-training data is known to whoever measures, and serves to measure alone.
+Only the messages recorded in ``run.sqlite`` are read of the attacked run; that the members are the clients'
+training data is known to the evaluation, and used for it alone.
 """
 
 import gc
@@ -57,8 +57,8 @@ def contents(scenario: Scenario) -> dict[str, int]:
 def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vulnerability | None:
     """Carry out the attack of `scenario` on the messages in `record`, the ``run.sqlite`` of a run of it.
 
-    The `sinks` see the events of the attacker's own runs. None if nothing came of any client. Raises FolderError for a
-    record that cannot be read.
+    The `sinks` see the events of the attacker's own runs. Returns None if no client's message was recorded. Raises
+    FolderError for a record that cannot be read.
     """
     with threadpool_limits(1):
         target = _Asked.of(scenario, parts_of(scenario))
@@ -87,7 +87,7 @@ def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vuln
 
 @dataclass(frozen=True, eq=False)
 class _Example:
-    """What was found of one client: signals (p, f), labels (p,), and whether each point is a member, (p,)."""
+    """The findings about one client: signals (p, f), labels (p,), and whether each point is a member, (p,)."""
 
     signals: NDArray[np.float64]
     labels: NDArray[np.int64]
@@ -118,7 +118,7 @@ class _Asked:
 
 
 def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]) -> list[_Example]:
-    """What comes of a run with the attacker's points, client by client; in it nobody fails and nothing is measured."""
+    """The examples from a run with the attacker's points, by client; in it nobody fails and nothing is measured."""
     seed = int.from_bytes(derive(scenario.seed, "attack", "shadow", number)[:7])
     own = msgspec.structs.replace(
         scenario, seed=seed, fault=(), expect=Expect(), cost="free", network=Network(latency="0ms")
@@ -134,7 +134,7 @@ def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]
     with closing(simulation):
         simulation.run()
     found, _ = signals(asked.way, kept, asked.rows, asked.probe.labels)
-    return [asked.example(name, its) for name, its in found.items()]
+    return [asked.example(name, signals) for name, signals in found.items()]
 
 
 def _recorded(record: Path) -> Iterator[Received]:
@@ -149,7 +149,7 @@ def _recorded(record: Path) -> Iterator[Received]:
 
 
 class _AttackModel:
-    """Tells members from others by their signals, as `examples` show."""
+    """Distinguishes members from others by their signals, after training on `examples`."""
 
     def __init__(self, classes: int, examples: Sequence[_Example]) -> None:
         from sklearn.linear_model import LogisticRegression

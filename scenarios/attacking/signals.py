@@ -1,8 +1,8 @@
-"""What an attacker reads out of the messages that it received: how sure each client is of each point's label.
+"""The signals that an attacker reads from messages: how sure each client is of each point's label.
 
-A message of the attacked type says, of each of p points, the probability of every class as one client has it: outright,
+A message of the attacked type contains, for each of p points, a client's probability of every class: directly,
 or by a label (which has probability 1), or by a model that the attacker runs itself. So all methods are attacked alike,
-and differ in what their messages tell.
+and differ in what their messages reveal.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,11 +19,11 @@ __all__ = ["Received", "Way", "received", "signals"]
 Probabilities = NDArray[np.float64]
 
 _CERTAIN = 1e-7
-"""Probabilities are kept so far from 0 and 1: float32 does not tell more."""
+"""Probabilities are kept this far from 0 and 1: float32 has no more precision."""
 
 
 class Received(NamedTuple):
-    """A message that somebody got: of which type, from whom, in which round and attempt, and the frame that came."""
+    """A message that was received: its type, sender, receiver, round, attempt and frame."""
 
     type: str
     sender: str
@@ -34,7 +34,7 @@ class Received(NamedTuple):
 
 
 def received(packet: Packet) -> Received:
-    """What comes with `packet`."""
+    """The received message in `packet`."""
     return Received(packet.type, packet.sender, packet.receiver, packet.round, packet.attempt, packet.data)
 
 
@@ -42,7 +42,7 @@ def received(packet: Packet) -> Received:
 class Way:
     """How one kind of message is read.
 
-    `signal` is what it tells: labels, probabilities or parameters. `probabilities` takes the message and the rows of
+    `signal` is its content: labels, probabilities or parameters. `probabilities` takes the message and the rows of
     the probe that are asked about, and gives (p, classes) of them. Messages count from the round and attempt `since`
     on, in which there are `epochs` of each client.
     """
@@ -54,14 +54,14 @@ class Way:
     since: tuple[int, int]
 
     def counts(self, one: Received) -> bool:
-        """Whether a message that was received is one of those."""
+        """Whether `one` is a message of this kind, since then."""
         return one.type == self.message.__name__ and (one.round, one.attempt) >= self.since
 
 
 def signals(
     way: Way, messages: Iterable[Received], rows: Mapping[str, NDArray[np.int64]], labels: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[np.float64]], int]:
-    """For each client that something came from, (p, f) signals of the points `rows` (p,) of the probe asked about it.
+    """For each client with a message, (p, f) signals of the points `rows` (p,) of the probe asked about it.
 
     `labels` are those of the whole probe. Also how many messages were read.
     """

@@ -1,4 +1,4 @@
-"""Of each protocol, which messages an attacker reads, and how."""
+"""The messages of each protocol that an attacker reads, and how it reads them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ __all__ = ["kind_of", "way_of"]
 Reader = Callable[[Message, NDArray[np.int64]], Probabilities]
 
 _MODELS_ASKED = 500
-"""K, the attack epochs on models, if nothing is said: as in the paper."""
+"""K, the attack epochs on models, by default: as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Kind:
 
 
 def kind_of(scenario: Scenario) -> Kind:
-    """What is attacked. Raises ScenarioError for a protocol without messages of any such kind."""
+    """The kind of message that is attacked. Raises ScenarioError for a protocol without such messages."""
     parts, name = PROTOCOLS[scenario.protocol.name].parts, toml(scenario.protocol.name)
     problem = ""
     if "cotraining" in parts and _sharing(scenario).needs != "nothing":
@@ -50,7 +50,7 @@ def kind_of(scenario: Scenario) -> Kind:
             return _PREDICTIONS
         problem = "does not go with byzantine.clients above 0"
     elif "training" not in parts:
-        problem = f"does not go with protocol.name = {name}, whose clients tell of no model"
+        problem = f"does not go with protocol.name = {name}, whose clients send nothing of a model"
     elif scenario.training.averaging == "secure":
         problem = 'does not go with training.averaging = "secure", by which the server sees no client\'s model'
     if problem:
@@ -60,9 +60,9 @@ def kind_of(scenario: Scenario) -> Kind:
 
 def way_of(scenario: Scenario, parts: Parts, probe: Probe) -> Way:
     """How the messages of a run on `parts` are read, in which `probe` is asked about."""
-    its = kind_of(scenario)
-    read = its.reader(scenario, parts, probe)
-    return Way(its.signal(scenario), its.message, read, its.epochs(scenario), its.since(scenario))
+    kind = kind_of(scenario)
+    read = kind.reader(scenario, parts, probe)
+    return Way(kind.signal(scenario), kind.message, read, kind.epochs(scenario), kind.since(scenario))
 
 
 # Models
@@ -103,20 +103,20 @@ def _of_predictions(scenario: Scenario, parts: Parts, probe: Probe) -> Reader:
 
     def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
         assert isinstance(message, LocalPredictions)
-        told = _of_bits if isinstance(sharing, NoisyLabels) else _of_one_alone
-        return told(sharing, message.predictions, points, classes)[rows]
+        reading = _of_bits if isinstance(sharing, NoisyLabels) else _of_one_alone
+        return reading(sharing, message.predictions, points, classes)[rows]
 
     return read
 
 
 def _of_one_alone(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
-    """What the server would make of a message that is the only one: the client's own labels, or probabilities."""
+    """The result of `sharing` for a single message: the client's own labels, or probabilities."""
     found = sharing.receive(sharing.merge([sent], points, classes, bytes(32)), points, classes)
     return np.eye(classes)[found.labels] if found.probabilities is None else found.probabilities.astype(np.float64)
 
 
 def _of_bits(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:
-    """Bits that may have flipped, as if they were scores: how much a bit tells, the attack model learns itself."""
+    """Bits that may have flipped, used as scores: the attack model learns how much a bit reveals."""
     bits = np.unpackbits(np.frombuffer(sent, np.uint8), count=points * classes, bitorder="little")
     scores = np.exp(bits.reshape(points, classes).astype(np.float64))
     return scores / scores.sum(1, keepdims=True)

@@ -1,1 +1,1 @@
-"""Chaos: the promises, and runs under faults and lies that look for one that does not hold."""
+"""Chaos: the promises, and runs under faults and lies that search for one that is broken."""

@@ -27,7 +27,7 @@ _SHRUNK = 40
 
 
 class Broad(Struct, frozen=True, kw_only=True):
-    """How much: `schedules` random mixtures in all; after `minutes` no more are begun (None: all of them)."""
+    """The amount: `schedules` random mixtures in all; after `minutes` no more are begun (None: all of them)."""
 
     schedules: int = 5000
     seed: int = 0
@@ -65,7 +65,7 @@ class BroadFindings(Struct):
 
 
 BroadWatch = Callable[[int, int, str, Verdict], None]
-"""Called after each run with how many are done, how many there are, of which configuration, and what came of it."""
+"""Called after each run with how many are done, how many there are, the configuration, and the verdict."""
 
 
 def calm_scenario(configuration: Configuration, seed: int) -> Scenario:

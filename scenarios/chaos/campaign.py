@@ -1,6 +1,6 @@
-"""Chaos: one scenario run again and again, each time with other faults, and each time held to the same promises.
+"""Chaos: one scenario run again and again, each time with other faults, and checked against the same promises.
 
-The scenario's own faults are put aside. A run without any comes first: its trace says which steps there are. Then come
+The scenario's own faults are ignored. A run without any is first: its trace lists the steps. Then come
 crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random mixtures
 of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
@@ -47,11 +47,11 @@ _SHRUNK = 5
 """How many of the promises that were broken are shrunk to a smallest schedule each."""
 
 _MEMORY = Remembering()
-"""What jobs came to in this process since the latest run without faults."""
+"""The results of jobs in this process since the latest run without faults."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """How much chaos: `schedules` random ones from `seed`, each crash alone (`singles`), all `pairs` of crashes.
+    """The amount of chaos: `schedules` random ones from `seed`, each crash alone (`singles`), all `pairs` of crashes.
 
     `quick`: crashes of the server and of three clients only. `jobs`: runs at a time, each in a process of its own; one
     runs here.
@@ -66,7 +66,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What came of one run. `faults_fired`: how many times one of its faults struck."""
+    """The result of one run. `faults_fired`: how many times one of its faults was applied."""
 
     faults: Schedule
     outcome: str
@@ -87,7 +87,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def calm(self) -> Calm:
-        """Of the run without faults: what it took."""
+        """The events and virtual seconds of the run, which had no faults."""
         return Calm(self.events, self.virtual_seconds)
 
 
@@ -113,7 +113,7 @@ class Findings(Struct):
 
     @property
     def broken(self) -> int:
-        """How many runs broke a promise."""
+        """The number of runs that broke a promise."""
         return sum(bool(one.broken) for one in self.verdicts)
 
 
@@ -139,7 +139,7 @@ def verdict(scenario: Scenario, limits: Limits | None = None, engine: Engine | N
 
 
 Watch = Callable[[int, int, Verdict], None]
-"""Called after each run with how many are done, how many there are as far as is known, and what came of it."""
+"""Called after each run with how many are done, how many there are as far as is known, and its verdict."""
 
 
 def campaign(
@@ -171,14 +171,14 @@ def campaign(
 
 
 def first_run(calm: Scenario) -> Verdict:
-    """What comes of a scenario without faults: only where that is completed do the promises hold with some."""
+    """The result of a scenario without faults: only if that is completed do the promises hold with some."""
     _MEMORY.forget()
     first = verdict(calm, _limits(calm, None), _MEMORY)
     return first if first.outcome == "completed" else structs.replace(first, broken=())
 
 
 def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
-    """What comes of it with those `faults`; `calm`: what it took without any."""
+    """The result of the scenario with those `faults`; `calm`: the run without any."""
     faulty = structs.replace(scenario, fault=faults)
     return verdict(faulty, _limits(faulty, calm), _MEMORY)
 
@@ -189,9 +189,9 @@ def bare_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
 
 
 def replayed(scenario: Scenario) -> Verdict:
-    """What comes of `scenario` with its own faults, to the last bit as in a campaign that tries them.
+    """The result of `scenario` with its own faults, bit for bit as in a campaign that tries them.
 
-    The limits follow from the run without faults, so that comes first.
+    The limits follow from the run without faults, so that is run first.
     """
     first = first_run(structs.replace(scenario, fault=()))
     return faulty_run(scenario, scenario.fault, first.calm) if scenario.fault else first
@@ -240,7 +240,7 @@ def _pairs(verdicts: Iterable[Verdict], singles: Collection[Schedule]) -> list[S
 
 
 def _failures(scenario: Scenario, verdicts: Sequence[Verdict], calm: Calm | None) -> list[Failure]:
-    """For each promise that was broken the smallest schedule that breaks it; of those that ran if `calm` is None."""
+    """For each promise that was broken the smallest schedule that breaks it; without shrinking if `calm` is None."""
     failures: list[Failure] = []
     for promise in PROMISES:
         runs = [one for one in verdicts if promise in one.promises_broken]
@@ -253,7 +253,7 @@ def _failures(scenario: Scenario, verdicts: Sequence[Verdict], calm: Calm | None
 
 
 def shrunk(scenario: Scenario, broken: Verdict, promise: str, calm: Calm) -> Verdict:
-    """What comes of the smallest schedule found that breaks the `promise` which one broke."""
+    """The result of the smallest schedule found that breaks the `promise` which one broke."""
     smallest = broken
 
     def breaks(faults: Schedule) -> bool:

@@ -1,4 +1,4 @@
-"""Who may suffer from the faults that came, and until when: nobody else may be lost, or miss anything."""
+"""The parties that the faults of a run affect, and until when: nobody else may be lost, or miss anything."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from sim.faults import (
 )
 from sim.units import duration
 
-__all__ = ["Struck"]
+__all__ = ["Affected"]
 
 _LOST = ("lost on the link", "lost by a fault", "cut off by a partition")
 """How the trace says that a copy was lost where a reliable transport sends it again."""
@@ -33,11 +33,11 @@ _LONGEST_WAIT = 60.0
 """Seconds between two copies; written down here once more, as promises share no code with what they check."""
 
 
-class Struck:
-    """For each party that a fault struck, the virtual time until when it suffers, infinity for good.
+class Affected:
+    """For each party that a fault affected, the virtual time until when it is affected, infinity for good.
 
-    A fault of a link strikes its ends that are clients. The server's being slow or still for less than half of a
-    deadline is nothing that a client may suffer from; for longer, it strikes everybody. Of two clients that live, and
+    A fault of a link affects its ends that are clients. A server that is slow or paused for less than half of a
+    deadline affects no client; for longer, it affects everybody. Of two clients that are up, and
     whose block is missing because of one, the other may have to leave the graph as well.
     """
 
@@ -61,11 +61,11 @@ class Struck:
 
     @property
     def clients(self) -> set[str]:
-        """The clients that were struck."""
+        """The clients that were affected."""
         return set(self.until) - {"server"}
 
     def well_since(self, party: str, time: float) -> bool:
-        """Whether nothing that struck `party` goes on at `time` or later."""
+        """Whether no fault affects `party` at `time` or later."""
         return self.until.get(party, -math.inf) < time
 
     def _add(self, parties: Iterable[str], until: float) -> None:
@@ -73,9 +73,9 @@ class Struck:
             self.until[party] = max(until, self.until.get(party, -math.inf))
 
     def _resent(self, trial: Trial) -> Iterator[tuple[list[str], float]]:
-        """Who waits for a copy that was lost on its way, and until when it has been sent again, as RFC 6298 spaces it.
+        """The parties that wait for a copy that was lost, and until when it has been sent again, as RFC 6298 spaces it.
 
-        A receiver gets nothing that was sent after it before. How often it was sent already, the trace says.
+        A receiver gets nothing that was sent after it before. The trace says how often it was sent already.
         """
         tries: dict[bytes, int] = {}
         for event in trial.events:
@@ -86,11 +86,11 @@ class Struck:
                 yield self._link(event.party, event.peer), self._settled(event.time + wait, 0.0)
 
     def _settled(self, time: float, lasts: float) -> float:
-        """When a link that was cut until `time`, for `lasts` seconds, has nothing more to send again."""
+        """The time at which a link that was cut until `time`, for `lasts` seconds, has nothing more to send again."""
         return time + (2 * lasts + 4 * self._timeout if self._timeout else 0.0)
 
     def _link(self, *ends: str) -> list[str]:
-        """Those of a link's ends that are clients."""
+        """The ends of a link that are clients."""
         return [end for end in ends if end in self._clients]
 
     # One for each kind of fault: who suffers, and until when.
@@ -115,7 +115,7 @@ class Struck:
     def slow(self, fired: Fired) -> tuple[list[str], float]:
         assert isinstance(fired.fault, Slow)
         lasts = fired.fault.lasts
-        # What it began to compute or to send while it was slow takes its time.
+        # Computing and sending that began while it was slow are late, too.
         return (
             self._clients if fired.party == "server" else [fired.party],
             math.inf if lasts is None else fired.time + lasts + self._deadline,
@@ -144,7 +144,7 @@ def _without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
         if event.kind == "deliver" and event.peer == "server":
             what = trial.blocks.get(event.digest, (event.type, event.party))
             arrived.setdefault((event.round, *what), place)
-    ends: dict[int, int] = {}  # of each round, where its time for blocks was over
+    ends: dict[int, int] = {}  # for each round, where its time for blocks was over
     for place, event in enumerate(trial.events):
         if event.kind == "send" and event.type in ("RollCall", "Members"):
             ends.setdefault(event.round, place)
@@ -158,15 +158,15 @@ def _without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
                     yield pair, trial.events[place].time
 
 
-_SUFFERING: dict[type[Fault], Callable[[Struck, Fired], tuple[list[str], float]]] = {
-    Crash: Struck.crash,
-    Leave: Struck.leave,
-    Pause: Struck.pause,
-    Slow: Struck.slow,
-    Partition: Struck.link,
-    Hold: Struck.link,
-    Lose: Struck.message,
-    Duplicate: Struck.duplicate,
-    Delay: Struck.message,
-    Corrupt: Struck.message,
+_SUFFERING: dict[type[Fault], Callable[[Affected, Fired], tuple[list[str], float]]] = {
+    Crash: Affected.crash,
+    Leave: Affected.leave,
+    Pause: Affected.pause,
+    Slow: Affected.slow,
+    Partition: Affected.link,
+    Hold: Affected.link,
+    Lose: Affected.message,
+    Duplicate: Affected.duplicate,
+    Delay: Affected.message,
+    Corrupt: Affected.message,
 }

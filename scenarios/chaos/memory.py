@@ -1,4 +1,4 @@
-"""An engine that remembers what jobs came to: in thousands of runs of one scenario most are the same.
+"""An engine that remembers the results of jobs: in thousands of runs of one scenario most are the same.
 
 A job's result depends on its arguments alone, or no pool could run it; so the trace is that of any other engine.
 """
@@ -17,7 +17,7 @@ R = TypeVar("R")
 class Remembering:
     """Runs a job in this process when its result is due, unless one with the same arguments has run.
 
-    It keeps at most `most` bytes of results, those that were wanted last. Whoever takes one gets a copy.
+    It stores at most `most` bytes of results, those used last. Each use of one returns a copy.
     """
 
     name = "inline"
@@ -39,7 +39,7 @@ class Remembering:
         self._size = 0
 
     def result(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> R:
-        """What the job comes to."""
+        """The job's result."""
         try:
             key = hashlib.sha256(pickle.dumps((function, arguments))).digest()
         except (pickle.PicklingError, AttributeError, TypeError):  # a test's function, which has no name

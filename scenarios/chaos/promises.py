@@ -1,4 +1,4 @@
-"""What Tacit promises, whatever faults come: each promise is a function that tells what broke it in a run.
+"""The promises of Tacit under any faults: each promise is a function that yields what broke it in a run.
 
 `check` calls them all. They look at announcements, events and results from outside and share no code with what they
 check.
@@ -17,7 +17,7 @@ from scenarios.chaos.cotraining import (
     all_cotraining_rounds_come,
     all_who_are_well_are_counted,
 )
-from scenarios.chaos.excused import Struck
+from scenarios.chaos.excused import Affected
 from scenarios.chaos.rounds import who_is_heard_is_called
 from scenarios.chaos.training import (
     all_training_rounds_come,
@@ -41,23 +41,23 @@ class Broken(Struct, frozen=True):
 
 
 class Promise(Struct, frozen=True):
-    """`broken` tells what in a run broke it, in lines. `of_an_end`: can be told only of a run that ended by itself.
+    """`broken` yields what in a run broke it, in lines. `of_an_end`: checked only for a run that ended by itself.
 
-    `given` says of which scenarios it is promised.
+    `given` says for which scenarios it is promised.
     """
 
-    broken: Callable[[Trial, Struck], Iterable[str]]
+    broken: Callable[[Trial, Affected], Iterable[str]]
     of_an_end: bool = False
     given: Callable[[Scenario], bool] = lambda scenario: True
 
     @property
     def words(self) -> str:
-        """What is promised."""
+        """The promise in words."""
         return (self.broken.__doc__ or "").strip()
 
 
 def promises_of(scenario: Scenario) -> dict[str, Promise]:
-    """What is promised of runs of `scenario`, by name; nothing of protocols that are not known here."""
+    """The promises of runs of `scenario`, by name; none for protocols that are not known here."""
     known = is_xclp(scenario) or is_training(scenario) or is_cotraining(scenario) or is_declared(scenario)
     return {name: promise for name, promise in PROMISES.items() if known and promise.given(scenario)}
 
@@ -97,13 +97,13 @@ def _masks_once(scenario: Scenario) -> bool:
 
 
 def check(trial: Trial) -> tuple[Broken, ...]:
-    """All that `trial` broke, at most once a promise. Of a run that did not end, only what can be told."""
-    struck = Struck(trial)
+    """All promises that `trial` broke, at most once each. For a run that did not end, only some can be checked."""
+    affected = Affected(trial)
     found = []
     for name, promise in promises_of(trial.scenario).items():
         if trial.simulated is None and promise.of_an_end:
             continue
-        how = next(iter(promise.broken(trial, struck)), None)
+        how = next(iter(promise.broken(trial, affected)), None)
         if how is not None:
             found.append(Broken(name, how))
     return tuple(found)
@@ -112,20 +112,20 @@ def check(trial: Trial) -> tuple[Broken, ...]:
 # Of every run, also of one that broke off
 
 
-def ends(trial: Trial, struck: Struck) -> Iterator[str]:
-    """Nobody waits for ever."""
+def ends(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Nobody waits forever."""
     if isinstance(trial.error, Deadlock | Overdue):
         yield f"{type(trial.error).__name__}: {trial.error}"
 
 
-def no_exception(trial: Trial, struck: Struck) -> Iterator[str]:
+def no_exception(trial: Trial, affected: Affected) -> Iterator[str]:
     """No party's program fails."""
     if trial.error is not None and not isinstance(trial.error, Deadlock | Overdue):
         yield f"{type(trial.error).__name__}: {trial.error}"
 
 
-def one_announcement(trial: Trial, struck: Struck) -> Iterator[str]:
-    """All who are in a set are told the same set, and nobody else is."""
+def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
+    """All members of a set receive the same set, and nobody else does."""
     for (kind, round_number, attempt), group in _announced(trial).items():
         receivers = [one.receiver for one in group]
         if any(one.names is None for one in group):
@@ -138,7 +138,7 @@ def one_announcement(trial: Trial, struck: Struck) -> Iterator[str]:
             yield f"{where}: names {', '.join(group[0].names or ())} and goes to {', '.join(receivers)}"
 
 
-def only_who_answered(trial: Trial, struck: Struck) -> Iterator[str]:
+def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
     """Nobody is announced as in whose message did not arrive."""
     arrived: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for place, event in enumerate(trial.events):
@@ -149,9 +149,9 @@ def only_who_answered(trial: Trial, struck: Struck) -> Iterator[str]:
             continue
         wanted, same_attempt = _ANSWERS[kind]
         for one in group:
-            came = [found for want in wanted for found in arrived.get((want, one.receiver, round_number), ())]
-            if not any(place < one.place and (not same_attempt or at == attempt) for at, place in came):
-                yield f"{one.receiver} is in the {kind} of round {round_number}, its {wanted[0]} had not come"
+            received = [found for want in wanted for found in arrived.get((want, one.receiver, round_number), ())]
+            if not any(place < one.place and (not same_attempt or at == attempt) for at, place in received):
+                yield f"{one.receiver} is in the {kind} of round {round_number}, its {wanted[0]} had not been received"
 
 
 _ANSWERS = {
@@ -166,22 +166,22 @@ _ANSWERS = {
 """What a client must have sent to be in a set, one of those, and whether in the very attempt."""
 
 
-def complete_blocks(trial: Trial, struck: Struck) -> Iterator[str]:
-    """Of every two members of the graph, both parts of their block had come."""
+def complete_blocks(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Both parts of the block of every two members of the graph were received."""
     delivered: dict[bytes, int] = {}
     for place, event in enumerate(trial.events):
         if event.kind == "deliver" and event.digest in trial.blocks:
             delivered.setdefault(event.digest, place)
-    came = {(*trial.blocks[digest], trial.events[place].round): place for digest, place in delivered.items()}
+    received = {(*trial.blocks[digest], trial.events[place].round): place for digest, place in delivered.items()}
     for (kind, round_number, _), group in _announced(trial).items():
         if kind == "Members":
             for first, second in combinations(group[0].names or (), 2):
                 for part in ("Masks", "MaskedDistances"):
-                    if came.get((part, first, second, round_number), math.inf) >= group[0].place:
-                        yield f"{first} and {second} are members of round {round_number}, their {part} had not come"
+                    if received.get((part, first, second, round_number), math.inf) >= group[0].place:
+                        yield f"{first} and {second} are members of round {round_number}, without their {part}"
 
 
-def one_masking_an_attempt(trial: Trial, struck: Struck) -> Iterator[str]:
+def one_masking_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
     """No client masks twice in one attempt, or with a key of an earlier one."""
     attempts: set[tuple[str, int, int, int]] = set()
     used: dict[tuple[str, bytes], tuple[int, int]] = {}
@@ -199,7 +199,7 @@ def one_masking_an_attempt(trial: Trial, struck: Struck) -> Iterator[str]:
                 )
 
 
-def one_answer_an_attempt(trial: Trial, struck: Struck) -> Iterator[str]:
+def one_answer_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
     """No client reveals shares, or sends masked values, twice in one attempt: it would give both kinds of one."""
     sent = Counter(
         (event.digest, event.type, event.party, event.round, event.attempt)
@@ -211,8 +211,8 @@ def one_answer_an_attempt(trial: Trial, struck: Struck) -> Iterator[str]:
             yield f"{party} sends {count} different {kind} in round {round_number}, attempt {attempt}"
 
 
-def conservation(trial: Trial, struck: Struck) -> Iterator[str]:
-    """Every copy of a message that was sent has come, was lost or dropped, or is on its way."""
+def conservation(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Every copy of a message that was sent was received, lost or dropped, or is in flight."""
     kinds = Counter(event.kind for event in trial.events if event.type)
     # A relay begins no copy, but where it sends one again: then it says so.
     sent = kinds["send"] + sum(event.kind == "relay" and bool(event.note) for event in trial.events)
@@ -221,7 +221,7 @@ def conservation(trial: Trial, struck: Struck) -> Iterator[str]:
         yield f"{sent} sent, {ended} ended, {trial.in_flight} on their way"
 
 
-def ledger_is_trace(trial: Trial, struck: Struck) -> Iterator[str]:
+def ledger_is_trace(trial: Trial, affected: Affected) -> Iterator[str]:
     """The bytes that were counted are those in the trace."""
     traced: Counter[tuple[str, str, str, str, str, bool, str]] = Counter()
     for event in trial.events:
@@ -243,8 +243,8 @@ def ledger_is_trace(trial: Trial, struck: Struck) -> Iterator[str]:
 # Of a run that ended
 
 
-def equals_oracle(trial: Trial, struck: Struck) -> Iterator[str]:
-    """What came out is what the independent oracle computes over the announced sets."""
+def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:
+    """The result is what the independent oracle computes over the announced sets."""
     assert trial.simulated is not None
     if trial.simulated.equals_plaintext is False or (
         trial.outcome == "completed" and trial.simulated.equals_plaintext is None
@@ -252,48 +252,48 @@ def equals_oracle(trial: Trial, struck: Struck) -> Iterator[str]:
         yield "H, Z, labels or confidences are not those of the plaintext oracle"
 
 
-def aborts_only_for_loss(trial: Trial, struck: Struck) -> Iterator[str]:
-    """A run ends early only when the server or too many clients were struck; the reason and the losses say so."""
+def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A run ends early only when the server or too many clients were affected; the reason and the losses say so."""
     assert trial.simulated is not None
     if trial.outcome == "completed":
         return
     server, lost = trial.simulation.server, {loss.party for loss in trial.simulated.lost}
     if not server.alive:
-        if "server" not in struck:
-            yield f"the server is gone and nothing struck it: {trial.reason}"
+        if "server" not in affected:
+            yield f"the server is gone and no fault affected it: {trial.reason}"
         elif "server" not in trial.reason or "server" not in lost:
             yield f"the server is lost, and the reason ({trial.reason}) or the losses do not name it"
         return
-    its = trial.scenario.protocol
-    least = max(its.min_clients, its.threshold or 0 if its.recovery == "shamir" else 0)
+    protocol = trial.scenario.protocol
+    least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
     labeled = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
-    left = labeled - struck.clients
+    left = labeled - affected.clients
     if len(left) >= least:
-        yield f"{trial.outcome} ({trial.reason}) with {len(left)} clients that nothing struck; {least} are enough"
-    elif trial.outcome == "failed" and len(trial.simulated.endings) > len(struck.clients):
-        yield f"failed ({trial.reason}), and not every client was struck"
+        yield f"{trial.outcome} ({trial.reason}) with {len(left)} clients that no fault affected; {least} are enough"
+    elif trial.outcome == "failed" and len(trial.simulated.endings) > len(affected.clients):
+        yield f"failed ({trial.reason}), and not every client was affected"
     elif trial.outcome == "aborted" and " left" not in trial.reason:
         yield f"the reason does not say who is left: {trial.reason}"
-    elif not lost & struck.clients:
-        yield f"nobody of those that were struck is named as lost: {', '.join(sorted(lost)) or 'nobody'}"
+    elif not lost & affected.clients:
+        yield f"nobody of those that were affected is named as lost: {', '.join(sorted(lost)) or 'nobody'}"
 
 
-def only_struck_are_lost(trial: Trial, struck: Struck) -> Iterator[str]:
-    """Nobody is given up whom no fault struck."""
+def only_affected_are_lost(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Nobody is given up whom no fault affected."""
     assert trial.simulated is not None
     if trial.simulation.server.alive:
         for loss in trial.simulated.lost:
-            if loss.party not in struck:
-                yield f"{loss.party} is lost at {loss.step}, and nothing struck it: {loss.action}"
+            if loss.party not in affected:
+                yield f"{loss.party} is lost at {loss.step}, and no fault affected it: {loss.action}"
 
 
-def all_who_are_well_are_in(trial: Trial, struck: Struck) -> Iterator[str]:
-    """In each round, whoever is well from its beginning on is in every set, and has its labels at the end."""
+def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
+    """In each round, every client that is well from its beginning on is in every set, and has its labels at the end."""
     assert trial.simulated is not None
     groups = _announced(trial)
     for record in trial.records:
         start = groups.get(("RoundStart", record.number, 0), [])
-        well = [one.receiver for one in start if struck.well_since(one.receiver, trial.events[one.place].time)]
+        well = [one.receiver for one in start if affected.well_since(one.receiver, trial.events[one.place].time)]
         for (kind, round_number, attempt), group in groups.items():
             if round_number == record.number and kind != "RoundStart":
                 missing = set(well) - {one.receiver for one in group}
@@ -305,7 +305,7 @@ def all_who_are_well_are_in(trial: Trial, struck: Struck) -> Iterator[str]:
                     yield f"{client.name} is well and has no labels: {client.ending}"
 
 
-def all_rounds_come(trial: Trial, struck: Struck) -> Iterator[str]:
+def all_rounds_come(trial: Trial, affected: Affected) -> Iterator[str]:
     """A completed run has had all its rounds."""
     if trial.outcome == "completed" and [record.number for record in trial.records] != list(
         range(1, trial.scenario.protocol.rounds + 1)
@@ -313,7 +313,7 @@ def all_rounds_come(trial: Trial, struck: Struck) -> Iterator[str]:
         yield f"rounds {', '.join(str(record.number) for record in trial.records)} were recorded"
 
 
-def no_undue_labels(trial: Trial, struck: Struck) -> Iterator[str]:
+def no_undue_labels(trial: Trial, affected: Affected) -> Iterator[str]:
     """Nobody reports labels who is gone, was dismissed, or is not among those whose rows were summed."""
     assert trial.simulated is not None
     reported = {party for party, *_ in trial.simulated.predictions}
@@ -332,7 +332,7 @@ def no_undue_labels(trial: Trial, struck: Struck) -> Iterator[str]:
             yield f"{client.name} has labels of round {client.round}, and no sum went to it"
 
 
-def every_client_ends(trial: Trial, struck: Struck) -> Iterator[str]:
+def every_client_ends(trial: Trial, affected: Affected) -> Iterator[str]:
     """Every client that lives has ended its program, or only waits for a round that does not come."""
     for client in trial.simulation.clients:
         if client.alive and not client.finished and not (client.idle and trial.simulation.server.alive):
@@ -354,7 +354,7 @@ PROMISES = {
     "averages of what came": Promise(averages_what_came, given=is_training),
     "aborts only for a loss": Promise(aborts_only_for_loss, True, is_xclp),
     "training ends for a loss": Promise(training_ends_early_only_for_loss, True, _learns),
-    "only who is struck is lost": Promise(only_struck_are_lost, True),
+    "only who is struck is lost": Promise(only_affected_are_lost, True),
     "who is well is in": Promise(all_who_are_well_are_in, True, is_xclp),
     "who is heard is called": Promise(who_is_heard_is_called, given=_learns),
     "who is well is averaged": Promise(all_who_are_well_are_averaged, True, is_training),

@@ -1,4 +1,4 @@
-"""What `tacit chaos` prints and leaves behind: a table, JSON, and a scenario file for each promise that was broken."""
+"""The output of `tacit chaos`: a table, JSON, and a scenario file for each promise that was broken."""
 
 import json
 from collections import Counter
@@ -16,7 +16,8 @@ from scenarios.chaos.promises import PROMISES, promises_of
 from scenarios.chaos.schedules import Schedule, text
 from scenarios.command.report import table
 from scenarios.files.keys import toml
-from scenarios.files.schema import Fault, Scenario, as_table
+from scenarios.files.plugins import with_copies
+from scenarios.files.schema import Fault, Scenario
 from scenarios.observing.faults import given
 
 __all__ = [
@@ -53,12 +54,12 @@ def findings_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def counts(one: Verdict) -> dict[str, int]:
-    """What a run adds to its row of the table."""
+    """The part of a run in its row of the table."""
     return {"runs": 1, one.outcome: 1, "broken": int(bool(one.broken))}
 
 
 def _rows(faults: Schedule) -> list[tuple[str, str]]:
-    """The rows in which a run counts: one for each step struck; one for all mixtures of as many faults."""
+    """The rows in which a run counts: one for each step with a fault; one for all mixtures of as many faults."""
     if not faults:
         return [("nobody", "")]
     if len(faults) > 2 or not all(_is_plain_crash(fault) for fault in faults):
@@ -77,7 +78,7 @@ def _is_plain_crash(fault: Fault) -> bool:
 
 
 def verdict_line(one: Verdict) -> str:
-    """What struck, and what came of it, in one line."""
+    """The faults applied, and their result, in one line."""
     faults = "; ".join(map(text, one.faults)) or "no fault"
     broken = "".join(f"; BROKEN {broken.promise}: {broken.how}" for broken in one.broken)
     return f"{faults}: {one.outcome}{f' ({one.reason})' if one.reason else ''}{broken}"
@@ -95,7 +96,7 @@ def replay_command(path: Path) -> str:
 
 
 def failure_lines(failure: Failure, path: Path) -> list[str]:
-    """What was broken, by what at the least, and how to see it again."""
+    """The broken promise, the smallest schedule that breaks it, and how to replay it."""
     runs = f"in {failure.runs} run{'s' * (failure.runs > 1)}"
     lines = [f"BROKEN    {failure.promise}, {runs}: {PROMISES[failure.promise].words}", f"          {failure.how}"]
     faults = toml_of(failure.faults).splitlines() if failure.faults else ["          (without any fault)"]
@@ -107,7 +108,7 @@ def write_findings(folder: Path, scenario: Scenario, name: str, plan: Plan, find
     files = {folder / f"failure-{number}.toml": failure for number, failure in enumerate(findings.failures, 1)}
     for path, failure in files.items():
         faulty = structs.replace(scenario, title=f"{failure.promise}: broken", fault=failure.faults)
-        path.write_text(tomli_w.dumps(as_table(faulty)), encoding="utf-8")
+        path.write_text(tomli_w.dumps(with_copies(faulty, path.parent)), encoding="utf-8")
     (folder / "chaos.json").write_text(json.dumps(_record(scenario, name, plan, findings, files), indent=1) + "\n")
     return files
 
@@ -141,7 +142,7 @@ def as_record(one: Verdict) -> dict[str, Any]:
 
 
 def failure_record(failure: Failure, path: Path) -> dict[str, Any]:
-    """A failure as JSON has it; its scenario is in the file at `path`."""
+    """A failure as JSON; its scenario is in the file at `path`."""
     return {
         "promise": failure.promise,
         "how": failure.how,

@@ -1,4 +1,4 @@
-"""What Tacit promises of rounds, of training and co-training alike; `scenarios.chaos.promises` checks it with the rest.
+"""The promises of rounds, of training and co-training alike; `scenarios.chaos.promises` checks them with the rest.
 
 It looks at what was delivered to the server and at whom the server calls, and at nothing that the server keeps.
 """
@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from protocols.registry import PROTOCOLS
-from scenarios.chaos.excused import Struck
+from scenarios.chaos.excused import Affected
 from scenarios.chaos.trial import Trial
 
 __all__ = ["who_is_heard_is_called"]
@@ -15,10 +15,10 @@ __all__ = ["who_is_heard_is_called"]
 _CALLS = ("TrainingRound", "CotrainingRound", "Enroll")
 
 
-def who_is_heard_is_called(trial: Trial, struck: Struck) -> Iterator[str]:
-    """Whoever is back and is heard counts from the next round on: it is called, or drawn from. Others are asked.
+def who_is_heard_is_called(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
 
-    Training draws its share of those with labels, co-training calls everybody.
+    Others are asked. Training draws its share of those with labels, co-training calls everybody.
     """
     draws = "training" in PROTOCOLS[trial.scenario.protocol.name].parts
     share = trial.scenario.training.share if draws else 1.0
@@ -38,7 +38,7 @@ def who_is_heard_is_called(trial: Trial, struck: Struck) -> Iterator[str]:
         called = [name for name in able if name in record.cohort]
         if len(called) < math.ceil(share * len(able) - 1e-9):
             left_out = sorted(set(able) - set(called))
-            yield f"round {record.number} goes without {', '.join(left_out)}, and the server had heard of them"
+            yield f"round {record.number} goes without {', '.join(left_out)}, and the server knew of them"
         for client in trial.simulation.clients:
             if client.name not in known and (record.number, client.name) not in reached:
                 yield f"{client.name} was neither called to round {record.number} nor asked whether it is there"

@@ -1,4 +1,4 @@
-"""Which faults `tacit chaos` tries: crashes at every step that was taken, pairs of them, and random mixtures.
+"""The faults that `tacit chaos` tries: crashes at every step that was taken, pairs of them, and random mixtures.
 
 Nothing here knows a protocol: which steps a party takes and which messages it sends, and how often, is read off the
 trace of a run (`Course`).
@@ -22,7 +22,7 @@ _MOST_FAULTS = 4
 
 
 class Course(Struct, frozen=True):
-    """What happened in a run of so many virtual `seconds`.
+    """The course of a run that took `seconds` of virtual time.
 
     `steps`: party, step, how often it was entered. `messages`: sender, type, how often.
     """
@@ -117,7 +117,7 @@ class _Draw:
         return "server" if self._chance(server) else self._one(self._clients)
 
     def _trigger(self, party: str) -> dict[str, object]:
-        """When something happens to `party`: at one of its own steps, messages, or at a time."""
+        """The time of a fault of `party`: at one of its own steps, messages, or at a time."""
         steps = [(step, count) for who, step, count in self._course.steps if who == party]
         messages = [(kind, count) for who, kind, count in self._course.messages if who == party]
         way = self.integer(0, 4)
@@ -141,7 +141,7 @@ class _Draw:
 
     def _pause(self) -> Fault:
         party = self._party(0.1)
-        # A server that stands still for long is as good as lost to everybody.
+        # A server that is paused for long is as good as lost to everybody.
         lasts = min(self._outage(), self._deadline / 4) if party == "server" else self._outage()
         return Fault(kind="pause", party=party, **self._trigger(party), lasts=lasts)  # type: ignore[arg-type]
 
@@ -165,7 +165,7 @@ class _Draw:
         return Fault(kind=kind, **ends, **trigger, one_way=self._chance(0.3), lasts=lasts)  # type: ignore[arg-type]
 
     def _messages(self) -> dict[str, object]:
-        """Which messages are struck: some of one type, from one party or from all."""
+        """The messages that a fault applies to: some of one type, from one party or from all."""
         party, kind, _ = self._course.messages[self.integer(0, len(self._course.messages) - 1)]
         count = sum(times for _, other, times in self._course.messages if other == kind)
         if self._chance(0.3):

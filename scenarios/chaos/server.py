@@ -37,7 +37,7 @@ _ALWAYS_SHAMIR = ("fedprop", "fedprop+mt")
 
 
 class Sweep(Struct, frozen=True, kw_only=True):
-    """How much is tried: `schedules` random programs and lies from `seed`, `jobs` at a time. `quick`: fewer sets."""
+    """The amount: `schedules` random programs and lies from `seed`, `jobs` at a time. `quick`: fewer sets."""
 
     schedules: int = 20
     quick: bool = False
@@ -84,7 +84,7 @@ class Trials(Struct):
 
     @property
     def broken(self) -> int:
-        """How many trials broke a promise."""
+        """The number of trials that broke a promise."""
         return sum(bool(one.broken) for one in self.trials)
 
 
@@ -122,10 +122,10 @@ def sweep(
     """Try everything on every one of `sums`. `found` is filled as trials end; clients take `part`."""
     found = Trials([], []) if found is None else found
     calls: list[tuple[Miniature, Program, Contribute]] = []
-    for its in sums:
-        honest = tried(its, (), part)
+    for miniature in sums:
+        honest = tried(miniature, (), part)
         found.trials.append(honest)
-        calls += [(its, program, part) for program in _all(honest, plan)]
+        calls += [(miniature, program, part) for program in _all(honest, plan)]
     before, done = len(found.trials), dict[int, Trial]()
     try:
         with closing(chaos.perform(plan.jobs, tried, calls)) as runs:
@@ -138,20 +138,20 @@ def sweep(
     return found
 
 
-def tried(its: Miniature, program: Program, part: Contribute = contribute) -> Trial:
-    """What comes of `program`."""
-    return Trial(its, program, perform(its, program, part))
+def tried(miniature: Miniature, program: Program, part: Contribute = contribute) -> Trial:
+    """The trial of `program`."""
+    return Trial(miniature, program, perform(miniature, program, part))
 
 
 def _all(honest: Trial, plan: Sweep) -> Iterator[Program]:
-    its, sent = honest.sum, honest.outcome.sent
-    yield from programs(its.clients, its.deals, plan.quick)
-    singles = list(single_lies(sent, (0, its.clients - 1) if plan.quick else range(its.clients)))
+    miniature, sent = honest.sum, honest.outcome.sent
+    yield from programs(miniature.clients, miniature.deals, plan.quick)
+    singles = list(single_lies(sent, (0, miniature.clients - 1) if plan.quick else range(miniature.clients)))
     yield from singles
     lies = [one for program in singles for one in program if isinstance(one, Lie)]
     for number in range(plan.schedules):
-        random = generator(plan.seed, "lying server", its.kind, number)
-        yield random_lies(random, lies) if number % 3 == 2 else random_program(random, its.clients)
+        random = generator(plan.seed, "lying server", miniature.kind, number)
+        yield random_lies(random, lies) if number % 3 == 2 else random_program(random, miniature.clients)
 
 
 def _breaches(trials: Sequence[Trial], part: Contribute) -> list[Breach]:

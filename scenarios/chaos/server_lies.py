@@ -1,8 +1,8 @@
-"""What a lying server does, as data: single lies of a server that is honest otherwise, and programs of its own.
+"""The lies of a server, as data: single lies of a server that is honest otherwise, and programs of its own.
 
 A `Lie` changes what an honest server sends at one place, and the server goes on as if nothing had happened. A `Move` is
-one thing that a server without a protocol does; a program of them gets from honest clients whatever they give, in any
-order and with any sets. Both are well-formed on the wire. As text they read
+one action of a server without a protocol; a program of them gets from honest clients whatever they give, in any
+order and with any sets. Both are well-formed on the wire. As text they look like
 
     Survivors#1 omit 2; DealtKeys#2 replay
     start 0 1 2; keys 0 1 2; want 0 1 2; left 0 1 to 0; left 0 1 2 to 1 2

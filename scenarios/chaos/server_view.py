@@ -1,4 +1,4 @@
-"""What a server has received of a secure sum, as linear relations, and whose inputs follow from them.
+"""A server's view of a secure sum, as linear relations, and whose inputs follow from them.
 
 The unknowns are the clients' inputs (one for each client, round and block) and the masks, one for each key and block.
 Every masked block that a client sends is one relation with coefficients -1, 0 and 1. Nothing is assumed about the
@@ -110,8 +110,8 @@ class View:
         self._streams = Streams([(block, self._size) for block in self._blocks])
         self._received: list[tuple[Packet, Any]] = []
         self._keys: dict[tuple[str, int, int], dict[bytes, None]] = {}  # of a client's masks, by round and attempt
-        self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # of each share, its secret and its x
-        self._titles: dict[str, dict[str, None]] = {}  # of each client, its names with incarnations
+        self._dealt: dict[bytes, list[tuple[bytes, int]]] = {}  # for each share, its secret and its x
+        self._titles: dict[str, dict[str, None]] = {}  # for each client, its names with incarnations
         self._types = {kind.__name__: kind for kind in _RECEIVED}
         world.taps.delivered.append(self._delivered)
         world.taps.computed.append(self._computed)
@@ -205,7 +205,7 @@ class View:
 
 
 def _give(shares: Mapping[int, bytes]) -> bytes:
-    """What these shares give, by their x: the secret, once there are enough of them; else b"" or anything."""
+    """The secret of these shares, given by their x, once there are enough of them; else b"" or anything."""
     table = np.frombuffer(b"".join(shares.values()), np.uint8).reshape(len(shares), 1, SHARE)
     try:
         return shamir.combine(list(shares), table, len(shares), KEY_BYTES)[0]
@@ -216,7 +216,7 @@ def _give(shares: Mapping[int, bytes]) -> bytes:
 def _coefficients(columns: Sequence[Ring], values: NDArray[np.uint64], what: str) -> list[list[int]]:
     """For each row v of `values` the c_i with v = sum_i c_i columns[i] modulo 2^64, each -1, 0 or 1.
 
-    Raises ValueError where there are none.
+    Raises ValueError if there are none.
     """
     count = len(columns)
     table = np.column_stack([*columns, *values]).astype(np.uint64)

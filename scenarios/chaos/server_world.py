@@ -2,7 +2,7 @@
 
 Every client enrols in the real set-up and contributes to the real sum; whatever ends its part, it waits for the next
 round, as the clients of XCLP and of training do. The server is either the production one whose messages are changed on
-their way out (`Lie`), or follows a program of its own (`Move`), taking whatever comes. Randomness is fresh each time it
+their way out (`Lie`), or follows a program of its own (`Move`), whatever it receives. Randomness is fresh each time it
 is asked for, as with ``entropy = "os"``, but follows from the seed.
 """
 
@@ -43,7 +43,7 @@ _SHORT = 1.0  # seconds: more than a message and its answer take
 _WORDS = 160  # of a block: more than there are inputs and masks
 _FRACTION_BITS = 32
 _ROUNDS = 2
-_MOST_ROUNDS = 4  # that a program may speak of
+_MOST_ROUNDS = 4  # that a program may name
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 
 Values = NDArray[np.float64]
@@ -81,12 +81,12 @@ class Contribute(Protocol):
     """A client's part in a sum, with its input (blocks, words) and its pair secrets."""
 
     def __call__(
-        self, me: Client, values: Values, secrets: Mapping[str, SharedSecret], its: Miniature
+        self, me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature
     ) -> Awaitable[object]: ...
 
 
 class Outcome(Struct, frozen=True):
-    """What a program results in.
+    """The result of a program.
 
     `exposed`: clients too few of whose inputs alone the server knows a combination; `failure`: of a client's program.
     `relations`: the number of masked blocks received; `opened`: that of masks. `sent`: of each type the
@@ -100,42 +100,42 @@ class Outcome(Struct, frozen=True):
     sent: tuple[tuple[str, int, bool, bool], ...]
 
 
-async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], its: Miniature) -> None:
+async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
     """A client's part as it is in production."""
-    if its.kind == "secure_sum":
-        await secure_sum.client(me, values.reshape(-1), secrets, _sum_settings(its))
+    if miniature.kind == "secure_sum":
+        await secure_sum.client(me, values.reshape(-1), secrets, _sum_settings(miniature))
     else:
-        rows = {name: np.array([place], np.int64) for place, name in enumerate(its.names)}
-        await _recovery(its).client(
-            me, Scores(values, rows, secrets, _FRACTION_BITS, Least(its.min_clients)), _DEADLINE
+        rows = {name: np.array([place], np.int64) for place, name in enumerate(miniature.names)}
+        await _recovery(miniature).client(
+            me, Scores(values, rows, secrets, _FRACTION_BITS, Least(miniature.min_clients)), _DEADLINE
         )
 
 
-def _sum_settings(its: Miniature) -> secure_sum.Settings:
-    size = its.blocks * _WORDS
-    return secure_sum.Settings(size, its.threshold, _FRACTION_BITS, its.min_clients, _DEADLINE, _WORDS)
+def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
+    size = miniature.blocks * _WORDS
+    return secure_sum.Settings(size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS)
 
 
-def _recovery(its: Miniature) -> SecureRowSums:
-    return Restart() if its.kind == "restart" else Shamir(its.threshold)
+def _recovery(miniature: Miniature) -> SecureRowSums:
+    return Restart() if miniature.kind == "restart" else Shamir(miniature.threshold)
 
 
-def perform(its: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
-    """Let a server do what `program` says to clients that take `part`; judge what it received."""
-    world = _FreshWorld(its.seed, cost=Free())
+def perform(miniature: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
+    """Run `program` as the server of clients that take `part`; judge what it received."""
+    world = _FreshWorld(miniature.seed, cost=Free())
     values = {
-        (name, number): generator(its.seed, "input", name, number).uniform(-1, 1, (its.blocks, _WORDS))
-        for name in its.names for number in range(1, _MOST_ROUNDS + 1)
+        (name, number): generator(miniature.seed, "input", name, number).uniform(-1, 1, (miniature.blocks, _WORDS))
+        for name in miniature.names for number in range(1, _MOST_ROUNDS + 1)
     }  # fmt: skip
     inputs: dict[Input, Ring] = {
         (name, number, block): row
         for (name, number), blocks in values.items()
-        for block, row in enumerate(encode(blocks, _FRACTION_BITS, its.clients))
+        for block, row in enumerate(encode(blocks, _FRACTION_BITS, miniature.clients))
     }
-    clients = [_Contributor(world, name, values, partial(part, its=its)) for name in its.names]
+    clients = [_Contributor(world, name, values, partial(part, miniature=miniature)) for name in miniature.names]
     moves = [one for one in program if isinstance(one, Move)]
     lies = [one for one in program if isinstance(one, Lie)]
-    server = _Scripted(world, its, moves, clients) if moves else _Lying(world, its, lies)
+    server = _Scripted(world, miniature, moves, clients) if moves else _Lying(world, miniature, lies)
     view = View(world, [server, *clients], inputs, server.name)
     failure = ""
     try:
@@ -148,7 +148,7 @@ def perform(its: Miniature, program: Program, part: Contribute = contribute) -> 
         world.loop.finish()
     sent = tuple((kind, len(every), *_fields(every[0])) for kind, every in server.sent.items())
     relations, opened = view.relations(), view.opened()
-    return Outcome(exposed(relations, opened, its.min_clients), failure, len(relations), len(opened), sent)
+    return Outcome(exposed(relations, opened, miniature.min_clients), failure, len(relations), len(opened), sent)
 
 
 def _fields(message: Message) -> tuple[bool, bool]:
@@ -156,7 +156,7 @@ def _fields(message: Message) -> tuple[bool, bool]:
 
 
 class _FreshWorld(World):
-    """Draws afresh each time, as from the operating system."""
+    """Draws new randomness each time, as from the operating system."""
 
     drawn = 0
 
@@ -166,7 +166,7 @@ class _FreshWorld(World):
 
 
 class _Contributor(Client):
-    """Joins every round that it hears of, and contributes its values of that round."""
+    """Joins every round that is announced to it, and contributes its values of that round."""
 
     def __init__(
         self, world: World, name: str, values: Mapping[tuple[str, int], Values], part: Callable[..., Awaitable[object]]
@@ -192,22 +192,22 @@ class _Contributor(Client):
 class _Lying(Server):
     """The production server, whose messages are changed as `lies` say. `sent` keeps what it meant to send, by type."""
 
-    def __init__(self, world: World, its: Miniature, lies: Sequence[Lie]) -> None:
-        super().__init__(world, its.names)
-        self.its, self.lies = its, lies
+    def __init__(self, world: World, miniature: Miniature, lies: Sequence[Lie]) -> None:
+        super().__init__(world, miniature.names)
+        self.miniature, self.lies = miniature, lies
         self.sent: dict[str, list[Message]] = {}
         self._first: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     async def main(self) -> None:
         for number in range(1, _ROUNDS + 1):
             try:
-                group = await setup.server(self, self.clients, number, self.its.min_clients, _DEADLINE)
-                if self.its.kind == "secure_sum":
-                    await secure_sum.server(self, group.names, _sum_settings(self.its))
+                group = await setup.server(self, self.clients, number, self.miniature.min_clients, _DEADLINE)
+                if self.miniature.kind == "secure_sum":
+                    await secure_sum.server(self, group.names, _sum_settings(self.miniature))
                 else:
                     each = dict.fromkeys(group.names, 1)
-                    candidates = Candidates(each, each, _WORDS, self.its.min_clients)
-                    await _recovery(self.its).server(self, candidates, _DEADLINE)
+                    candidates = Candidates(each, each, _WORDS, self.miniature.min_clients)
+                    await _recovery(self.miniature).server(self, candidates, _DEADLINE)
             except Abort as abort:
                 self.dismiss(self.clients, str(abort))
 
@@ -270,9 +270,9 @@ def _changed(message: Any, kind: str, who: str) -> Any:
 class _Scripted(Server):
     """Does what `moves` say, and takes whatever comes."""
 
-    def __init__(self, world: World, its: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
-        super().__init__(world, its.names)
-        self.its, self.moves, self._machines = its, moves, machines
+    def __init__(self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[Client]) -> None:
+        super().__init__(world, miniature.names)
+        self.miniature, self.moves, self._machines = miniature, moves, machines
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
 
@@ -293,8 +293,8 @@ class _Scripted(Server):
         await self.move_again(names, to)
 
     async def move_again(self, names: list[str], to: list[str]) -> None:
-        self.broadcast(to, secure_sum.SumStart() if self.its.kind == "secure_sum" else Summing(names))
-        if self.its.deals:
+        self.broadcast(to, secure_sum.SumStart() if self.miniature.kind == "secure_sum" else Summing(names))
+        if self.miniature.deals:
             keys = await self.collect(DealtKey, to, deadline=_SHORT)
             self._public |= {name: answer.public_key for name, answer in keys.answers.items()}
         else:
@@ -306,23 +306,23 @@ class _Scripted(Server):
 
     async def move_keys(self, names: list[str], to: list[str]) -> None:
         public = {name: self._public[name] for name in names if name in self._public}
-        if self.its.deals and public:
+        if self.miniature.deals and public:
             self.broadcast(to, DealtKeys(list(public), list(public.values())))
             await self.collect(MaskedRows, to, deadline=_SHORT)
 
     async def move_want(self, names: list[str], to: list[str]) -> None:
-        for number in range(self.its.blocks) if self.its.kind == "secure_sum" else ():
+        for number in range(self.miniature.blocks) if self.miniature.kind == "secure_sum" else ():
             self.broadcast(to, secure_sum.ChunkWanted(number))
             await self.collect(secure_sum.MaskedChunk, to, deadline=_SHORT)
 
     async def move_left(self, names: list[str], to: list[str]) -> None:
-        if self.its.deals:
+        if self.miniature.deals:
             self.broadcast(to, Survivors(names))
             await self.collect(Revealed, to, deadline=0.51 * _DEADLINE)  # clients wait for shares half a deadline
 
     async def move_end(self, names: list[str], to: list[str]) -> None:
         zeros = bytes(8 * _WORDS)
-        self.broadcast(to, secure_sum.SumDone() if self.its.kind == "secure_sum" else SummedRows(zeros))
+        self.broadcast(to, secure_sum.SumDone() if self.miniature.kind == "secure_sum" else SummedRows(zeros))
         await self.collect(SummedRows, to, deadline=_SHORT)  # nobody sends any: they take what there is
 
     async def move_reopen(self, names: list[str], to: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""From faults that break a promise to the smallest that still do.
+"""Shrinks faults that break a promise to the smallest that still do.
 
 Delta debugging (Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002, algorithm ddmin)
 over the list, then each fault's keywords are taken away or made plain, until nothing more can go.

@@ -1,7 +1,7 @@
-"""What Tacit promises of federated training, whatever faults come; `scenarios.chaos.promises` checks it with the rest.
+"""The promises of federated training under any faults; `scenarios.chaos.promises` checks them with the rest.
 
 The oracle knows which models a round was made of, as the server announces it to observers, and which updates clients
-began. It computes these anew in the clear and averages them in numpy.
+began. It computes these again in the clear and averages them in numpy.
 """
 
 import itertools
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning import jobs
-from scenarios.chaos.excused import Struck
+from protocols.federated.server_update import State, updated
+from scenarios.chaos.excused import Affected
 from scenarios.chaos.trial import Trial, Update
 
 __all__ = [
@@ -22,13 +23,15 @@ __all__ = [
     "training_ends_early_only_for_loss",
 ]
 
+Numbers = NDArray[np.float64]
+
 _CLOSE = 1e-6
-"""Of 1, or of the number: what float32 and the fixed point of a secure sum leave over."""
+"""The error of float32 and of the fixed point of a secure sum, relative to the number or to 1."""
 
 _SENT = ("LocalModel", "MaskedChunk")
 
 
-def averages_what_came(trial: Trial, struck: Struck) -> Iterator[str]:
+def averages_what_came(trial: Trial, affected: Affected) -> Iterator[str]:
     """An average is made of models of the round's cohort that had come."""
     arrived = {
         (event.party, event.round)
@@ -38,11 +41,15 @@ def averages_what_came(trial: Trial, struck: Struck) -> Iterator[str]:
     for record in trial.records:
         for name in record.averaged:
             if (name, record.number) not in arrived or name not in record.cohort:
-                yield f"{name} is in the average of round {record.number}, its model had not come"
+                yield f"{name} is in the average of round {record.number}, its model had not been received"
 
 
-def equals_plain_average(trial: Trial, struck: Struck) -> Iterator[str]:
-    """Each round's model is the plain average of what its contributors trained; a lost round leaves it as it was."""
+def equals_plain_average(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Each round's model is the plain average of what its contributors trained; a lost round leaves it as it was.
+
+    Where the server takes a step from the average, it is what that gives.
+    """
+    kept: State = ()
     for record, before, after in zip(trial.records, trial.models, trial.models[1:], strict=False):
         if record.lost:
             if after != before:
@@ -50,8 +57,11 @@ def equals_plain_average(trial: Trial, struck: Struck) -> Iterator[str]:
             continue
         begun = [_begun(trial, name, record.number, before) for name in record.averaged]
         found = np.frombuffer(after, "<f4").astype(np.float64)
-        # One that crashed and came back in the round has begun twice.
-        if not any(_close(found, _average(trial, chosen)) for chosen in itertools.product(*begun)):
+        # One that crashed and rejoined in the round has begun twice.
+        averages = (_average(trial, chosen) for chosen in itertools.product(*begun))
+        wanted = [_stepped(trial, kept, before, average) for average in averages]
+        kept = next((state for model, state in wanted if _close(found, model)), kept)
+        if not any(_close(found, model) for model, _ in wanted):
             yield f"the model of round {record.number} is not the average of {', '.join(record.averaged)}"
 
 
@@ -59,8 +69,8 @@ def _begun(trial: Trial, name: str, number: int, model: bytes) -> list[Update]:
     return [one for one in trial.updates if (one.party, one.round) == (name, number) and one.arguments[1] == model]
 
 
-def _average(trial: Trial, updates: tuple[Update, ...]) -> NDArray[np.float64]:
-    """Of models that have learnt from something; they count alike, or as many as the points of an epoch."""
+def _average(trial: Trial, updates: tuple[Update, ...]) -> Numbers:
+    """The average of models that were trained with points; they count alike, or as many as the points of an epoch."""
     vectors, weights = [], []
     for one in updates:
         trained = trial.again(jobs.train, *one.arguments)
@@ -72,43 +82,53 @@ def _average(trial: Trial, updates: tuple[Update, ...]) -> NDArray[np.float64]:
     return np.average(vectors, axis=0, weights=weights)
 
 
-def _close(found: NDArray[np.float64], wanted: NDArray[np.float64]) -> bool:
+def _stepped(trial: Trial, kept: State, before: bytes, average: Numbers) -> tuple[Numbers, State]:
+    """The next model, and what the server keeps for the step after."""
+    settings = trial.simulation.server.settings
+    if settings.method.server is None:
+        return average, kept
+    mean = average.astype("<f4").tobytes()
+    model, kept = updated(settings.method.server, kept, before, mean, jobs.trained_size(settings.spec))
+    return np.frombuffer(model, "<f4").astype(np.float64), kept
+
+
+def _close(found: Numbers, wanted: Numbers) -> bool:
     return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
 
 
-def all_who_are_well_are_averaged(trial: Trial, struck: Struck) -> Iterator[str]:
-    """In each round, whoever of its cohort is well from its beginning on is in the average; none is lost with all well.
+def all_who_are_well_are_averaged(trial: Trial, affected: Affected) -> Iterator[str]:
+    """In each round, every member of its cohort that is well from its beginning on is in the average.
 
-    The server must be well, too, for who is.
+    No round is lost while its cohort and the server are well.
     """
     for record in trial.records:
-        well = [name for name in record.cohort if struck.well_since(name, record.began)]
-        if record.lost and record.cohort and len(well) == len(record.cohort) and "server" not in struck:
-            yield f"round {record.number} was lost, and nothing struck its cohort: {record.lost}"
+        well = [name for name in record.cohort if affected.well_since(name, record.began)]
+        if record.lost and record.cohort and len(well) == len(record.cohort) and "server" not in affected:
+            yield f"round {record.number} was lost, and no fault affected its cohort: {record.lost}"
         missing = [] if record.lost else [name for name in well if name not in record.averaged]
         if missing:
             yield f"round {record.number} is averaged without {', '.join(missing)}"
 
 
-def all_training_rounds_come(trial: Trial, struck: Struck) -> Iterator[str]:
+def all_training_rounds_come(trial: Trial, affected: Affected) -> Iterator[str]:
     """A completed run has had all its rounds."""
     numbers = [record.number for record in trial.records]
     if trial.outcome == "completed" and numbers != list(range(1, trial.scenario.training.rounds + 1)):
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
 
 
-def training_ends_early_only_for_loss(trial: Trial, struck: Struck) -> Iterator[str]:
-    """A run is aborted only when the server or clients of every round were struck, and fails only when all were."""
+def training_ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A run is aborted only when the server or clients of every round were affected, and fails only when all were."""
     assert trial.simulated is not None
     if trial.outcome == "completed":
         return
     server = trial.simulation.server
     if not server.alive:
-        if "server" not in struck:
-            yield f"the server is gone and nothing struck it: {trial.reason}"
+        if "server" not in affected:
+            yield f"the server is gone and no fault affected it: {trial.reason}"
         elif "server" not in {loss.party for loss in trial.simulated.lost}:
             yield "the server is lost, and the losses do not name it"
-    elif trial.outcome == "failed" and len(struck.clients) < len(trial.simulated.endings):
-        yield f"failed ({trial.reason}), and not every client was struck"
-    elif not struck.clients:
-        yield f"{trial.outcome} ({trial.reason}), and nobody was struck"
+    elif trial.outcome == "failed" and len(affected.clients) < len(trial.simulated.endings):
+        yield f"failed ({trial.reason}), and not every client was affected"
+    elif not affected.clients:
+        yield f"{trial.outcome} ({trial.reason}), and nobody was affected"

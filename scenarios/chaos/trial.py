@@ -17,6 +17,7 @@ from protocols.cotraining.round import CotrainingRound
 from protocols.federated.round import TrainingServer
 from protocols.registry import PROTOCOLS
 from protocols.xclp import hamming, influence, rowsums
+from scenarios.files.plugins import failure_reason
 from scenarios.files.schema import Scenario
 from scenarios.running.interruption import Interruption
 from scenarios.running.simulation import Simulated, Simulation
@@ -153,7 +154,7 @@ class Trial:
     def reason(self) -> str:
         """The same."""
         if self.simulated is None:
-            return f"{type(self.error).__name__}: {self.error}"
+            return "" if self.error is None else failure_reason(self.error)
         return self.simulated.reason
 
     @property

@@ -20,7 +20,7 @@ from scenarios.chaos.configurations import CONFIGURATIONS
 from scenarios.chaos.report import as_record, counts, failure_lines, failure_record, verdict_line
 from scenarios.command.chaos import Progressing
 from scenarios.command.report import print_lines, table
-from scenarios.files.schema import as_table
+from scenarios.files.plugins import with_copies
 from scenarios.running.folder import new_folder
 
 __all__ = ["broad"]
@@ -88,7 +88,7 @@ def _write(folder: Path, plan: Broad, found: BroadFindings) -> dict[Path, BroadF
     for path, one in files.items():
         title = f"{one.configuration}: {one.failure.promise}: broken"
         faulty = structs.replace(one.scenario, title=title, fault=one.failure.faults)
-        path.write_text(tomli_w.dumps(as_table(faulty)), encoding="utf-8")
+        path.write_text(tomli_w.dumps(with_copies(faulty, path.parent)), encoding="utf-8")
     record: dict[str, Any] = {
         "plan": msgspec.to_builtins(plan),
         "ended_by": found.ended_by,

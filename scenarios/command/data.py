@@ -87,17 +87,17 @@ def _origins(name: str) -> str:
     """Where the catalogue's ways lead; "own files" where there is none."""
     from parties.datasets.catalogue import BUNDLED, CATALOGUE
 
-    if name in BUNDLED:
-        return "scikit-learn"
+    if name not in CATALOGUE:
+        return "scikit-learn" if name in BUNDLED else "a plugin"
     return ", ".join(way.kind for way in CATALOGUE[name].ways) or "own files"
 
 
 def _whereabouts(name: str) -> str:
     from parties.datasets import store
-    from parties.datasets.catalogue import BUNDLED
+    from parties.datasets.catalogue import BUNDLED, CATALOGUE
 
-    if name in BUNDLED:
-        return "bundled"
+    if name not in CATALOGUE:
+        return "bundled" if name in BUNDLED else "with its plugin"
     return "here" if store.present(name) else f"tacit data fetch {name}"
 
 

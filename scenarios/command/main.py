@@ -16,6 +16,7 @@ import typer
 from scenarios.command import data as data_command
 from scenarios.command import stopping
 from scenarios.command.entry import main
+from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version
 
 __all__ = ["app", "main"]
 
@@ -32,14 +33,6 @@ app = typer.Typer(
 app.add_typer(data_command.app, name="data")
 
 _FILE = "A scenario file, a run's folder, or a name (`tacit list`)."
-File = Annotated[str, typer.Argument(metavar="FILE-or-NAME", help=_FILE)]
-Seed = Annotated[int | None, typer.Option("--seed", help="In place of the scenario's seed.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a key (`tacit keys`); may be repeated."),
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
-
 
 _INTERRUPTED = 130
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -83,19 +76,11 @@ def _line(error: ValueError | OSError) -> str:
     return " ".join(str(error).split())
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from scenarios.running.environment import version
-
-        typer.echo(f"tacit {version()}")
-        raise typer.Exit
-
-
 @app.callback()
 def _tacit(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     pass
@@ -113,6 +98,7 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the training run in DIR that was broken off; with --engine only."),
     ] = None,
+    plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
@@ -128,7 +114,7 @@ def run(
     if resume is None and not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
     if resume is not None:
-        if file or changes or seed is not None or out is not None:
+        if file or changes or seed is not None or out is not None or plugin:
             raise FolderError(
                 "--resume DIR goes on with the run as it is; of the other options only --engine goes with it"
             )
@@ -168,16 +154,21 @@ def _engine(engine: str | None) -> list[str]:
 
 @app.command("list")
 @_guarded
-def list_scenarios(debug: Debug = False) -> int:
-    """The scenarios that come with Tacit."""
+def list_scenarios(plugin: Plugins = None, debug: Debug = False) -> int:
+    """The scenarios that come with Tacit, and what plugins add."""
     import tomllib
 
     from scenarios.command import report
+    from scenarios.files.plugins import load_plugins
     from scenarios.files.reading import shipped
+    from sim.registry import added_by_plugins
 
+    load_plugins()
     heads = {name: tomllib.loads(path.read_text(encoding="utf-8")) for name, path in shipped().items()}
     rows = [(name, head.get("title", ""), head.get("size", "")) for name, head in heads.items()]
     report.make_console().print(report.table(("name", "what happens", "size"), rows))
+    if added := [(one.what, one.name, f"{one.path}, line {one.line}") for one in added_by_plugins()]:
+        report.make_console().print(report.table(("a plugin's", "name", "added by"), added))
     return 0
 
 
@@ -185,14 +176,17 @@ def list_scenarios(debug: Debug = False) -> int:
 @_guarded
 def steps(
     name: Annotated[str, typer.Argument(help="A protocol, or a scenario (then: its protocol).")],
+    plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """The steps of a protocol, which a scenario's faults may name."""
     from protocols.registry import PROTOCOLS, declared
     from scenarios.command import report
+    from scenarios.files.plugins import load_plugins
     from scenarios.files.reading import find, read
     from scenarios.files.schema import ScenarioError
 
+    load_plugins()
     if name not in PROTOCOLS:
         try:
             find(name)
@@ -213,12 +207,15 @@ def steps(
 @_guarded
 def keys(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a table for the docs.")] = False,
+    plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """Every key of a scenario file: type, unit, default, the protocols that use it."""
     from scenarios.command import report
     from scenarios.files.keys import keys as all_keys
+    from scenarios.files.plugins import load_plugins
 
+    load_plugins()
     columns = ("key", "allowed", "unit", "default", "used by", "what it says")
     rows = [
         (key.name, key.type, key.unit, key.default, ", ".join(key.protocols) or "all", key.description)
@@ -247,6 +244,7 @@ def show_bytes(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="The same with each run's sums; -: print it.")
     ] = None,
+    plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost.
@@ -279,6 +277,7 @@ def sweep_(
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the sweep in DIR that was broken off; with --jobs only."),
     ] = None,
+    plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes.
@@ -289,13 +288,15 @@ def sweep_(
     from scenarios.running.folder import FolderError
     from scenarios.sweeping.folder import Asked, read_asked
 
-    asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [])
+    files = [str(path.absolute()) for path in plugin or ()]
+    asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [], plugins=files)
     if resume is not None:
         if asked != Asked(file="") or out is not None:
             raise FolderError(
                 "--resume DIR goes on with the sweep as it is; of the other options only --jobs goes with it"
             )
         asked = read_asked(resume)
+        give([Path(path) for path in asked.plugins])
     elif not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
     stopping.interrupt_work()
@@ -325,6 +326,7 @@ def chaos(
     program: Annotated[
         str | None, typer.Option(metavar="TEXT", help="With --server: only this, as a line of its output has it.")
     ] = None,
+    plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """Run a scenario under every crash and random faults; check what is promised; shrink what breaks a promise.
@@ -348,6 +350,7 @@ def chaos(
             "--replay": replay,
             "--server": server,
             "--set": changes,
+            "--plugin": plugin,
         }
         if given := [name for name, value in other.items() if value]:
             raise ScenarioError("--broad", "", f"it brings its own scenarios; {', '.join(given)} cannot go with it")

@@ -26,6 +26,7 @@ def converted(raw: Table, where: str) -> ScenarioFile:
     node = structure(kind)
     try:
         _check_known(raw, node, "")
+        _check_named(raw, node, "")
         for key, value in _leaves(raw, ""):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ScenarioError("", key, f"{value} is not a finite number")
@@ -64,6 +65,19 @@ def _check_known(raw: object, node: types.Type, path: str) -> None:
     elif isinstance(node, types.VarTupleType) and isinstance(raw, list):
         for number, item in enumerate(raw):
             _check_known(item, node.item_type, f"{path}[{number}]")
+
+
+def _check_named(raw: object, node: types.Type, path: str) -> None:
+    """Every name in `raw` of a registry's things is one that is there."""
+    if isinstance(node, types.StructType) and isinstance(raw, dict):
+        for field in node.fields:
+            if field.encode_name in raw:
+                _check_named(raw[field.encode_name], field.type, f"{path}.{field.encode_name}".lstrip("."))
+    elif isinstance(node, types.Metadata) and (node.extra or {}).get("registry") is not None:
+        names = (node.extra or {})["registry"]
+        if not isinstance(raw, str) or raw not in names:
+            hint = similar(raw, names) if isinstance(raw, str) else ""
+            raise ScenarioError("", path, f"{toml(raw)} is not one of the allowed: {allowed(node)}{hint}")
 
 
 def _elsewhere(key: str) -> str:

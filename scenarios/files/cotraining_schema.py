@@ -51,10 +51,8 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     name: Annotated[
         str,
         Meta(
-            description="The learner of all clients: "
-            + "; ".join(f"`{name}`, {kind.description}" for name, kind in LEARNERS.items())
-            + ".",
-            extra=_COTRAINING,
+            description="The learner of all clients: {listed}.",
+            extra={**_COTRAINING, "listed": LEARNERS},
         ),
     ] = "network"
     names: Annotated[

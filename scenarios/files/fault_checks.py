@@ -1,6 +1,7 @@
 """What [[fault]] tables may not say: keys of another kind, or steps, parties and messages that are not there."""
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 
 from parties import server
@@ -13,20 +14,13 @@ from protocols.federated import round as training_round
 from protocols.registry import PROTOCOLS, declared
 from protocols.rounds import ENROLL
 from protocols.steps import Step
-from protocols.xclp import (
-    hamming,
-    hamming_iknp,
-    hamming_naor_pinkas,
-    hamming_paillier,
-    hamming_plaintext,
-    influence,
-    rowsums,
-    rowsums_shamir,
-)
+from protocols.xclp import hamming, influence, rowsums
+from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from scenarios.files.keys import keys, similar, toml
 from scenarios.files.schema import Fault, Scenario, ScenarioError
 from scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
 from sim.units import duration
+from sim.wire import Message
 
 __all__ = [
     "check_fault_keys",
@@ -46,21 +40,19 @@ _MODULES: dict[str, tuple[ModuleType, ...]] = {
 }
 """The modules of a protocol's parts that send messages."""
 
-_CHOICES: dict[str, dict[str, tuple[ModuleType, ...]]] = {
-    "protocol.hamming": {
-        "paillier": (hamming_paillier,),
-        "iknp": (hamming_iknp,),
-        "naor-pinkas": (hamming_naor_pinkas,),
-        "plaintext": (hamming_plaintext,),
-    },
-    "protocol.recovery": {"restart": (), "shamir": (dealing,)},
-    "training.averaging": {"plain": (averaging,), "secure": (setup, dealing, secure_sum)},
+_CHOICES: dict[str, Callable[[str], tuple[type[Message], ...]]] = {
+    "protocol.hamming": lambda name: VARIANTS[name].messages,
+    "protocol.recovery": lambda name: ROW_SUMS[name].messages,
+    "training.averaging": lambda name: {
+        "plain": messages_in(averaging),
+        "secure": messages_in(setup) + messages_in(dealing) + messages_in(secure_sum),
+    }[name],
 }
-"""The modules whose messages a choice brings in, where the protocol has the choice."""
+"""The messages that a choice brings in, where the protocol has the choice."""
 
-_CHOSEN_STEPS: dict[str, dict[str, tuple[Step, ...]]] = {
-    "protocol.recovery": {"restart": rowsums.STEPS, "shamir": rowsums_shamir.STEPS},
-    "training.averaging": {"plain": (), "secure": secure_sum.STEPS},
+_CHOSEN_STEPS: dict[str, Callable[[], Mapping[str, tuple[Step, ...]]]] = {
+    "protocol.recovery": lambda: {name: way.steps for name, way in ROW_SUMS.items()},
+    "training.averaging": lambda: {"plain": (), "secure": secure_sum.STEPS},
 }
 """The steps that are taken with one value of a key and not with another."""
 
@@ -84,13 +76,15 @@ def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) ->
     """The steps that parties of these roles take in a run with these choices."""
     if (declaration := declared(scenario.protocol.name)) is not None:
         return list(dict.fromkeys(step.name for step in declaration.steps if step.role in roles))
-    chosen, unused = choices_of(scenario), set[str]()
-    for key, ways in _CHOSEN_STEPS.items():
+    chosen, unused, added = choices_of(scenario), set[str](), list[Step]()
+    for key, choice in _CHOSEN_STEPS.items():
+        ways = choice()
         mine = {step.name for step in ways[chosen[key]]} if key in chosen else set()
+        added += ways[chosen[key]] if key in chosen else ()
         unused |= {step.name for steps in ways.values() for step in steps} - mine
     if "xclp" not in PROTOCOLS[scenario.protocol.name].parts and chosen.get("training.averaging") != "secure":
         unused |= {step.name for step in setup.STEPS}
-    steps = (step for step in PROTOCOLS[scenario.protocol.name].steps if step.role in roles)
+    steps = (step for step in (*PROTOCOLS[scenario.protocol.name].steps, *added) if step.role in roles)
     return list(dict.fromkeys(step.name for step in steps if step.name not in unused))
 
 
@@ -99,9 +93,11 @@ def messages_of(scenario: Scenario) -> list[str]:
     if (declaration := declared(scenario.protocol.name)) is not None:
         return list(declaration.messages)
     parts = PROTOCOLS[scenario.protocol.name].parts
-    always = (module for part, modules in _MODULES.items() if part in parts for module in modules)
-    chosen = (module for key, value in choices_of(scenario).items() for module in _CHOICES[key][value])
-    return [kind.__name__ for kind in messages_in(*dict.fromkeys((server, *always, *chosen)))]
+    parts_of = (modules for part, modules in _MODULES.items() if part in parts)
+    modules = dict.fromkeys((server, *itertools.chain.from_iterable(parts_of)))
+    always = (kind for module in modules for kind in messages_in(module))
+    chosen = (kind for key, value in choices_of(scenario).items() for kind in _CHOICES[key](value))
+    return list(dict.fromkeys(kind.__name__ for kind in (*always, *chosen)))
 
 
 def check_fault_keys(scenario: Scenario) -> None:

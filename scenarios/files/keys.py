@@ -1,8 +1,7 @@
 """The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.files.table_schema`."""
 
-import difflib
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 from msgspec import NODEFAULT, Struct, structs
@@ -11,6 +10,8 @@ from msgspec import inspect as types
 from protocols.registry import PROTOCOLS, declared
 from scenarios.files.schema import Protocol
 from scenarios.files.table_schema import ScenarioFile
+from sim import plugged
+from sim.registry import similar
 
 __all__ = ["Key", "allowed", "bounds", "keys", "kind_of", "similar", "structure", "toml"]
 
@@ -39,12 +40,6 @@ def toml(value: object) -> str:
     return str(value)
 
 
-def similar(word: str, known: Iterable[str]) -> str:
-    """``; did you mean X?`` when one of `known` is close to `word`, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
 _WORDS: dict[type[types.Type], str] = {
     types.BoolType: "true or false",
     types.StrType: "text in quotes",
@@ -68,9 +63,10 @@ def bounds(node: types.IntType | types.FloatType) -> str:
 def allowed(node: types.Type) -> str:
     """What a value of the type `node` may be, in words."""
     if isinstance(node, types.Metadata):
-        return allowed(node.type)
+        names = (node.extra or {}).get("registry")
+        return allowed(node.type) if names is None else _listed(names)
     if isinstance(node, types.LiteralType):
-        return ", ".join(sorted(map(toml, node.values), key=lambda text: (len(text), text)))
+        return _listed(node.values)
     if isinstance(node, types.IntType | types.FloatType):
         kind = "a whole number" if isinstance(node, types.IntType) else "a number"
         limits = bounds(node)
@@ -84,6 +80,10 @@ def allowed(node: types.Type) -> str:
     return _WORDS[type(node)]
 
 
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(sorted(map(toml, values), key=lambda text: (len(text), text)))
+
+
 def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
     for field in node.fields:
         name, kind = prefix + field.encode_name, field.type
@@ -95,6 +95,9 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
             notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)  # a protocol of one's own
             extra = notes.extra or {}
             description = (notes.extra_json_schema or {}).get("description", "")
+            if (listed := extra.get("listed")) is not None:
+                lines = (f"`{word}`, {one.description}" for word, one in listed.items())
+                description = description.replace("{listed}", "; ".join(lines))
             value = field.default if field.default_factory is NODEFAULT else field.default_factory()
             default = "needed" if field.required else "" if value is None else toml(value)
             yield Key(
@@ -112,7 +115,7 @@ def keys() -> list[Key]:
 
     Those of protocols that were added, which stand at the end, may have the name of another protocol's key.
     """
-    found = [*_keys()]
+    found = [*_keys(plugged.active())]
     for name in PROTOCOLS:
         if (declaration := declared(name)) is not None and declaration.keys is not None:
             found += _own_keys(name, declaration.keys)
@@ -133,8 +136,9 @@ def structure(kind: type[ScenarioFile] = ScenarioFile) -> types.StructType:
     return node
 
 
-@cache
-def _keys() -> tuple[Key, ...]:
+@lru_cache(maxsize=8)
+def _keys(plugins: tuple[str, ...]) -> tuple[Key, ...]:
+    """The rows with what the active `plugins` add."""
     rows = _rows("", structure())
     return tuple(sorted(rows, key=lambda key: "." in key.name))  # the top of a file comes before its tables
 

@@ -20,6 +20,7 @@ from scenarios.files.checks import check
 from scenarios.files.converting import Table, converted
 from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
 from scenarios.files.keys import keys, similar, structure, toml
+from scenarios.files.plugins import blamed, resolved
 from scenarios.files.schema import Scenario, ScenarioError, as_table
 from scenarios.files.table_layout import Layout, flat, layout_of
 from scenarios.files.table_schema import OWN, ScenarioFile
@@ -91,13 +92,15 @@ def read(
     keys among the `changes` that another option than --set has given, that option, to be named in errors.
     """
     changes = list(changes)
-    changed = [_change(text, options) for text in changes]
-    _check_either(changed)
     if isinstance(file, Scenario):
         path, raw, filled = Path("scenario"), _anchored(as_table(file), Path.cwd()), True
     else:
         path = find(file)
         raw, filled = _anchored(_parse(path), path.parent), Path(file).is_dir()
+    made_here = isinstance(file, Scenario)
+    raw["plugins"] = list(resolved(raw.get("plugins", []), str(path), None if made_here else path.parent))
+    changed = [_change(text, options) for text in changes]  # which may be of keys that plugins have
+    _check_either(changed)
     given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
     try:
         loaded = _read(path, raw, changed, seed, cell, without_data, filled)
@@ -105,6 +108,8 @@ def read(
         if error.where not in (str(path), ""):
             raise
         raise ScenarioError(_origin(error, str(path), given_by, changes), error.key, error.problem) from None
+    except Exception as error:
+        raise blamed(error) or error from error
     if isinstance(file, Scenario):
         return structs.replace(loaded, name=loaded.scenario.name or _slug(loaded.scenario.title))
     return loaded
@@ -121,6 +126,7 @@ def _read(
 ) -> Loaded:
     """`read`, with what is in the file. `filled`: all defaults stand in it, as in that of a run's folder."""
     where = str(path)
+    plugins = raw["plugins"]
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
@@ -135,6 +141,7 @@ def _read(
     _apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
+    raw["plugins"] = plugins  # whatever else may have come over the file's
     scenario = _scenario(converted(raw, where))
     if not without_data:
         scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
@@ -311,7 +318,7 @@ def _known() -> list[str]:
 
 def _settable() -> list[str]:
     """Those of them that are no tables of keys."""
-    known = _known()
+    known = [key for key in _known() if key != "plugins"]
     return [key for key in known if not _owns(key) and not any(other.startswith(f"{key}.") for other in known)]
 
 
@@ -334,6 +341,9 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
     if not equals or not key:
         raise ScenarioError(f"--set {text}", "", "allowed: --set key=value, such as --set protocol.k=5")
     known = _known()
+    if key == "plugins":
+        problem = "a plugin is code, which no --set takes in; allowed: plugins = [...] in the file, or --plugin FILE"
+        raise ScenarioError(options.get(key, "--set"), key, problem)
     if is_field(key):
         check_field(key, options.get(key, "--set"))
     elif key not in known:

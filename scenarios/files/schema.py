@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from parties.data.features import FEATURES
 from protocols.registry import using
+from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from scenarios.files.attack_schema import Attack, Byzantine
 from scenarios.files.cotraining_schema import Cotraining, Learner, Public
 from scenarios.files.fault_schema import DURATION, Duration, Expect, Fault
@@ -145,11 +146,11 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, Meta(description="Which protocol runs; its steps: `tacit steps NAME`.")] = "xclp"
     hamming: Annotated[
-        Literal["paillier", "iknp", "naor-pinkas", "plaintext"],
+        str,
         Meta(
             description="How the server learns Hamming distances: Paillier encryption, oblivious-transfer extension, "
             "one oblivious transfer a bit (for small n and L), or in the clear, without secrecy.",
-            extra=_XCLP,
+            extra={**_XCLP, "registry": VARIANTS},
         ),
     ] = "paillier"
     bits: Annotated[
@@ -193,11 +194,11 @@ class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = False
     recovery: Annotated[
-        Literal["restart", "shamir"],
+        str,
         Meta(
             description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
             "for it with shared secrets, and masked values that came count. FedProp always has `shamir`.",
-            extra=_XCLP,
+            extra={**_XCLP, "registry": ROW_SUMS},
         ),
     ] = "restart"
     threshold: Annotated[
@@ -335,6 +336,14 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "takes the modelled time, and results are those of the plaintext protocol. For many rounds."
         ),
     ] = "real"
+    plugins: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Python files of your own that add what the file names, each in its folder or below; "
+            "`FILE#sha256=DIGEST` takes no other content. `--plugin FILE` adds others; `--set` does not.",
+            extra={"unit": "file"},
+        ),
+    ] = ()
     size: Annotated[Literal["", "long"], Meta(description="`long` marks a file that takes minutes.")] = ""
     data: Data = Data()
     protocol: Protocol = Protocol()

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from parties.learning.spec import MODELS
+from protocols.federated.algorithms import UPDATES
 from protocols.registry import using
 
 __all__ = ["Model", "Training"]
@@ -21,10 +22,8 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     name: Annotated[
         str,
         Meta(
-            description="The network: "
-            + "; ".join(f"`{name}`, {kind.description}" for name, kind in MODELS.items())
-            + ".",
-            extra=_LEARNING,
+            description="The network: {listed}.",
+            extra={**_LEARNING, "listed": MODELS},
         ),
     ] = "linear_embedding"
     width: Annotated[
@@ -112,11 +111,11 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "none"
     update: Annotated[
-        Literal["fedavg", "fedprox", "scaffold"],
+        str,
         Meta(
             description="What is added to any algorithm: nothing, a proximal term, or control variates. The protocols "
             "`fedprox` and `scaffold` have theirs.",
-            extra=_TRAINING,
+            extra={**_TRAINING, "registry": UPDATES},
         ),
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.", extra=_TRAINING)] = 0.01

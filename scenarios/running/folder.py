@@ -3,6 +3,7 @@
 | file | holds |
 | --- | --- |
 | ``scenario.toml`` | the scenario with every default filled in; run again it gives the same trace hash |
+| ``plugins/`` | copies of the plugins, the user's own code, that the scenario takes |
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
 | ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations; with an [attack], contents of messages |
@@ -27,7 +28,8 @@ import tomli_w
 from msgspec import Struct
 
 from parties.server import Loss
-from scenarios.files.schema import Scenario, as_table
+from scenarios.files.plugins import with_copies
+from scenarios.files.schema import Scenario
 from scenarios.observing.simulated import Prediction
 from scenarios.running.disk import Reserve, disk_problem
 from scenarios.running.result import Result
@@ -89,7 +91,7 @@ class RunFolder:
         self._lock = _lock(path)
         if scenario is not None:
             named = msgspec.structs.replace(scenario, name=name or scenario.name)
-            self._write("scenario.toml", tomli_w.dumps(as_table(named)))
+            self._write("scenario.toml", tomli_w.dumps(with_copies(named, path)))
         self._reserve = Reserve(path / _partial("reserve"))
 
     def close(self) -> None:

@@ -14,15 +14,15 @@ from typing import Any
 
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
-from protocols.crypto import ot_sizes, sizes
-from protocols.crypto.groups import find_group
+from protocols.crypto import sizes
 from protocols.declaration import Declaration
 from protocols.registry import PROTOCOLS, declared
 from protocols.setup import Group
 from protocols.xclp.recipe import RECIPES
+from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from scenarios.families.cotraining.payloads import cotraining_payloads
 from scenarios.families.training.payloads import training_payloads
-from scenarios.families.xclp.variants import variant_of
+from scenarios.families.xclp.variants import options_of, variant_of
 from scenarios.files.keys import toml
 from scenarios.files.reading import read
 from scenarios.files.schema import Protocol, Scenario
@@ -36,25 +36,15 @@ _TO_SERVER = ("Masks", "MaskedDistances")
 """Of SecureHamming's messages those that no client gets."""
 
 
-def _element_bytes(its: Protocol) -> int:
-    return find_group(its.group).element_bytes
-
-
-_HAMMING: dict[str, Callable[[Protocol, Mapping[str, int]], dict[str, int]]] = {
-    "paillier": lambda its, points: sizes.paillier_hamming(points, its.bits, its.key_bits, its.packing == "slots"),
-    "iknp": lambda its, points: ot_sizes.iknp_hamming(points, its.bits, _element_bytes(its)),
-    "naor-pinkas": lambda its, points: ot_sizes.naor_pinkas_hamming(points, its.bits, _element_bytes(its)),
-    "plaintext": lambda its, points: sizes.plaintext_hamming(points, its.bits),
-}
-_RECOVERY: dict[str, Callable[[Collection[str]], dict[str, int]]] = {
-    "restart": lambda clients: {},
-    "shamir": sizes.dealing,
-}
-
-
 def hamming_payloads(its: Protocol, points: Mapping[str, int]) -> dict[str, int]:
-    """Payload of each message type of SecureHamming among clients with n_j `points`, each message counted once."""
-    return _HAMMING[its.hamming](its, points)
+    """Payload of each message type of SecureHamming among clients with n_j `points`, each message counted once.
+
+    Raises LookupError for a variant, of a plugin, that has no formula.
+    """
+    formula = VARIANTS[its.hamming].payloads
+    if formula is None:
+        raise LookupError(f"protocol.hamming = {toml(its.hamming)} has no formula of its payloads")
+    return formula(options_of(its), points)
 
 
 def round_payloads(
@@ -68,7 +58,7 @@ def round_payloads(
     modulus = {"paillier": its.key_bits // 8}.get(its.hamming, 0)
     balanced = RECIPES[its.recipe].class_balanced
     once = sizes.xclp(points, labeled, its.bits, classes, hamming, modulus, its.rows == "paper", balanced)
-    once |= _RECOVERY[its.recovery](points)
+    once |= ROW_SUMS[its.recovery].payloads(points)
     relayed = {"Seed", "DealtShares", *hamming} - set(_TO_SERVER) if topology == "star" else set()
     return {kind: size * (2 if kind in relayed else 1) for kind, size in once.items()}
 
@@ -91,7 +81,11 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         found = _declared_payloads(declaration, scenario, shards)
     else:
         parts = PROTOCOLS[scenario.protocol.name].parts
-        found = next((formula(scenario, held, shards) for part, formula in _WHOLE_RUN.items() if part in parts), None)
+        whole = (formula(scenario, held, shards) for part, formula in _WHOLE_RUN.items() if part in parts)
+        try:
+            found = next(whole, None)
+        except LookupError:
+            found = None
     return {} if found is None else {**dict.fromkeys(types, 0), **found}
 
 
@@ -166,6 +160,8 @@ def hamming_time(scenario: Scenario) -> HammingTime | None:
     try:
         shards = together(scenario, dealt(scenario)[1])
     except (OSError, ValueError):
+        return None
+    if VARIANTS[scenario.protocol.hamming].payloads is None:
         return None
     points, _ = counted(named(shards))
     group = Group(tuple(points), points, {})

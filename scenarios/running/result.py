@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from scenarios.attacking.vulnerability import Vulnerability
+from scenarios.files.plugins import PluginFile
 from scenarios.observing.simulated import ResultFields, Strike
 
 __all__ = ["Result"]
@@ -20,7 +21,7 @@ class Result(ResultFields, kw_only=True):
     struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began anew.
     Times are seconds. `messages` and bytes count both hops of a relayed message, and all copies: `sent_again` of them
     are retransmissions, and `messages_lost` tells how many were lost, by the reason. `vulnerability` is there if there
-    was an [attack].
+    was an [attack]. `plugins`: files of the user's own code, of which copies lie in the run's folder.
     """
 
     scenario: str
@@ -48,6 +49,7 @@ class Result(ResultFields, kw_only=True):
     shape_hash: str
     vulnerability: Vulnerability | None = None
     warnings: list[str]
+    plugins: list[PluginFile] = msgspec.field(default_factory=list)
     environment: dict[str, Any]
     folder: Path = Path()
     error: BaseException | None = None

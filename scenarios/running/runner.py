@@ -15,6 +15,7 @@ from scenarios.attacking.vulnerability import Vulnerability
 from scenarios.files.arguments import check_type
 from scenarios.files.checks import cautions
 from scenarios.files.keys import toml
+from scenarios.files.plugins import failure_reason, recorded
 from scenarios.files.reading import Source, load, read
 from scenarios.files.schema import Expect, Scenario
 from scenarios.observing.deals import deal, parts_of
@@ -235,6 +236,7 @@ def _result(
         trace_hash="" if simulation is None else simulation.trace.trace_hash,
         shape_hash="" if simulation is None else simulation.trace.shape_hash,
         warnings=cautions(scenario),
+        plugins=recorded(scenario),
         environment=environment(_device(scenario)),
         error=error,
     )
@@ -270,7 +272,7 @@ def _outcome(simulated: Simulated | None, error: BaseException | None) -> tuple[
     if (problem := disk_problem(error)) is not None:
         return "failed", f"the run's folder could not be written: {problem}"
     if error is not None:
-        return "failed", f"{type(error).__name__}: {error}"
+        return "failed", failure_reason(error)
     assert simulated is not None
     return simulated.outcome, simulated.reason
 

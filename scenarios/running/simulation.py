@@ -12,6 +12,7 @@ from parties.broken_off import BrokenOff
 from parties.party import Begin, play
 from protocols.xclp.sized import STAND_INS
 from scenarios.files import schema
+from scenarios.files.plugins import use_plugins
 from scenarios.observing.deals import Parts, deal, parts_of
 from scenarios.observing.experiment import Keeper, Setting
 from scenarios.observing.experiments import experiment_of
@@ -48,6 +49,7 @@ class Simulation:
         parts: Parts | None = None,
     ) -> None:
         self._scenario = scenario
+        use_plugins(scenario)
         parts = parts or parts_of(scenario)
         shards = deal(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]

@@ -25,6 +25,8 @@ def in_workers(
     When this has ended, so have its processes and the threads that talk to them: one that is still there while the
     interpreter is taken down may run into what is gone already.
     """
+    if not calls:
+        return
     pool = ProcessPoolExecutor(
         min(jobs, len(calls)), multiprocessing.get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
     )

@@ -1,4 +1,4 @@
-"""The folder of a sweep: what was asked, so that a sweep that was broken off can go on, and which runs have ended."""
+"""The folder of a sweep: its options, so that an interrupted sweep can go on, and which runs have ended."""
 
 import csv
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import tomli_w
 
-from scenarios.files.schema import as_table
+from scenarios.files.plugins import with_copies
 from scenarios.running.environment import version
 from scenarios.running.folder import FolderError, Result, ending_of, read_result
 from scenarios.sweeping.runs import Plan
@@ -21,19 +21,20 @@ NAME = "sweep.toml"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the command line of a sweep said, each option as it was written."""
+    """The command line of a sweep, each option as it was written."""
 
     file: str
     over: list[str] = []
     seeds: int | None = None
     seed: int | None = None
     changes: list[str] = []
+    plugins: list[str] = []
 
     @property
     def command(self) -> str:
         """The command line that gives the same results."""
         words = ["tacit", "sweep", self.file]
-        for option, values in (("--over", self.over), ("--set", self.changes)):
+        for option, values in (("--over", self.over), ("--set", self.changes), ("--plugin", self.plugins)):
             words += [word for value in values for word in (option, value)]
         words += [] if self.seed is None else ["--seed", str(self.seed)]
         words += [] if self.seeds is None else ["--seeds", str(self.seeds)]
@@ -42,25 +43,25 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def write_asked(folder: Path, asked: Asked) -> None:
     """Keep it in the sweep's folder."""
-    told = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
-    (folder / NAME).write_text(tomli_w.dumps(told), encoding="utf-8")
+    options = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
+    (folder / NAME).write_text(tomli_w.dumps(options), encoding="utf-8")
 
 
 def read_asked(folder: Path) -> Asked:
-    """What `write_asked` kept. Raises FolderError."""
+    """The options that `write_asked` stored. Raises FolderError."""
     path = folder / NAME
     try:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Asked)
     except OSError:
         raise FolderError(f"{folder}: holds no {NAME}; allowed: the folder of a sweep") from None
     except (ValueError, msgspec.ValidationError) as error:
-        raise FolderError(f"{path}: not what a sweep was asked: {error}") from None
+        raise FolderError(f"{path}: not the options of a sweep: {error}") from None
 
 
 def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
-    """What came of those of the `plans` whose runs in the sweep's `folder` have ended, by their places.
+    """The results of those of the `plans` whose runs in the sweep's `folder` have ended, by their places.
 
-    A run that was broken off is none of them. Files that scenarios read are taken to be as they were. Raises
+    An interrupted run is not among them. Files that scenarios read are assumed to be unchanged. Raises
     FolderError where a run's folder holds another scenario than its plan, or was made by another version.
     """
     found: dict[int, Result] = {}
@@ -68,7 +69,7 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
         path = folder / one.folder
         if not (path / "scenario.toml").is_file():
             if any(not file.name.endswith(".partial") for file in path.glob("*")):
-                raise FolderError(f"{path}: holds no scenario.toml; move it away, and the run begins anew")
+                raise FolderError(f"{path}: holds no scenario.toml; move it away, and the run begins again")
             continue
         ending = ending_of(path)
         if ending is not None and ending.version != version():
@@ -82,7 +83,7 @@ def ended(plans: Sequence[Plan], folder: Path) -> dict[int, Result]:
 def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
     """The folders of the runs that ended in the sweep's `folder`, each with its values of the swept keys.
 
-    Of a sweep that makes a table: with its row and column, and once for each cell that it is in. Raises FolderError.
+    For a sweep that makes a table: with its row and column, and once for each cell that it is in. Raises FolderError.
     """
     path = folder / "sweep.csv"
     try:
@@ -97,14 +98,14 @@ def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
 
 
 def _check_same(path: Path, one: Plan) -> None:
-    """Raise FolderError unless the file holds the plan's scenario; the engine, which changes nothing, aside."""
+    """Raise FolderError unless the file contains the plan's scenario, whatever its engine, which changes nothing."""
     try:
         kept = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise FolderError(f"{path}: {error}") from None
     scenario = one.loaded.scenario
     named = msgspec.structs.replace(scenario, name=one.loaded.name or scenario.name)
-    wanted = tomllib.loads(tomli_w.dumps(as_table(named)))
+    wanted = tomllib.loads(tomli_w.dumps(with_copies(named)))
     other = sorted(key for key in kept.keys() | wanted.keys() if key != "engine" and kept.get(key) != wanted.get(key))
     if other:
         problem = f"not what the sweep would run now: {', '.join(other)} would be another"

@@ -39,8 +39,8 @@ class Plan(Struct, frozen=True):
 class Cell(Struct, frozen=True):
     """One row of the summary; a figure is a mean and a deviation (None below two values) over the completed runs.
 
-    `values`: what a table calls each swept key, and its value. `lost`: who was lost in any of the `runs`, in words, as
-    is how those ended that did not complete. `accuracy_range` is the lowest and the highest.
+    `values`: a table's title of each swept key, and its value. `lost`: who was lost in any of the `runs`, in words, as
+    are the endings of those that did not complete. `accuracy_range` is the lowest and the highest.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -117,7 +117,7 @@ def perform(
 
     With more than one job each run has a process of its own and computes inline. When this is closed before
     its end, runs that have begun are interrupted, and their folders are complete. Those at the places `ended` are left
-    out; of the others a run that was broken off earlier goes on, or begins anew.
+    out; of the others an interrupted run goes on, or begins again.
     """
     calls = [(place, one, folder) for place, one in enumerate(plans) if place not in ended]
     if jobs <= 1:
@@ -142,7 +142,7 @@ def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
 def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
     """A line for each run that failed, was given up, or did not meet its [expect]: values, seed, why, and its folder.
 
-    Runs that were interrupted are none of them.
+    Interrupted runs are not among them.
     """
     labels, found = _labels(plans), []
     for place, result in sorted(results.items()):
@@ -155,7 +155,7 @@ def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
 
 
 def fields(result: Result) -> list[object]:
-    """What a line for one run says of it, in the order of `FIGURES`; of a list the entries, parted by semicolons."""
+    """The values of a line for one run, in the order of `FIGURES`; the entries of a list, joined by semicolons."""
     many = len(result.rounds) > 1
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
     lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet)}
@@ -174,7 +174,7 @@ def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -
 
 
 def _labels(plans: Sequence[Plan]) -> dict[str, str]:
-    """What a table calls each of the swept keys."""
+    """A table's title of each of the swept keys."""
     return {key: label(key, [one.loaded.scenario for one in plans]) for key, _ in plans[0].values}
 
 
@@ -220,7 +220,7 @@ def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
             discard_unwritten(path)
         result = carry_out(scenario, one.loaded.name, out=path)
     result.error = None  # an exception need not survive the way out of a worker
-    gc.collect()  # a world is a cycle that holds its data set: too few objects for the collector to come by itself
+    gc.collect()  # a world is a cycle that holds its data set, with too few objects to start the collector by itself
     return place, result, exit_code(result, scenario.expect)
 
 
@@ -233,7 +233,7 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
     signal.signal(signal.SIGTERM, _stop)
     try:
         done = _perform(place, structs.replace(one, loaded=inline), folder)
-    except KeyboardInterrupt:  # it came before the run could take it
+    except KeyboardInterrupt:  # it was raised before the run could handle it
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise CancelledError from None
     stopped = done[1].outcome == "interrupted"

@@ -36,9 +36,9 @@ class Planned(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """What came of a cell: mean and deviation (None below two runs) of the `counted` runs of `runs`.
+    """The value of a cell: mean and deviation (None below two runs) of the `counted` runs of `runs`.
 
-    `unfit` says what came of the runs that are not counted, in words; they are no part of the mean.
+    `unfit` says how the runs ended that are not counted, in words; they are no part of the mean.
     """
 
     runs: int
@@ -151,7 +151,7 @@ def _number(value: float, unit: str) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:.4f}"
 
 
-# --- what is said of it
+# --- remarks
 
 
 def verdicts(tabled: Tabled) -> list[str]:
@@ -185,7 +185,7 @@ def _verdict(tabled: Tabled, claim: Claim) -> str:
 
 
 def caption(tabled: Tabled) -> list[str]:
-    """What the table is of, in lines: its title and source; scale, seeds and sizes."""
+    """The heading of the table, in lines: its title and source; scale, seeds and sizes."""
     planned = tabled.planned
     layout, first = planned.layout, planned.loaded.scenario
     seeds = sorted({one.loaded.scenario.seed for one in planned.plans})
@@ -219,8 +219,8 @@ def markdown(tabled: Tabled, command: str) -> str:
     for row, figures, papers in zip(layout.rows, tabled.figures, layout.figures, strict=True):
         cells = (_cell(figure, paper, "<br>") for figure, paper in zip(figures, papers, strict=True))
         lines.append(_line([_head(row.name, row.paper), *cells]))
-    said = [*verdicts(tabled), *(f"No epsilon of these runs is guaranteed: {caveat}" for caveat in tabled.caveats)]
-    return "\n".join([*lines, *([""] if said else []), *(f"- {line}." for line in said)]) + "\n"
+    remarks = [*verdicts(tabled), *(f"No epsilon of these runs is guaranteed: {caveat}" for caveat in tabled.caveats)]
+    return "\n".join([*lines, *([""] if remarks else []), *(f"- {line}." for line in remarks)]) + "\n"
 
 
 def show(console: Console, tabled: Tabled) -> None:

@@ -107,7 +107,7 @@ class Obedient:
         self.names: list[str] = []
         self.answered = False
 
-    async def main(self, its: Miniature) -> None:
+    async def main(self, miniature: Miniature) -> None:
         me = self.me
         while True:
             answer = await me.recv((SumStart, ChunkWanted, Survivors, SumDone), me.server, WAIT)
@@ -116,7 +116,7 @@ class Obedient:
             if isinstance(answer, SumStart):
                 await self.deal()
             elif isinstance(answer, ChunkWanted) and self.names:
-                await self.mask(answer.number % its.blocks, its.clients)
+                await self.mask(answer.number % miniature.blocks, miniature.clients)
             elif isinstance(answer, Survivors) and self.may_answer(answer.names):
                 await self.reveal(answer.names)
 
@@ -173,9 +173,9 @@ class Obedient:
 
 
 async def obedient(
-    me: Client, values: NDArray[np.float64], secrets: Mapping[str, SharedSecret], its: Miniature
+    me: Client, values: NDArray[np.float64], secrets: Mapping[str, SharedSecret], miniature: Miniature
 ) -> None:
-    await Obedient(me, values, secrets).main(its)
+    await Obedient(me, values, secrets).main(miniature)
 
 
 # What is found
@@ -204,16 +204,16 @@ APART = {
 
 @pytest.mark.parametrize("lie", APART)
 def test_sets_that_differ_from_client_to_client_open_no_sum_over_too_few(lie: str) -> None:
-    its, (program, victims) = Miniature("secure_sum", clients=5, min_clients=3), APART[lie]
-    weak = perform(its, parse(program, 5), obedient)
+    miniature, (program, victims) = Miniature("secure_sum", clients=5, min_clients=3), APART[lie]
+    weak = perform(miniature, parse(program, 5), obedient)
     assert weak.exposed == victims and not weak.failure
-    ours = perform(its, parse(program, 5))
+    ours = perform(miniature, parse(program, 5))
     assert not ours.exposed and not ours.failure
 
 
 def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block goes by its place in A: where that differs, keys that do not would cancel, the owner's masks, too."""
-    its, program = (
+    miniature, program = (
         Miniature("restart", clients=5, min_clients=3),
         parse(
             "start 0 2 3 to 0; again 1 2 3 to 1; again 0 1 2 to 2; again 0 1 3 to 3; start 0 2 3 4 to 0; "
@@ -221,25 +221,25 @@ def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pyte
             5,
         ),
     )
-    ours = perform(its, program)
+    ours = perform(miniature, program)
     assert not ours.exposed and not ours.failure and ours.relations == 20
     monkeypatch.setattr(rowsums, "own_key", lambda secret, names, attempt: secret.key("rowsum-own", attempt))
-    assert perform(its, program).exposed == ("client/4",)
+    assert perform(miniature, program).exposed == ("client/4",)
 
 
-@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
-def test_an_honest_server_gets_its_sum_and_no_more(its: Miniature) -> None:
+@pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
+def test_an_honest_server_gets_its_sum_and_no_more(miniature: Miniature) -> None:
     """Nothing is refused: all blocks of both rounds come, and where there are shares the masks are opened."""
-    honest = perform(its, ())
-    assert honest.relations == 2 * (8 if its.kind == "secure_sum" else 4 * 3)
-    assert (honest.opened > 0) == its.deals
+    honest = perform(miniature, ())
+    assert honest.relations == 2 * (8 if miniature.kind == "secure_sum" else 4 * 3)
+    assert (honest.opened > 0) == miniature.deals
     assert not honest.exposed and not honest.failure
 
 
-@pytest.mark.parametrize("its", SUMS[1:], ids=lambda its: its.kind)
-def test_a_second_attempt_over_rows_is_answered_and_tells_nothing(its: Miniature) -> None:
+@pytest.mark.parametrize("miniature", SUMS[1:], ids=lambda miniature: miniature.kind)
+def test_a_second_attempt_over_rows_is_answered_and_tells_nothing(miniature: Miniature) -> None:
     """On each block the masks of its owner stay."""
-    one = perform(its, parse(SECOND_ATTEMPT, 4))
+    one = perform(miniature, parse(SECOND_ATTEMPT, 4))
     assert one.relations == 4 * 3 + 3 * 2
     assert not one.exposed and not one.failure
 
@@ -266,26 +266,26 @@ def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytes
     assert perform(SUMS[2], program).exposed == ("client/2",)
 
 
-@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
-def test_some_lies_and_programs(its: Miniature) -> None:
-    some = [*programs(4, its.deals, quick=True)][::13] + [*single_lies(perform(its, ()).sent, (0, 3))][::13]
-    broken = {text(program): one.broken for program in some if (one := tried(its, program)).broken}
+@pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
+def test_some_lies_and_programs(miniature: Miniature) -> None:
+    some = [*programs(4, miniature.deals, quick=True)][::13] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::13]
+    broken = {text(program): one.broken for program in some if (one := tried(miniature, program)).broken}
     assert not broken
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
+@pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
 @pytest.mark.parametrize(("least", "quick"), [(2, False), (3, True)])
-def test_every_lie_and_every_short_program(its: Miniature, least: int, quick: bool) -> None:
-    found = sweep([Miniature(its.kind, 5, least)], Sweep(schedules=150, seed=least, quick=quick))
+def test_every_lie_and_every_short_program(miniature: Miniature, least: int, quick: bool) -> None:
+    found = sweep([Miniature(miniature.kind, 5, least)], Sweep(schedules=150, seed=least, quick=quick))
     assert not found.breaches, found.breaches
     assert len(found.trials) > (200 if quick else 500)
 
 
 def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
-    its = Miniature("secure_sum", clients=5, min_clients=3)
+    miniature = Miniature("secure_sum", clients=5, min_clients=3)
     found = [one for one in programs(5, True, quick=True) if len({m.names for m in one if m.kind == "left"}) > 2]
-    victims = {perform(its, program, obedient).exposed for program in found}
+    victims = {perform(miniature, program, obedient).exposed for program in found}
     assert {("client/0",), ("client/0", "client/1")} <= victims
 
 
@@ -301,9 +301,9 @@ def test_a_sweep_finds_and_shrinks_what_the_weakened_copy_gives_away() -> None:
 # What is swept, and the command
 
 
-@pytest.mark.parametrize("its", SUMS, ids=lambda its: its.kind)
-def test_a_program_reads_as_it_is_written(its: Miniature) -> None:
-    tried_ones = [*programs(4, its.deals), *single_lies(perform(its, ()).sent, range(4))]
+@pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
+def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
+    tried_ones = [*programs(4, miniature.deals), *single_lies(perform(miniature, ()).sent, range(4))]
     assert len(set(map(text, tried_ones))) == len(tried_ones)
     assert [parse(text(program), 4) for program in tried_ones] == tried_ones
 
@@ -320,7 +320,7 @@ def test_a_program_reads_as_it_is_written(its: Miniature) -> None:
     ],
 )
 def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str]) -> None:
-    assert [its.kind for its in sums_of(load(name, ["fault=[]", "expect={}", *changes]))] == kinds
+    assert [miniature.kind for miniature in sums_of(load(name, ["fault=[]", "expect={}", *changes]))] == kinds
 
 
 def tacit(*arguments: str | int | Path) -> Result:

@@ -47,7 +47,7 @@ def with_entry(field: str, value: Callable[[object], object]) -> Callable[[Messa
 
 
 def assert_refused(run, kind: str, why: str) -> None:
-    assert run.client(NAME).ending == f"the server sent what cannot be: {kind} from server: {why}"
+    assert run.client(NAME).ending == f"the server sent invalid values: {kind} from server: {why}"
     assert run.client(NAME).labels is None
     assert [event.party for event in run.events if why in event.note] == [NAME]
     others = [client for client in run.clients if client.name != NAME]

@@ -338,7 +338,7 @@ def test_a_client_that_hears_of_no_last_round_has_no_labels(federation, make_sha
         lose=lambda packet: packet.round == 2 and packet.receiver == "client/2",
     ).run()
     assert run.client("client/2").labels is None
-    assert run.client("client/2").ending == "heard of no next round"
+    assert run.client("client/2").ending == "no next round was announced"
     assert run.server.record.members == ("client/0", "client/1", "client/3")
     run.assert_equals_oracle()
 

@@ -210,8 +210,8 @@ def test_a_client_that_never_answers_is_not_told_of(chance: Path) -> None:
     [
         (["attack.points=300"], "attack.points: 300 points that nobody has and 3 clients need more than half of 420"),
         (["training.averaging=secure"], "attack.kind: .*the server sees no client's model"),
-        (["protocol.name=xclp", "protocol.hamming=plaintext"], "attack.kind: .*whose clients tell of no model"),
-        (["protocol.name=local"], "attack.kind: .*whose clients tell of no model"),
+        (["protocol.name=xclp", "protocol.hamming=plaintext"], "attack.kind: .*whose clients send nothing of a model"),
+        (["protocol.name=local"], "attack.kind: .*whose clients send nothing of a model"),
         (["protocol.name=dd", "byzantine.clients=1"], "attack.kind: .*byzantine.clients"),
         (["protocol.name=dd", "byzantine.clients=3"], "byzantine.clients: 3 of 3 clients leave no honest one"),
         (["attack.epochs=0"], "attack.epochs: 0 .*1 or more"),

@@ -208,7 +208,7 @@ def test_mistakes(quick: Path) -> None:
     assert "nowhere: holds no sweep.toml" in refused("--resume", "nowhere")
     asked = Path("sweep/sweep.toml").read_text()
     for text, message in (
-        ("file = ", "sweep.toml: not what a sweep was asked"),
+        ("file = ", "sweep.toml: not the options of a sweep"),
         ("file = 3", "Expected `str`, got `int`"),
         (asked + "seedz = 3\n", "unknown field `seedz`"),
         (asked.replace(quick.name, "gone.toml"), "gone.toml"),

@@ -113,7 +113,7 @@ def test_at_a_step_is_before_it() -> None:
 
 def test_whom_a_pattern_means() -> None:
     fault = Leave("client/*", time=1.0)
-    assert [name for name in ("server", "client/0", "client/11") if fault.strikes(name)] == ["client/0", "client/11"]
+    assert [name for name in ("server", "client/0", "client/11") if fault.applies_to(name)] == ["client/0", "client/11"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_an_availability_file(tmp_path: Path) -> None:
     [
         ("", r"line 1: the header must be party,up,down, not ''"),
         ("party,down,up\n", "line 1: the header must be party,up,down, not 'party,down,up'"),
-        ("party,up,down\n\n", "nothing stands below the header"),
+        ("party,up,down\n\n", "no line follows the header"),
         ("party,up,down\na,1\n", "line 2: 2 cells; party,up,down are needed"),
         ("party,up,down\na,0,1\na,x,3\n", 'line 3, column up: "x" is not a duration'),
         ("party,up,down\na,0,-1\n", 'line 2, column down: "-1" is not a duration'),

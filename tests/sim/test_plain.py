@@ -23,7 +23,7 @@ class Owner:
 class Node:
     """A part of a ring."""
 
-    told = ("name", "next")
+    stored = ("name", "next")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,8 +40,8 @@ KINDS = {"Node": Node, "Row": Row}
 
 def there_and_back(value: Any, before: Owner, after: Owner) -> Any:
     writer = Writer({"owner": before}, KINDS)
-    told, objects = msgspec.msgpack.decode(msgspec.msgpack.encode([writer.tell(value), writer.objects]))
-    return Reader({"owner": after}, KINDS, objects, {}).read(told)
+    stored, objects = msgspec.msgpack.decode(msgspec.msgpack.encode([writer.write(value), writer.objects]))
+    return Reader({"owner": after}, KINDS, objects, {}).read(stored)
 
 
 LEAVES = (
@@ -90,11 +90,11 @@ def test_what_was_one_object_is_one_again() -> None:
 @pytest.mark.parametrize("value", [lambda: None, print, object(), Owner().call, partial(print, 1), {1, 2}, Owner()])
 def test_what_cannot_be_told_says_so(value: Any) -> None:
     with pytest.raises(NotPlain):
-        Writer({"owner": Owner()}, KINDS).tell([value])
+        Writer({"owner": Owner()}, KINDS).write([value])
 
 
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         ["method", "owner", "__init__"],
         ["method", "owner", "calls"],
@@ -105,6 +105,6 @@ def test_what_cannot_be_told_says_so(value: Any) -> None:
         ["eval", "1"],
     ],
 )
-def test_data_that_cannot_be_calls_nothing(told: Any) -> None:
+def test_data_that_cannot_be_calls_nothing(data: Any) -> None:
     with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
-        Reader({"owner": Owner()}, KINDS, [["os.system", "x"]], {}).read(told)
+        Reader({"owner": Owner()}, KINDS, [["os.system", "x"]], {}).read(data)

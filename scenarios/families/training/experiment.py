@@ -130,8 +130,8 @@ def method_of(scenario: schema.Scenario, spec: ModelSpec) -> Method:
     parameters = parameters_of(scenario, spec.classes)
     base = ALGORITHMS.get(name, ALGORITHMS["fedavg"])(Options(spec, parameters, scenario.seed, its.device))
     update = UPDATE_OF.get(name, its.update)
-    extra = UPDATES[update](its.mu) if update == "fedprox" else UPDATES[update]()
-    return Method(base.labeller, (*base.additions, *extra))
+    extra = UPDATES[update]
+    return Method(base.labeller, (*base.additions, *extra(its.mu)), extra.server)
 
 
 _AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure())}

@@ -2,8 +2,7 @@
 
 from protocols.setup import Group
 from protocols.xclp.recipe import RECIPES
-from protocols.xclp.rowsums import Restart, SecureRowSums
-from protocols.xclp.rowsums_shamir import Shamir
+from protocols.xclp.variants import ROW_SUMS
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from scenarios.families.xclp.observer import Observer
 from scenarios.families.xclp.variants import variant_of
@@ -40,10 +39,9 @@ class Xclp:
 def parameters_of(scenario: schema.Scenario, classes: int) -> Parameters:
     """XCLP's."""
     its = scenario.protocol
-    recoveries: dict[str, SecureRowSums] = {way.name: way for way in (Restart(), Shamir(its.threshold))}
     return Parameters(
         variant=variant_of(its),
-        recovery=recoveries[its.recovery],
+        recovery=ROW_SUMS[its.recovery].make(its.threshold),
         clients=scenario.data.clients,
         classes=classes,
         bits=its.bits,

@@ -90,7 +90,7 @@ def test_idx_files_that_are_cut_or_do_not_fit(laid):
     labels = folder / "train-labels-idx1-ubyte"
     whole = labels.read_bytes()
     labels.write_bytes(whole[:-3])
-    assert error_of("mnist", folder) == f"{labels}: holds 17 values; its head announces 20"
+    assert error_of("mnist", folder) == f"{labels}: holds 17 values; its header announces 20"
     labels.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 17]) + whole[8:-3])
     assert "does not fit the images'" in error_of("mnist", folder)
     labels.write_bytes(whole[:-1] + b"\x0a")

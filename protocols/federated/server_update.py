@@ -1,0 +1,55 @@
+"""What the server makes of a round's mean model: by default the next model, as in FedAvg; else a step of its own.
+
+Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 1: with the model x_t that a round begins with and
+the mean of the clients' models, Delta_t = mean - x_t is taken for a negative gradient, and
+
+    x_{t+1} = ServerOpt(x_t, -Delta_t, eta, t).
+
+FedAvg is x_{t+1} = x_t + Delta_t. Nothing more travels, so a secure average and noise on it go with any server update.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning.vectors import decode, encode
+
+__all__ = ["ServerUpdate", "State", "updated"]
+
+State = tuple[NDArray[np.float64], ...]
+
+
+@dataclass(frozen=True)
+class ServerUpdate:
+    """Settings of a server's step, sent to workers: what the step needs of earlier rounds is its state."""
+
+    vectors: ClassVar[float] = 1.0
+    """What a step costs, in additions of two models."""
+
+    def step(
+        self, state: State, model: NDArray[np.float64], mean: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], State]:
+        """The next model, and the next state, which is () in the first round.
+
+        `model` is what the round began with, `mean` that of the models that clients trained, weighted as the scenario
+        says: of each the trained numbers, in one row. Running statistics of batch normalisation are the mean's.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say what a step is")
+
+
+def updated(update: ServerUpdate, state: State, model: bytes, mean: bytes, trained: int) -> tuple[bytes, State]:
+    """The vector of the next model, whose first `trained` numbers are trained, and the next state.
+
+    Raises ValueError where the step gives no such numbers.
+    """
+    before, after = (decode(vector).astype(np.float64) for vector in (model, mean))
+    following, kept = update.step(state, before[:trained], after[:trained])
+    following = np.asarray(following, np.float64)
+    if following.shape != (trained,) or not isinstance(kept, tuple):
+        gave = f"{following.shape} numbers and a {type(kept).__name__}"
+        raise ValueError(
+            f"{type(update).__name__}.step must give ({trained},) numbers and a tuple of arrays, not {gave}"
+        )
+    return encode(np.concatenate([following, after[trained:]])), kept

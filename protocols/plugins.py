@@ -1,0 +1,181 @@
+"""What a plugin may add, a function for each; what comes with Tacit is in the same registries.
+
+A plugin is one Python file. It is imported before the scenario is read, in each process that runs a part of it; what it
+adds is there for the scenarios that name it. A name that is taken, or something of the wrong kind, is an error at the
+line that adds it.
+
+>>> from protocols.plugins import add_server_update, ServerUpdate
+>>> class Half(ServerUpdate):
+...     def step(self, state, model, mean):
+...         return (model + mean) / 2, ()
+>>> add_server_update("half", "the mean of the old model and the new one", server=Half())  # doctest: +SKIP
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from parties.data.dataset import Dataset
+from parties.data.sets import DATASETS, READERS
+from parties.datasets.catalogue import About
+from parties.learning import learners, spec
+from parties.learning.additions import Active, Addition, Batch, Run
+from parties.learning.learner import Learner
+from parties.learning.learners import LEARNERS
+from parties.learning.spec import MODELS, ModelSpec
+from protocols.federated.algorithms import UPDATES, Update
+from protocols.federated.method import Averaged, Companion
+from protocols.federated.server_update import ServerUpdate
+from protocols.steps import Step
+from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.rowsums import STEPS, SecureRowSums
+from protocols.xclp.variants import ROW_SUMS, VARIANTS, HammingOptions, RowSums, Variant
+from sim.wire import Message
+
+if TYPE_CHECKING:
+    from parties.learning.backend import nn
+
+__all__ = [
+    "Active",
+    "Addition",
+    "Averaged",
+    "Batch",
+    "Companion",
+    "Dataset",
+    "HammingOptions",
+    "Learner",
+    "ModelSpec",
+    "Run",
+    "SecureHamming",
+    "SecureRowSums",
+    "ServerUpdate",
+    "add_dataset",
+    "add_hamming",
+    "add_learner",
+    "add_model",
+    "add_row_sums",
+    "add_server_update",
+]
+
+
+def add_model(
+    name: str,
+    description: str,
+    build: "Callable[[ModelSpec], tuple[nn.Module, nn.Module]]",
+    *,
+    smallest: int = 0,
+    channels: int = 0,
+    normalised: bool = False,
+) -> None:
+    """Add a network for `model.name`: `build` makes of a spec (shape, classes) its body and its last, linear layer.
+
+    The body gives the features, which are scaled to length 1 if `normalised`. `smallest` is the least height and width
+    of an image, `channels` the only number of them, 0 for any. Raises TypeError and ValueError.
+    """
+    _check("build", build, callable(build), "a function of a ModelSpec")
+    _check_text(description)
+    MODELS.add(name, spec.Kind(description, smallest, channels, False, normalised, build))
+
+
+def add_learner(name: str, description: str, learner: Callable[..., Learner], *, texts: bool = False) -> None:
+    """Add a learner of co-training for `learner.name`: a frozen dataclass with the methods of `Learner`.
+
+    Its fields are `columns` and `classes`, or of one that reads `texts` `classes` and `device`, and options with
+    defaults, which are read from the keys of [learner] that are called like them. Raises TypeError and ValueError.
+    """
+    is_class = isinstance(learner, type) and hasattr(learner, "__dataclass_fields__")
+    _check("learner", learner, is_class, "a dataclass")
+    _check_methods("learner", learner, ("initial", "fit", "predict", "probabilities", "fit_work", "predict_work"))
+    _check_text(description)
+    LEARNERS.add(name, learners.Kind(description, learner, texts=texts))
+
+
+def add_server_update(
+    name: str,
+    description: str,
+    *,
+    client: Addition | None = None,
+    beside: Callable[[], Companion] = Companion,
+    server: ServerUpdate | None = None,
+) -> None:
+    """Add a way to train for `training.update`, which goes with every federated algorithm.
+
+    `client` is a term in the clients' training (as FedProx's), `beside` makes the server's side of what travels for it
+    (by default nothing does), and `server` is the step that the server takes from the mean of the models. Raises
+    TypeError and ValueError.
+    """
+    _check("client", client, client is None or isinstance(client, Addition), "an Addition")
+    _check("server", server, server is None or isinstance(server, ServerUpdate), "a ServerUpdate")
+    _check("beside", beside, callable(beside), "a function or class that makes a Companion")
+    _check_text(description)
+    additions = () if client is None else ((client, beside),)
+    UPDATES.add(name, Update(description, lambda mu: additions, server))
+
+
+def add_dataset(name: str, description: str, read: Callable[[], Dataset], *, terms: str = "") -> None:
+    """Add a data set for `data.name`: `read` gives all its rows, and the same ones each time.
+
+    It is called whenever a run needs them: keep what takes long to make. The last fifth of the rows is the test part.
+    Raises TypeError and ValueError.
+    """
+    _check("read", read, callable(read), "a function that returns a Dataset")
+    _check_text(description)
+    DATASETS.add(name, About(description, 0, 0, 0, (), terms))
+    READERS.add(name, read)
+
+
+def add_hamming(
+    name: str,
+    description: str,
+    make: Callable[[HammingOptions], SecureHamming],
+    messages: Sequence[type[Message]],
+    *,
+    payloads: Callable[[HammingOptions, Mapping[str, int]], dict[str, int]] | None = None,
+) -> None:
+    """Add a variant of SecureHamming for `protocol.hamming`: `make` builds it of the keys of [protocol].
+
+    `messages` are its own message types, which faults may name; `payloads` gives their bytes by type, from the number
+    of each client's points, for `tacit bytes`. Raises TypeError and ValueError.
+    """
+    _check("make", make, callable(make), "a function of HammingOptions")
+    _check_text(description)
+    VARIANTS.add(name, Variant(description, make, _message_types(messages), payloads))
+
+
+def add_row_sums(
+    name: str,
+    description: str,
+    make: Callable[[int | None], SecureRowSums],
+    *,
+    steps: Sequence[Step] = STEPS,
+    messages: Sequence[type[Message]] = (),
+    payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {},
+) -> None:
+    """Add a strategy of SecureRowSums for `protocol.recovery`: `make` builds it of `protocol.threshold`.
+
+    `steps` are all that it takes, `messages` its own types besides those of `protocols.xclp.rowsums`, and `payloads`
+    the bytes of these, from the clients' names. Raises TypeError and ValueError.
+    """
+    _check("make", make, callable(make), "a function of the threshold")
+    _check("steps", steps, all(isinstance(step, Step) for step in steps), "Steps")
+    _check_text(description)
+    ROW_SUMS.add(name, RowSums(description, make, tuple(steps), _message_types(messages), payloads))
+
+
+def _check(name: str, value: object, holds: bool, wanted: str) -> None:
+    if not holds:
+        raise TypeError(f"{name}(={value!r}) must be {wanted}")
+
+
+def _check_text(description: object) -> None:
+    _check("description", description, isinstance(description, str), "text")
+
+
+def _check_methods(name: str, value: object, wanted: Sequence[str]) -> None:
+    if lacking := [method for method in wanted if not callable(getattr(value, method, None))]:
+        raise TypeError(f"{name}(={value!r}) has no {', '.join(lacking)}")
+
+
+def _message_types(messages: Sequence[Any]) -> tuple[type[Message], ...]:
+    for kind in messages:
+        _check("messages", kind, isinstance(kind, type) and issubclass(kind, Message), "types of Message")
+    return tuple(messages)

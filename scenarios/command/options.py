@@ -1,0 +1,40 @@
+"""Options that several commands have."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Debug", "Plugins", "Seed", "Set", "give", "show_version"]
+
+Seed = Annotated[int | None, typer.Option("--seed", help="In place of the scenario's seed.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key (`tacit keys`); may be repeated."),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+def give(files: list[Path] | None) -> list[Path] | None:
+    """Let all scenarios that the command reads take the plugins `files`, which are returned."""
+    if files or "scenarios.files.plugins" in sys.modules:  # whose import takes a second
+        from scenarios.files import plugins
+
+        plugins.give(files or ())
+    return files
+
+
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE", callback=give, help="A Python file of your own; may be repeated."),
+]
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end the command, if that is `wanted`."""
+    if wanted:
+        from scenarios.running.environment import version
+
+        typer.echo(f"tacit {version()}")
+        raise typer.Exit

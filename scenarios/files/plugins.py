@@ -1,0 +1,169 @@
+"""The plugins of a scenario: which files it takes, what is wrong with them in one line, and copies beside its results.
+
+A plugin is code. It is taken from three places only: the scenario file's own folder or below (`plugins = [...]`), the
+command line (`--plugin FILE`), and installed packages that name a module in the entry-point group `tacit.plugins`.
+In a `Scenario` each is an absolute path and the SHA-256 of its content, as `FILE#sha256=DIGEST`.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from scenarios.files.schema import Scenario, ScenarioError, as_table
+from sim import plugged, registry
+from sim.plugged import Plugin, PluginError
+
+__all__ = [
+    "PluginFile",
+    "blamed",
+    "failure_reason",
+    "give",
+    "load_plugins",
+    "recorded",
+    "resolved",
+    "use_plugins",
+    "with_copies",
+]
+
+_GROUP = "tacit.plugins"
+_PIN = "#sha256="
+_FOLDER = "plugins"
+"""The folder, in that of a run, that holds copies of its plugins."""
+
+_given: list[Path] = []
+
+
+class PluginFile(Struct, frozen=True):
+    """A plugin of a run: its file, of a copy relative to the run's folder, and the SHA-256 of its content."""
+
+    file: str
+    sha256: str
+
+
+def give(files: Iterable[Path]) -> None:
+    """Let every scenario that this process reads from now on take `files` besides its own: those of --plugin."""
+    _given[:] = [file.absolute() for file in files]
+
+
+def resolved(texts: object, where: str, folder: Path | None) -> tuple[str, ...]:
+    """The `plugins` that the file `where` names, and those of --plugin, loaded, as a `Scenario` holds them.
+
+    `folder`: what the file's own must be in; None for a scenario made in Python, whose paths may lead anywhere. Raises
+    ScenarioError.
+    """
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        problem = 'allowed: a list of files, such as plugins = ["my_model.py"]'
+        raise ScenarioError(where, "plugins", f"not a list of texts; {problem}")
+    found = [_load(*_located(text, where, folder)) for text in texts]
+    for file in _given:
+        if not file.is_file():
+            raise ScenarioError(f"--plugin {file}", "", "there is no such file")
+        found.append(_load(file, ""))
+    _use(found)
+    return tuple(f"{plugin.path}{_PIN}{plugin.sha256}" for plugin in {one.module: one for one in found}.values())
+
+
+def load_plugins() -> None:
+    """Load those that need no scenario, installed ones and those of --plugin. Raises ScenarioError."""
+    resolved([], "", None)
+
+
+def use_plugins(scenario: Scenario) -> list[Plugin]:
+    """Load the plugins of a checked scenario, and make them the active ones. Raises ScenarioError."""
+    found = [
+        _load(Path(path), digest, plugged.loaded)
+        for path, _, digest in (text.partition(_PIN) for text in scenario.plugins)
+    ]
+    _use(found)
+    return found
+
+
+def _located(text: str, where: str, folder: Path | None) -> tuple[Path, str]:
+    """The file that `text` names, and the SHA-256 that it must have."""
+    name, _, digest = text.partition(_PIN)
+    if _PIN in text and not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise ScenarioError(where, "plugins", f"{text!r}: a SHA-256 has 64 hexadecimal digits")
+    path = (Path.cwd() if folder is None else folder) / name
+    if folder is not None and not path.resolve().is_relative_to(folder.resolve()):
+        problem = "is outside the scenario file's folder, and a plugin is code; allowed: a file there or below, "
+        raise ScenarioError(where, "plugins", f'"{name}" {problem}or --plugin FILE')
+    if path.suffix != ".py" or not path.is_file():
+        raise ScenarioError(where, "plugins", f'"{name}": there is no such Python file in {path.parent}')
+    return path.absolute(), digest
+
+
+def _load(path: Path, digest: str, load: Callable[[Path, str], Plugin] = plugged.load) -> Plugin:
+    try:
+        return load(path, digest)
+    except PluginError as error:
+        raise _error(error) from error
+
+
+def _error(error: PluginError) -> ScenarioError:
+    return ScenarioError(error.path, f"line {error.line}" if error.line else "", error.problem)
+
+
+def _use(plugins: Sequence[Plugin]) -> None:
+    """Make them active beside installed ones. Raises ScenarioError where two add things of one name."""
+    try:
+        plugged.use([*_installed(), *plugins])
+    except PluginError as error:
+        raise _error(error) from error
+    if (clash := registry.conflict()) is not None:
+        added, by = clash
+        plugged.use(_installed())
+        problem = f"there is a {added.what} {added.name!r} already, {by}; choose another name"
+        raise ScenarioError(added.path, f"line {added.line}", problem)
+
+
+@functools.cache
+def _installed() -> tuple[Plugin, ...]:
+    found = sorted(metadata.entry_points(group=_GROUP), key=lambda entry: entry.name)
+    return tuple(plugged.load_installed(entry.module) for entry in found)
+
+
+def blamed(error: BaseException) -> ScenarioError | None:
+    """What a plugin did wrong that let `error` be raised before a run, in one line; None if none had a part in it."""
+    place = plugged.place_in(error)
+    return place and ScenarioError(place[0], f"line {place[1]}", f"{type(error).__name__}: {error}")
+
+
+def failure_reason(error: BaseException) -> str:
+    """Why a run failed, in words; with the file and the line of the plugin in which it did."""
+    place = plugged.place_in(error)
+    return f"{type(error).__name__}: {error}" + (f" (in the plugin {place[0]}, line {place[1]})" if place else "")
+
+
+def with_copies(scenario: Scenario, folder: Path | None = None) -> dict[str, Any]:
+    """The table of `scenario` whose plugins are copies in the folder that it is written to.
+
+    The copies are made if a `folder` is given. Raises ScenarioError, and OSError.
+    """
+    table, copies = as_table(scenario), _copies(scenario)
+    table["plugins"] = [f"{copy}{_PIN}{plugin.sha256}" for copy, plugin in copies.items()]
+    if folder is not None:
+        for copy, plugin in copies.items():
+            path = folder / copy
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(plugged.source(plugin.module))
+    return table
+
+
+def _copies(scenario: Scenario) -> dict[str, Plugin]:
+    """Where in a folder the copy of each plugin is."""
+    found: dict[str, Plugin] = {}
+    for number, plugin in enumerate(use_plugins(scenario)):
+        name = f"{_FOLDER}/{Path(plugin.path).name}"
+        found[name if name not in found else f"{_FOLDER}/{number}_{Path(plugin.path).name}"] = plugin
+    return found
+
+
+def recorded(scenario: Scenario) -> list[PluginFile]:
+    """The plugins of a run of `scenario`, installed ones among them, for its result."""
+    copies = [PluginFile(copy, plugin.sha256) for copy, plugin in _copies(scenario).items()]
+    return [*(PluginFile(plugin.path, plugin.sha256) for plugin in _installed()), *copies]

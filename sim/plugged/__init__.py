@@ -1,0 +1,221 @@
+"""Plugins: Python files of the user's own, as modules that every process of a run can import.
+
+The file ``my_model.py`` becomes the module ``sim.plugged.my_model_0123456789ab``, named by the SHA-256 of its content.
+A finder, which importing this package installs, finds such modules by their files, which workers inherit in an
+environment variable. So objects of a plugin's classes pickle by reference, both ways. Nothing is written beside the
+user's file.
+
+Of the modules that a process has imported only the *active* ones count: those of the scenario in hand (`use`). In a
+worker these are the ones that were active when it was started.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from pathlib import Path
+
+__all__ = [
+    "Plugin",
+    "PluginError",
+    "active",
+    "inherit",
+    "is_plugged",
+    "load",
+    "load_installed",
+    "loaded",
+    "place_in",
+    "source",
+    "title",
+    "use",
+]
+
+VARIABLE = "TACIT_PLUGINS"
+"""The environment variable by which workers inherit the active modules: a JSON list of names and files."""
+
+_DIGITS = 12
+"""Of the SHA-256 in a module's name."""
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """The name of the `module`, its file, and the SHA-256 of the file's content."""
+
+    module: str
+    path: str
+    sha256: str
+
+
+class PluginError(ValueError):
+    """A plugin that cannot be used: its file, the line (0: none in particular), what is wrong."""
+
+    def __init__(self, path: str, line: int, problem: str) -> None:
+        super().__init__(path, line, problem)
+        self.path, self.line, self.problem = path, line, problem
+
+    def __str__(self) -> str:
+        return f"{self.path}{f', line {self.line}' if self.line else ''}: {self.problem}"
+
+
+_files: dict[str, str] = {}
+_sources: dict[str, bytes] = {}
+_active: tuple[str, ...] = ()
+_failed: list[PluginError] = []
+
+
+def load(path: Path, sha256: str = "") -> Plugin:
+    """Import the plugin in the file `path`; a `sha256` is what its content must have. Raises PluginError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise PluginError(str(path), 0, f"cannot be read ({error.strerror or error})") from None
+    digest = hashlib.sha256(content).hexdigest()
+    if sha256 and digest != sha256:
+        problem = f"its content has changed: the SHA-256 is {digest[:_DIGITS]}..., not {sha256[:_DIGITS]}..."
+        raise PluginError(str(path), 0, problem)
+    name = _name(path, digest)
+    _files[name], _sources[name] = str(path), content
+    _import(name, str(path))
+    return Plugin(name, str(path), digest)
+
+
+def loaded(path: Path, sha256: str) -> Plugin:
+    """As `load`, but without a look at the file where this process has imported that content of it before."""
+    name = _name(path, sha256)
+    return Plugin(name, str(path), sha256) if name in sys.modules else load(path, sha256)
+
+
+def _name(path: Path, sha256: str) -> str:
+    stem = re.sub(r"\W", "_", path.stem)
+    return f"{__name__}.{stem}_{sha256[:_DIGITS]}"
+
+
+def load_installed(name: str) -> Plugin:
+    """Import the module `name` of an installed package, which is a plugin. Raises PluginError."""
+    _import(name, name)
+    path = getattr(sys.modules[name], "__file__", None) or ""
+    content = Path(path).read_bytes() if Path(path).is_file() else b""
+    return Plugin(name, path, hashlib.sha256(content).hexdigest())
+
+
+def _import(name: str, path: str) -> None:
+    try:
+        importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        where, line = place_in(error) or (path, 0)
+        problem = error.msg if isinstance(error, SyntaxError) else str(error)
+        if isinstance(error, SyntaxError) and error.filename:
+            where, line = error.filename, error.lineno or 0
+        raise PluginError(where, line, f"{type(error).__name__}: {problem}") from error
+
+
+def use(plugins: Sequence[Plugin]) -> None:
+    """Make the modules of `plugins`, which are loaded, the active ones, here and in workers that are yet to start."""
+    global _active
+    _failed.clear()
+    _active = tuple(dict.fromkeys(plugin.module for plugin in plugins))
+    if plugins:
+        os.environ[VARIABLE] = json.dumps([[plugin.module, plugin.path] for plugin in plugins])
+    else:
+        os.environ.pop(VARIABLE, None)
+
+
+def active() -> tuple[str, ...]:
+    """The names of the active modules, in order. Raises what went wrong with one in `inherit`."""
+    if _failed:
+        raise _failed[0]
+    return _active
+
+
+def inherit() -> None:
+    """In a worker: import the modules that were active in the process that started it, and make them the active ones.
+
+    It raises nothing, for that would end all workers: what is wrong is told to whoever first asks for one.
+    """
+    global _active
+    names = tuple(_inherited())
+    try:
+        for name in names:
+            _import(name, name)
+        _active = names
+    except PluginError as error:
+        _failed.append(error)
+
+
+def _inherited() -> dict[str, str]:
+    """The files of the modules that the process which started this one had active."""
+    try:
+        return {str(name): str(path) for name, path in json.loads(os.environ.get(VARIABLE, "[]"))}
+    except (ValueError, TypeError):
+        return {}
+
+
+def is_plugged(module: str) -> bool:
+    """Whether the module of that name is a plugin's file."""
+    return module.startswith(f"{__name__}.")
+
+
+def title(module: str) -> str:
+    """The last part of a module's name; of a plugin's file without the digits, so that an edit does not change it."""
+    last = module.rpartition(".")[2]
+    return last[: -_DIGITS - 1] if is_plugged(module) else last
+
+
+def source(module: str) -> bytes:
+    """The content of the plugin's file from which this process has loaded `module`."""
+    return _sources[module]
+
+
+def place_in(error: BaseException) -> tuple[str, int] | None:
+    """The file and the line of a plugin in which `error` was raised; None where no plugin had a part in it.
+
+    Of several lines the innermost; errors of workers count, whose tracebacks travel as text.
+    """
+    files = {*_files.values(), *(getattr(sys.modules.get(name), "__file__", None) for name in active())}
+    found = _FRAME.findall("".join(traceback.format_exception(error)))
+    return next(((path, int(line)) for path, line in reversed(found) if path in files), None)
+
+
+class _Loader(SourceLoader):
+    """Makes a module of the content that its name speaks of, and keeps no bytecode."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self._name, self._path = name, path
+
+    def get_filename(self, fullname: str) -> str:
+        return self._path
+
+    def get_data(self, path: object) -> bytes:
+        if path != self._path:  # of bytecode, or of files beside it
+            raise OSError(f"{path}: a plugin is one file")
+        return _sources[self._name]
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of plugins."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not is_plugged(fullname):
+            return None
+        file = _files.get(fullname) or _inherited().get(fullname)
+        if file is None:
+            return None
+        if fullname not in _sources:
+            content = Path(file).read_bytes()
+            if not fullname.endswith(hashlib.sha256(content).hexdigest()[:_DIGITS]):
+                raise PluginError(file, 0, "its content has changed since the run began")
+            _files[fullname], _sources[fullname] = file, content
+        return spec_from_loader(fullname, _Loader(fullname, file), origin=file)
+
+
+sys.meta_path.append(_Finder())

@@ -1,0 +1,146 @@
+"""Things that a scenario chooses by name: those that come with Tacit, and those that plugins add."""
+
+import difflib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sim import plugged
+
+__all__ = ["Added", "Registry", "UnknownNameError", "added_by_plugins", "conflict", "similar"]
+
+T = TypeVar("T")
+
+
+class UnknownNameError(KeyError, ValueError):
+    """A name that nothing goes by; the text lists those that there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class Added:
+    """An addition: what kind of thing it is, its name, and the file and the line that added it."""
+
+    what: str
+    name: str
+    path: str
+    line: int
+
+
+_all: list["Registry[Any]"] = []
+_ENTRIES = "__tacit_entries__"
+"""The variable of a plugin's module in which its additions are, so that they go when its import fails."""
+
+
+class Registry(Mapping[str, T]):
+    """Things of one kind by their names, in order: one's own, then those of the active plugins.
+
+    `what` is the kind, in words; `entries` are those that come with Tacit.
+    """
+
+    def __init__(self, what: str, entries: Mapping[str, T] | None = None) -> None:
+        self.what = what
+        self._own: dict[str, T] = dict(entries or {})
+        self._added: dict[str, Added] = {}
+        _all.append(self)
+
+    def add(self, name: str, thing: T) -> T:
+        """Add `thing` under `name`, and return it. Raises ValueError for a name that is taken, or none."""
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name(={name!r}) of a {self.what} must be text")
+        module, path, line = _caller()
+        mine = self._of(module)
+        taken = mine[name][1] if name in mine else self._added.get(name)
+        if taken is not None or name in self._own:
+            by = f" in line {taken.line} of {taken.path}" if taken else ", which comes with Tacit"
+            raise ValueError(f"there is a {self.what} {name!r} already{by}; choose another name")
+        added = Added(self.what, name, path, line)
+        if plugged.is_plugged(module):
+            entries = vars(sys.modules[module]).setdefault(_ENTRIES, {})
+            entries.setdefault(self.what, {})[name] = (thing, added)
+            return thing
+        self._own[name] = thing
+        if module.partition(".")[0] not in _TACIT:
+            self._added[name] = added
+        return thing
+
+    def remove(self, name: str) -> None:
+        """Remove what Python code outside of a plugin's file has added under `name`."""
+        del self._added[name], self._own[name]
+
+    def _of(self, module: str) -> dict[str, tuple[T, Added]]:
+        """What the file of a plugin that is `module` has added."""
+        found: dict[str, tuple[T, Added]] = {}
+        if plugged.is_plugged(module):
+            found = vars(sys.modules.get(module, object)).get(_ENTRIES, {}).get(self.what, found)
+        return found
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._own:
+            return self._own[name]
+        for module in plugged.active():
+            if name in (found := self._of(module)):
+                return found[name][0]
+        known = ", ".join(self)
+        raise UnknownNameError(f"there is no {self.what} {name!r}; known are {known}{similar(name, self)}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or any(name in self._of(module) for module in plugged.active())
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        for module in plugged.active():
+            yield from self._of(module)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def added(self) -> list[Added]:
+        """What plugins that count have added: installed ones, and files that are active."""
+        ofs = (entry[1] for module in plugged.active() for entry in self._of(module).values())
+        return [*self._added.values(), *ofs]
+
+    def conflict(self) -> tuple[Added, str] | None:
+        """The first addition of an active plugin under a name that is taken, and by whom in words."""
+        first: dict[str, Added | None] = dict.fromkeys(self._own) | self._added
+        for module in plugged.active():
+            for name, (_, added) in self._of(module).items():
+                if name in first:
+                    other = first[name]
+                    return added, f"in line {other.line} of {other.path}" if other else "which comes with Tacit"
+                first[name] = added
+        return None
+
+
+def similar(word: object, known: Iterable[str]) -> str:
+    """``; did you mean X?`` when one of `known` is close to `word`, else nothing."""
+    close = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def added_by_plugins() -> list[Added]:
+    """All that the plugins that count have added."""
+    return [added for registry in _all for added in registry.added()]
+
+
+def conflict() -> tuple[Added, str] | None:
+    """As `Registry.conflict`, of all registries."""
+    return next((found for registry in _all if (found := registry.conflict()) is not None), None)
+
+
+_TACIT = ("sim", "parties", "protocols", "scenarios", "benchmarks")
+"""The packages whose additions come with Tacit."""
+
+_THROUGH = (__name__, "sim.wire", "protocols.plugins", "protocols.registry", "tacit")
+"""Modules that add what another one asks them to."""
+
+
+def _caller() -> tuple[str, str, int]:
+    """The module that adds something, its file, and the line."""
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__") in _THROUGH and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__")), frame.f_code.co_filename, frame.f_lineno

@@ -1,0 +1,72 @@
+"""Plugins of a few lines, written into folders of their own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.files import plugins
+from sim import plugged
+
+QUICK = """
+plugins = ["mine.py"]
+seed = 3
+engine = "inline"
+[data]
+clients = 4
+labeled = 0.3
+limit = 60
+[protocol]
+hamming = "plaintext"
+bits = 64
+k = 3
+"""
+
+TRAINING = """
+plugins = ["mine.py"]
+seed = 3
+engine = "inline"
+[data]
+clients = 3
+labeled = 0.5
+limit = 60
+[protocol]
+name = "fedavg"
+[model]
+name = "linear"
+[training]
+rounds = 2
+epochs = 1
+learning_rate = 0.5
+device = "cpu"
+"""
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Writes the plugin ``mine.py`` and a scenario with some changes to it; gives the scenario's path."""
+    monkeypatch.chdir(tmp_path)
+
+    def written(plugin: str, scenario: str = QUICK, **changes: str) -> Path:
+        (tmp_path / "mine.py").write_text(f"{plugin}\n# {tmp_path}\n")  # else it is a module from another test
+        for key, value in changes.items():
+            table, _, name = key.partition("_")
+            head, line = f"[{table}]\n", f'{name} = "{value}"\n'
+            kept = [one for one in scenario.splitlines(keepends=True) if not one.startswith(f"{name} = ")]
+            scenario = "".join(kept)
+            scenario = scenario.replace(head, head + line) if head in scenario else scenario + head + line
+        path = tmp_path / "mine.toml"
+        path.write_text(scenario)
+        return path
+
+    yield written
+    plugins.give(())
+    plugged.use(())
+
+
+@pytest.fixture
+def training() -> str:
+    """A quick training run that takes the plugin."""
+    return TRAINING

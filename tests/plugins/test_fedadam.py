@@ -1,0 +1,87 @@
+"""examples/fedadam.py, in a folder of its own: a network and a server update that Tacit does not have."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scenarios.files import plugins
+from scenarios.running.runner import Watch, resume
+from sim import plugged
+from sim.trace import Event
+from tacit import load, run
+
+ROOT = Path(__file__).parents[2]
+TEN_CLASSES = 0.1
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The scenario's path in a folder that is outside of this tree."""
+    for name in ("fedadam.py", "fedadam.toml"):
+        shutil.copy(ROOT / "examples" / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "fedadam.toml"
+    plugins.give(())
+    plugged.use(())
+
+
+def test_it_learns_the_same_in_a_pool(example: Path) -> None:
+    one, other = (run(load(example), engine=engine) for engine in ("inline", "pool:2"))
+    assert one.outcome == other.outcome == "completed", (one.reason, other.reason)
+    assert one.trace_hash == other.trace_hash
+    assert one.accuracy is not None and one.accuracy > 5 * TEN_CLASSES
+
+
+def test_it_runs_as_a_command_far_from_the_tree(example: Path) -> None:
+    command = [sys.executable, "-m", "scenarios.command.entry", "run", "fedadam.toml", "--set", "training.rounds=1"]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(example.parent)}
+    done = subprocess.run(
+        [*command, "--out", "run"], cwd=example.parent, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (kept,) = json.loads((example.parent / "run" / "result.json").read_text())["plugins"]
+    assert kept["file"] == "plugins/fedadam.py"
+
+
+def test_a_step_is_that_of_the_paper(example: Path) -> None:
+    fedadam = sys.modules[plugged.load(example.with_name("fedadam.py")).module].FedAdam(eta=0.1, tau=0.01)
+    draw = np.random.Generator(np.random.Philox(7))
+    x, state = draw.normal(size=5), ()
+    wanted, m, v = x.copy(), 0.0, 0.01**2
+    for _ in range(4):
+        mean = x + draw.normal(size=5)
+        x, state = fedadam.step(state, x, mean)
+        delta = mean - wanted
+        m = 0.9 * m + 0.1 * delta
+        v = 0.99 * v + 0.01 * delta * delta
+        wanted = wanted + 0.1 * m / (v**0.5 + 0.01)
+    np.testing.assert_allclose(x, wanted, rtol=1e-12)
+
+
+def test_it_goes_on_with_what_the_server_kept(example: Path) -> None:
+    changes = ["training.rounds=4", "training.checkpoint_every=1", "engine=inline"]
+    whole = run(load(example, changes), out=Path("whole"))
+
+    class Interrupter(Watch):
+        def __call__(self, event: Event) -> None:
+            if event.round == 4 and event.kind == "deliver":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(load(example, changes), out=Path("run"), watch=Interrupter())
+    result = resume(Path("run"))
+    assert result.resumed and result.resumed[-1] >= 2
+    assert result.trace_hash == whole.trace_hash
+
+
+def test_with_a_secure_average(example: Path) -> None:
+    changes = ["training.rounds=2", "engine=inline"]
+    plain, secure = (run(load(example, [*changes, f"training.averaging={way}"])) for way in ("plain", "secure"))
+    assert secure.outcome == "completed"
+    assert plain.accuracy == pytest.approx(secure.accuracy, abs=0.05)

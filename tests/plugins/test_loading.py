@@ -1,0 +1,283 @@
+"""Where plugins may come from, what a broken one says, and what is kept of them beside a run."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from scenarios.command.main import app
+from scenarios.files import plugins
+from sim import plugged
+from tacit import Scenario, ScenarioError, load, run
+
+Write = Callable[..., Path]
+
+STEP = """
+from protocols.plugins import ServerUpdate, add_server_update
+
+class Half(ServerUpdate):
+    def step(self, state, model, mean):
+        return (model + mean) / 2, ()
+
+add_server_update("half", "half of the way", server=Half())
+"""
+
+BROKEN_STEP = """
+from protocols.plugins import ServerUpdate, add_server_update
+
+class Half(ServerUpdate):
+    vectors = 1e9  # long enough to be done by a worker
+
+    def step(self, state, model, mean):
+        return (model + nean) / 2, ()
+
+add_server_update("half", "half of the way", server=Half())
+"""
+
+
+def tacit(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(*arguments: object) -> str:
+    """The one line that the command says."""
+    result = tacit(*arguments)
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("error: ")
+
+
+def halved(write: Write, training: str, plugin: str = STEP) -> Path:
+    return write(plugin, training, training_update="half")
+
+
+# --- where from
+
+
+def test_a_file_of_the_scenarios_folder_or_below(write: Write, training: str) -> None:
+    path = halved(write, training)
+    below = path.parent / "of" / "mine"
+    below.mkdir(parents=True)
+    shutil.move("mine.py", below / "mine.py")
+    path.write_text(path.read_text().replace('"mine.py"', '"of/mine/mine.py"'))
+    assert load(path).plugins[0].startswith(f"{below}/mine.py#sha256=")
+
+
+@pytest.mark.parametrize("how", ["../outside.py", "{outside}", "link.py"])
+def test_no_file_from_elsewhere(
+    write: Write, training: str, tmp_path_factory: pytest.TempPathFactory, how: str
+) -> None:
+    path = halved(write, training)
+    outside = tmp_path_factory.mktemp("other") / "outside.py"
+    outside.write_text("raise SystemExit('it was run')")
+    shutil.copy(outside, path.parent.parent / "outside.py")
+    (path.parent / "link.py").symlink_to(outside)
+    path.write_text(path.read_text().replace("mine.py", how.format(outside=outside)))
+    line = refused("run", path)
+    assert line.startswith(f"{path}: plugins: ")
+    assert "is outside the scenario file's folder, and a plugin is code; allowed: a file there or below, or" in line
+
+
+@pytest.mark.parametrize("arguments", [("run", "--set", "plugins=['x.py']"), ("sweep", "--over", "plugins=x.py,y.py")])
+def test_no_set_takes_code_in(write: Write, training: str, arguments: tuple[str, ...]) -> None:
+    path = halved(write, training)
+    option = arguments[1]
+    problem = "a plugin is code, which no --set takes in; allowed: plugins = [...] in the file, or --plugin FILE"
+    assert refused(arguments[0], path, *arguments[1:]) == f"{option}: plugins: {problem}"
+
+
+def test_no_cell_of_a_table_takes_code_in(write: Write, training: str) -> None:
+    table = '[[table.row]]\nlabel = "a"\nset = { plugins = ["x.py"] }\n[[table.column]]\nlabel = "b"\n'
+    line = refused("sweep", write(STEP, training + table))
+    assert 'table.row[0].set: "plugins" is no key of a scenario' in line
+
+
+@pytest.mark.parametrize(
+    ("plugins", "problem"),
+    [
+        ('"mine.py"', "plugins: not a list of texts; allowed: a list of files"),
+        ("[3]", "plugins: not a list of texts; allowed: a list of files"),
+        ('["nine.py"]', 'plugins: "nine.py": there is no such Python file in '),
+        ('["mine.toml"]', 'plugins: "mine.toml": there is no such Python file in '),
+        ('["mine.py#sha256=12"]', "plugins: 'mine.py#sha256=12': a SHA-256 has 64 hexadecimal digits"),
+    ],
+)
+def test_what_is_no_plugin(write: Write, training: str, plugins: str, problem: str) -> None:
+    path = halved(write, training)
+    path.write_text(path.read_text().replace('["mine.py"]', plugins))
+    assert refused("run", path).startswith(f"{path}: {problem}")
+
+
+def test_any_file_by_the_option(write: Write, training: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = write("", training.replace('plugins = ["mine.py"]', ""), training_update="half")
+    own = tmp_path_factory.mktemp("other") / "own.py"
+    own.write_text(STEP)
+    assert 'training.update: "half" is not one of the allowed' in refused("run", path)
+    assert refused("run", path, "--plugin", "none.py").endswith("none.py: there is no such file")
+    assert tacit("run", path, "--plugin", own, "--out", "run").exit_code == 0
+    assert tacit("run", "run", "--out", "again").exit_code == 0, "the copy is enough"
+    digests = {json.loads(Path(name, "result.json").read_text())["trace_hash"] for name in ("run", "again")}
+    assert len(digests) == 1
+
+
+def test_a_scenario_made_in_python_takes_any_file(write: Write, training: str) -> None:
+    path = halved(write, training)
+    loaded = load(path)
+    assert (
+        run(loaded).trace_hash == run(Scenario(**{f: getattr(loaded, f) for f in loaded.__struct_fields__})).trace_hash
+    )
+
+
+# --- broken ones
+
+
+@pytest.mark.parametrize(
+    ("plugin", "problem"),
+    [
+        ("x = 1\ny = (", "line 2: SyntaxError: '(' was never closed"),
+        ("import nothing_of_the_kind", "line 1: ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
+        ("def f():\n    return 1 / 0\n\nf()", "line 2: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit('bye')", "line 2: SystemExit: bye"),
+        ("raise ValueError('two\\nlines')", "line 1: ValueError: two lines"),
+    ],
+)
+def test_a_broken_plugin_is_one_line(write: Write, training: str, plugin: str, problem: str) -> None:
+    path = write(plugin, training)
+    assert refused("run", path) == f"{path.parent}/mine.py: {problem}"
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    assert caught.value.__cause__ is not None, "--debug shows it"
+    assert tacit("run", path, "--debug").exit_code == 1
+
+
+def test_two_plugins_with_one_name(write: Write, training: str) -> None:
+    path = halved(write, training)
+    Path("other.py").write_text(f"\n{STEP}")
+    path.write_text(path.read_text().replace('["mine.py"]', '["mine.py", "other.py"]'))
+    problem = f"there is a server update 'half' already, in line 8 of {path.parent}/mine.py; choose another name"
+    assert refused("run", path) == f"{path.parent}/other.py: line 9: {problem}"
+
+
+def test_an_error_before_the_run_names_the_plugin(write: Write, training: str) -> None:
+    plugin = (
+        "from protocols.plugins import *\n\ndef build(spec):\n    return spec.shapes\n\nadd_model('m', 'd', build)\n"
+    )
+    path = write(plugin, training.replace('"linear"', '"m"'))
+    assert refused("run", path).startswith(f"{path.parent}/mine.py: line 4: AttributeError: 'ModelSpec' object has no")
+
+
+@pytest.mark.parametrize("engine", ["inline", "pool:2"])
+def test_an_error_inside_the_run_names_the_plugin(write: Write, training: str, engine: str) -> None:
+    path = halved(write, training, BROKEN_STEP)
+    result = run(load(path), engine=engine)
+    assert result.outcome == "failed"
+    assert result.reason == f"NameError: name 'nean' is not defined (in the plugin {path.parent}/mine.py, line 8)"
+
+
+# --- what is kept
+
+
+def test_a_run_keeps_its_plugin(write: Write, training: str) -> None:
+    path = halved(write, training)
+    result = run(load(path))
+    content = Path("mine.py").read_bytes()
+    (kept,) = result.plugins
+    assert (kept.file, kept.sha256) == ("plugins/mine.py", hashlib.sha256(content).hexdigest())
+    assert (result.folder / kept.file).read_bytes() == content
+    Path("mine.py").unlink()
+    assert run(load(result.folder)).trace_hash == result.trace_hash
+
+
+def test_an_edit_counts_at_the_next_load(write: Write, training: str) -> None:
+    path = halved(write, training)
+    first = run(load(path))
+    Path("mine.py").write_text(STEP.replace("/ 2", "/ 3"))
+    second = run(load(path))
+    assert first.model_digest != second.model_digest
+    Path("mine.py").write_text(f"# a remark\n{STEP}")
+    assert run(load(path)).trace_hash == first.trace_hash
+
+
+def broken_off(path: Path) -> None:
+    from scenarios.running.runner import Watch
+    from sim.trace import Event
+
+    class Interrupter(Watch):
+        left = 120
+
+        def __call__(self, event: Event) -> None:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(load(path, ["training.rounds=6", "training.checkpoint_every=1"]), out=Path("run"), watch=Interrupter())
+
+
+def test_a_run_goes_on_with_its_copy_and_with_no_other(write: Write, training: str) -> None:
+    path = halved(write, training.replace('"linear"', '"linear"'))
+    whole = run(load(path, ["training.rounds=6", "training.checkpoint_every=1"]))
+    broken_off(path)
+    assert Path("run/checkpoint").is_file()
+    copy = Path("run/plugins/mine.py")
+    content = copy.read_text()
+    copy.write_text(content.replace("/ 2", "/ 3"))
+    line = refused("run", "--resume", "run")
+    assert line.startswith(f"{copy.absolute()}: its content has changed: the SHA-256 is ")
+    copy.write_text(content)
+    assert tacit("run", "--resume", "run").exit_code == 0
+    assert json.loads(Path("run/result.json").read_text())["trace_hash"] == whole.trace_hash
+
+
+def test_sweeps_and_chaos_in_workers(write: Write, training: str) -> None:
+    path = halved(write, training)
+    swept = tacit("sweep", path, "--seeds", 2, "--jobs", 2, "--out", "sweep")
+    assert swept.exit_code == 0, swept.output
+    results = [json.loads(file.read_text()) for file in sorted(Path("sweep").glob("*/result.json"))]
+    assert [one["outcome"] for one in results] == ["completed", "completed"]
+    assert results[0]["trace_hash"] == run(load(path)).trace_hash
+    assert results[0]["plugins"] == results[1]["plugins"]
+    assert tacit("sweep", "--resume", "sweep", "--jobs", 2).exit_code == 0
+    chaos = tacit(
+        "chaos", path, "--quick", "--schedules", 2, "--jobs", 2, "--set", "training.rounds=1", "--out", "chaos"
+    )
+    assert chaos.exit_code == 0, chaos.output
+    verdicts = json.loads(Path("chaos/chaos.json").read_text())["runs"]
+    assert {one["outcome"] for one in verdicts} <= {"completed", "aborted"}
+
+
+def test_an_installed_package_is_a_plugin(
+    write: Write, training: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path_factory.mktemp("site")
+    (site / "halves.py").write_text(STEP.replace('"half"', '"installed-half"'))
+    info = site / "halves-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: halves\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[tacit.plugins]\nhalves = halves\n")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    plugins._installed.cache_clear()
+    try:
+        path = write("", training.replace('plugins = ["mine.py"]', ""), training_update="installed-half")
+        results = [run(load(path), engine=engine) for engine in ("inline", "pool:2")]
+        assert results[0].trace_hash == results[1].trace_hash
+        assert [plugin.file for plugin in results[0].plugins] == [str(site / "halves.py")]
+    finally:
+        monkeypatch.undo()
+        plugins._installed.cache_clear()
+
+
+def test_no_bytecode_is_written_beside_it(write: Write, training: str) -> None:
+    path = halved(write, training)
+    load(path)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["mine.py", "mine.toml"]
+
+
+def test_a_name_without_the_digits() -> None:
+    assert plugged.title("sim.plugged.my_model_0123456789ab") == "my_model"
+    assert plugged.title("protocols.xclp.hamming") == "hamming"
