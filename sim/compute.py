@@ -6,7 +6,6 @@ recorded run. Where the job runs, in this process or in a pool of workers, never
 at its virtual due time, and if it is not there yet, the whole world waits.
 """
 
-import asyncio
 import hashlib
 import math
 import os
@@ -23,13 +22,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import simpy
 from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 
 from sim import plugged
-from sim.loop import Environment, SimLoop
-from sim.pace import Span
+from sim.loop import SimLoop
+from sim.machine import Machine
 from sim.taps import Taps
 from sim.trace import Event, Trace
 
@@ -47,7 +45,6 @@ __all__ = [
     "Replayed",
     "StandIns",
     "Work",
-    "begin_worker",
     "end_with",
     "interrupts_held_back",
     "make_engine",
@@ -193,7 +190,8 @@ _OF_WORKERS = {
     "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-"""Loky restarts workers that grow by 300 MB, as torch and a network do. No sum depends on how many threads share it."""
+"""Loky mistakes growth by 300 MB for a leak and restarts the worker: torch and a network are that much. A sum
+must not depend on how many threads share it, whenever the library is loaded that computes it."""
 
 
 class Pool:
@@ -205,7 +203,7 @@ class Pool:
         self.name = f"pool:{workers}"
         self.least = 0.002  # a shorter job is done here before a worker would have it
         self._pool = ProcessPoolExecutor(
-            workers, timeout=None, initializer=begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
+            workers, timeout=None, initializer=_begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
         )
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
@@ -243,8 +241,7 @@ def interrupts_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def begin_worker(parent: int) -> None:
-    """Begin as a worker of the process `parent`: end with it, and have the plugins that it has."""
+def _begin_worker(parent: int) -> None:
     end_with(parent)
     plugged.inherit()
 
@@ -272,39 +269,6 @@ def make_engine(text: str) -> Engine:
     if kind == "pool" and count.isdecimal() and int(count) >= 1:
         return Pool(int(count))
     raise ValueError(f"{text!r} is no engine; allowed: auto, inline, pool:N with N >= 1")
-
-
-class Machine:
-    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
-
-    All jobs may for a while take `factor` times as long, those that have begun too; infinity stops them.
-    """
-
-    def __init__(self, env: Environment, cores: int = 1, speed: float = 1.0, factor: float = 1.0) -> None:
-        if not speed > 0:
-            raise ValueError(f"speed(={speed}) must be > 0.")
-        self.cores = simpy.Resource(env, capacity=cores)
-        self.speed = speed
-        self._env, self._factor = env, factor
-        self._busy: dict[Span, None] = {}
-
-    async def work(self, seconds: float) -> None:
-        """Wait until a job is done that takes `seconds` at full speed."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        span = Span(self._env, lambda: None if done.done() else done.set_result(None), self._factor)
-        self._busy[span] = None
-        span.begin(seconds)
-        try:
-            await done
-        finally:
-            span.cancel()
-            del self._busy[span]
-
-    def stretch(self, factor: float) -> None:
-        """Make everything take `factor` times as long as at full speed from now on."""
-        self._factor = factor
-        for span in self._busy:
-            span.stretch(factor)
 
 
 StandIns = Mapping[Callable[..., Any], Callable[..., Any]]

@@ -277,7 +277,7 @@ class Recording(Server):
 
 
 class XclpServer(Recording):
-    """Reports the record of each round that the server ends; after an abort there is none."""
+    """Reports the record of each round that it ends; after an abort there is none."""
 
     def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
         super().__init__(world, clients, **access)

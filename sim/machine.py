@@ -1,0 +1,43 @@
+"""A party's processor in virtual time."""
+
+import asyncio
+
+import simpy
+
+from sim.loop import Environment
+from sim.pace import Span
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
+
+    All jobs may for a while take `factor` times as long, those that have begun too; infinity stops them.
+    """
+
+    def __init__(self, env: Environment, cores: int = 1, speed: float = 1.0, factor: float = 1.0) -> None:
+        if not speed > 0:
+            raise ValueError(f"speed(={speed}) must be > 0.")
+        self.cores = simpy.Resource(env, capacity=cores)
+        self.speed = speed
+        self._env, self._factor = env, factor
+        self._busy: dict[Span, None] = {}
+
+    async def work(self, seconds: float) -> None:
+        """Wait until a job is done that takes `seconds` at full speed."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        span = Span(self._env, lambda: None if done.done() else done.set_result(None), self._factor)
+        self._busy[span] = None
+        span.begin(seconds)
+        try:
+            await done
+        finally:
+            span.cancel()
+            del self._busy[span]
+
+    def stretch(self, factor: float) -> None:
+        """Make everything take `factor` times as long as at full speed from now on."""
+        self._factor = factor
+        for span in self._busy:
+            span.stretch(factor)
