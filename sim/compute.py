@@ -45,6 +45,7 @@ __all__ = [
     "Replayed",
     "StandIns",
     "Work",
+    "begin_worker",
     "end_with",
     "interrupts_held_back",
     "make_engine",
@@ -203,7 +204,7 @@ class Pool:
         self.name = f"pool:{workers}"
         self.least = 0.002  # a shorter job is done here before a worker would have it
         self._pool = ProcessPoolExecutor(
-            workers, timeout=None, initializer=_begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
+            workers, timeout=None, initializer=begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
         )
         resource_tracker.ensure_running()  # its start would let interrupts through again
         with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
@@ -241,7 +242,7 @@ def interrupts_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _begin_worker(parent: int) -> None:
+def begin_worker(parent: int) -> None:
     end_with(parent)
     plugged.inherit()
 

@@ -13,9 +13,9 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 INPUTS = {
-    "test_bodies_decode_or_name_their_sender": (1500, 20_000),
-    "test_frames_decode_or_say_why": (600, 10_000),
-    "test_contents_are_read_or_refused": (1500, 20_000),
+    "test_bodies_decode_or_name_their_sender": (1500, 40_000),
+    "test_frames_decode_or_say_why": (600, 20_000),
+    "test_contents_are_read_or_refused": (1500, 35_000),
     "test_mutated_files_are_read_or_refused": (100, 1500),
     "test_wrong_values_name_file_and_key": (150, 2500),
     "test_changes_are_read_or_refused": (80, 1250),
