@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from scenarios.chaos.campaign import Findings
     from scenarios.chaos.chaos import chaos
     from scenarios.files.reading import load
-    from scenarios.files.schema import (
+    from scenarios.running.folder import Loss, Result
+    from scenarios.running.runner import Watch, run
+    from scenarios.schema.scenario import (
         Attack,
         Byzantine,
         Cotraining,
@@ -64,9 +66,7 @@ if TYPE_CHECKING:
         ScenarioError,
         Training,
     )
-    from scenarios.files.schema import Protocol as ProtocolKeys
-    from scenarios.running.folder import Loss, Result
-    from scenarios.running.runner import Watch, run
+    from scenarios.schema.scenario import Protocol as ProtocolKeys
     from scenarios.sweeping.sweep import sweep
     from sim.wire import Message
 else:
@@ -85,7 +85,7 @@ else:
         "OneShot": "protocols.one_shot.OneShot",
         "Problem": "protocols.declaration.Problem",
         "Protocol": "protocols.declaration.Declaration",
-        "ProtocolKeys": "scenarios.files.schema.Protocol",
+        "ProtocolKeys": "scenarios.schema.scenario.Protocol",
         "Result": "scenarios.running.folder.Result",
         "ServerUpdate": "protocols.federated.server_update.ServerUpdate",
         "Step": "protocols.steps.Step",
@@ -102,13 +102,13 @@ else:
         "run": "scenarios.running.runner.run",
         "sweep": "scenarios.sweeping.sweep.sweep",
     }
-    """Where the names are from; the others are in `scenarios.files.schema`."""
+    """Where the names are from; the others are in `scenarios.schema.scenario`."""
 
     def __getattr__(name: str) -> object:
         """The public name, imported."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module, _, attribute = _PLACES.get(name, f"scenarios.files.schema.{name}").rpartition(".")
+        module, _, attribute = _PLACES.get(name, f"scenarios.schema.scenario.{name}").rpartition(".")
         found = globals()[name] = getattr(import_module(module), attribute)
         return found
 

@@ -28,8 +28,8 @@ from parties.party import Party, play
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from scenarios.command.report import make_console
 from scenarios.families.xclp.variants import variant_of
-from scenarios.files.schema import Protocol
 from scenarios.running.prediction import hamming_payloads, round_payloads
+from scenarios.schema.scenario import Protocol
 from sim.compute import Free
 from sim.latency import parse_latency
 from sim.network import Conditions

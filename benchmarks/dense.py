@@ -22,8 +22,8 @@ from parties.learning.vectors import average
 from protocols.federated.round import Settings
 from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.files.reading import load
-from scenarios.files.schema import Protocol, Scenario, ScenarioError
 from scenarios.observing.deals import deal, parts_of
+from scenarios.schema.scenario import Protocol, Scenario, ScenarioError
 
 __all__ = ["dense_labels", "train"]
 

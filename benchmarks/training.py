@@ -43,10 +43,10 @@ from parties.learning.extras import MissingExtra, require
 from scenarios.command.report import make_console
 from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.families.training.observer import TrainedRound
-from scenarios.files import schema
 from scenarios.observing.deals import dealt
 from scenarios.running import runner
 from scenarios.running.runner import Watch
+from scenarios.schema import scenario as schema
 from sim.streams import Entropy, derive
 from sim.trace import Event
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.files.schema import Scenario
+from scenarios.schema.scenario import Scenario
 
 __all__ = ["FULL", "LEARNING_RATE", "QUICK", "AfterRound", "Contender", "Federation", "Size"]
 

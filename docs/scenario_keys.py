@@ -1,4 +1,4 @@
-"""Writes docs/scenario-keys.md: every key of a scenario file, from the structs of scenarios/files/table_schema.py.
+"""Writes docs/scenario-keys.md: every key of a scenario file, from the structs of scenarios/schema/table.py.
 
 python docs/scenario_keys.py
 """
@@ -6,13 +6,13 @@ python docs/scenario_keys.py
 from itertools import groupby
 from pathlib import Path
 
-from scenarios.files.keys import Key, keys
 from scenarios.observing.faults import KINDS
+from scenarios.schema.keys import Key, keys
 
 PAGE = Path(__file__).with_name("scenario-keys.md")
 
 HEAD = """\
-<!-- Made by docs/scenario_keys.py from scenarios/files/schema.py; edit there. -->
+<!-- Made by docs/scenario_keys.py from scenarios/schema/scenario.py; edit there. -->
 # The keys of a scenario file
 
 A scenario is a TOML file. Every key may be left out unless its default says "needed"; a key that is not listed

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from scenarios.files.reading import load, read
-from scenarios.files.schema import Expect, ScenarioError
 from scenarios.running.runner import carry_out
+from scenarios.schema.scenario import Expect, ScenarioError
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> "ScenarioFile | None":

@@ -8,13 +8,13 @@ import sys
 import msgspec
 import pytest
 
-from scenarios.files.schema import Scenario
 from scenarios.running.simulation import Simulation
+from scenarios.schema.scenario import Scenario
 
 PROGRAM = """
 import json, sys
 import msgspec
-from scenarios.files.schema import Scenario
+from scenarios.schema.scenario import Scenario
 from scenarios.running.simulation import Simulation
 
 if __name__ == "__main__":

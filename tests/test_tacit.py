@@ -58,7 +58,7 @@ def test_type_checkers_see_the_names_where_they_are_imported_from() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == {name: tacit._PLACES.get(name, f"scenarios.files.schema.{name}") for name in tacit.__all__}
+    assert seen == {name: tacit._PLACES.get(name, f"scenarios.schema.scenario.{name}") for name in tacit.__all__}
 
 
 def test_every_table_of_a_scenario_has_its_struct() -> None:

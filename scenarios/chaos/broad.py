@@ -16,7 +16,7 @@ from scenarios.chaos.promises import PROMISES
 from scenarios.chaos.schedules import Schedule, random_schedules
 from scenarios.chaos.trial import Calm
 from scenarios.files.reading import read
-from scenarios.files.schema import Scenario
+from scenarios.schema.scenario import Scenario
 from sim.streams import generator
 from sim.units import duration
 

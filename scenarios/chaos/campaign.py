@@ -21,8 +21,8 @@ from scenarios.chaos.promises import PROMISES, Broken, check
 from scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes
 from scenarios.chaos.shrinking import shrink
 from scenarios.chaos.trial import Calm, Limits, observed
-from scenarios.files.schema import Fault, Scenario
 from scenarios.running.workers import in_workers
+from scenarios.schema.scenario import Fault, Scenario
 from sim.compute import Engine
 from sim.units import duration
 

@@ -8,8 +8,8 @@ from scenarios.chaos.promises import is_cotraining, is_training, promises_of
 from scenarios.chaos.report import write_findings
 from scenarios.files.arguments import check_count, check_type, check_types
 from scenarios.files.reading import Loaded, Source, read
-from scenarios.files.schema import Scenario, ScenarioError
 from scenarios.running.folder import new_folder
+from scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = ["chaos", "promising", "ready"]
 

@@ -27,7 +27,7 @@ from scenarios.chaos.training import (
     training_ends_early_only_for_loss,
 )
 from scenarios.chaos.trial import Announcement, Overdue, Trial
-from scenarios.files.schema import Scenario
+from scenarios.schema.scenario import Scenario
 from sim.loop import Deadlock
 
 __all__ = ["PROMISES", "Broken", "Promise", "check", "is_cotraining", "is_training", "is_xclp", "promises_of"]

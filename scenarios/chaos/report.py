@@ -15,10 +15,10 @@ from scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
 from scenarios.chaos.promises import PROMISES, promises_of
 from scenarios.chaos.schedules import Schedule, text
 from scenarios.command.report import table
-from scenarios.files.keys import toml
 from scenarios.files.plugins import with_copies
-from scenarios.files.schema import Fault, Scenario
 from scenarios.observing.faults import given
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Fault, Scenario
 
 __all__ = [
     "as_record",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from msgspec import Struct
 
-from scenarios.files.schema import Fault
+from scenarios.schema.scenario import Fault
 from sim.streams import generator
 from sim.trace import Event
 

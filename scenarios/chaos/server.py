@@ -21,7 +21,7 @@ from scenarios.chaos import campaign as chaos
 from scenarios.chaos.server_lies import Lie, Program, programs, random_lies, random_program, single_lies
 from scenarios.chaos.server_world import Contribute, Miniature, Outcome, contribute, perform
 from scenarios.families.training.experiment import fewest_hidden
-from scenarios.files.schema import Scenario
+from scenarios.schema.scenario import Scenario
 from sim.streams import generator
 
 __all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "sums_of", "sweep", "tried"]

@@ -10,8 +10,8 @@ from typing import TypeVar
 from msgspec import structs
 
 from scenarios.chaos.schedules import Schedule
-from scenarios.files.schema import Fault
 from scenarios.observing.faults import KINDS, faults_of, given
+from scenarios.schema.scenario import Fault
 
 __all__ = ["shrink"]
 

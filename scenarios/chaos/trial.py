@@ -18,9 +18,9 @@ from protocols.federated.round import TrainingServer
 from protocols.registry import PROTOCOLS
 from protocols.xclp import hamming, influence, rowsums
 from scenarios.files.plugins import failure_reason
-from scenarios.files.schema import Scenario
 from scenarios.running.interruption import Interruption
 from scenarios.running.simulation import Simulated, Simulation
+from scenarios.schema.scenario import Scenario
 from sim.compute import Engine, Work
 from sim.faults import Fired
 from sim.trace import Event

@@ -15,9 +15,9 @@ from rich.console import Console
 from scenarios.command import report
 from scenarios.files.fault_fields import label
 from scenarios.files.reading import read
-from scenarios.files.schema import Scenario, ScenarioError
 from scenarios.running.folder import ByteRow, FolderError, byte_rows, message_bytes, read_result, remarks_on
 from scenarios.running.prediction import predicted
+from scenarios.schema.scenario import Scenario, ScenarioError
 from scenarios.sweeping.folder import NAME as SWEEP
 from scenarios.sweeping.folder import runs_of
 

@@ -14,8 +14,8 @@ from scenarios.chaos.promises import promises_of
 from scenarios.chaos.report import failure_lines, findings_table, toml_of, verdict_line, write_findings
 from scenarios.command.report import print_lines
 from scenarios.files.reading import read
-from scenarios.files.schema import ScenarioError
 from scenarios.running.folder import new_folder
+from scenarios.schema.scenario import ScenarioError
 
 __all__ = ["Progressing", "chaos", "cores", "replay"]
 

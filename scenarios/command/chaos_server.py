@@ -14,7 +14,7 @@ from scenarios.chaos.server_lies import Lie, parse, text
 from scenarios.chaos.server_world import Miniature
 from scenarios.command.report import print_lines, table
 from scenarios.files.reading import Loaded, read
-from scenarios.files.schema import ScenarioError
+from scenarios.schema.scenario import ScenarioError
 
 __all__ = ["Sweep", "check_options", "lying_server", "lying_server_once"]
 

@@ -115,7 +115,7 @@ def fetch(
     from parties.datasets.catalogue import BUNDLED, CATALOGUE
     from parties.datasets.fetching import fetch as get
     from scenarios.command import report
-    from scenarios.command.bars import shown
+    from scenarios.console.bars import shown
 
     stopping.interrupt_work()
     with _mistakes(debug):

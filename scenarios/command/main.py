@@ -62,8 +62,8 @@ def _guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 def _is_users(error: ValueError | OSError) -> bool:
     """Whether the user's input is wrong, and not the program."""
-    from scenarios.files.schema import ScenarioError
     from scenarios.running.folder import FolderError
+    from scenarios.schema.scenario import ScenarioError
 
     return isinstance(error, ScenarioError | FolderError | OSError)
 
@@ -184,7 +184,7 @@ def steps(
     from scenarios.command import report
     from scenarios.files.plugins import load_plugins
     from scenarios.files.reading import find, read
-    from scenarios.files.schema import ScenarioError
+    from scenarios.schema.scenario import ScenarioError
 
     load_plugins()
     if name not in PROTOCOLS:
@@ -212,8 +212,8 @@ def keys(
 ) -> int:
     """Every key of a scenario file: type, unit, default, the protocols that use it."""
     from scenarios.command import report
-    from scenarios.files.keys import keys as all_keys
     from scenarios.files.plugins import load_plugins
+    from scenarios.schema.keys import keys as all_keys
 
     load_plugins()
     columns = ("key", "allowed", "unit", "default", "used by", "what it says")
@@ -338,7 +338,7 @@ def chaos(
     from scenarios.command import chaos as chaos_command
     from scenarios.command import chaos_broad as chaos_broad_command
     from scenarios.command import report
-    from scenarios.files.schema import ScenarioError
+    from scenarios.schema.scenario import ScenarioError
 
     console, notes = report.make_console(), report.make_console(stderr=True)
     stopping.interrupt_work()

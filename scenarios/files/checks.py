@@ -17,7 +17,7 @@ from parties.datasets.error import DataSettingError
 from parties.learning.extras import MissingExtra
 from protocols.declaration import Problem
 from protocols.registry import PROTOCOLS, declared
-from scenarios.attacking.ways import kind_of
+from scenarios.families.attack_ways import kind_of
 from scenarios.families.cotraining.checks import check_cotraining, pooled
 from scenarios.families.training.checks import check_training
 from scenarios.files.fault_checks import (
@@ -28,11 +28,11 @@ from scenarios.files.fault_checks import (
     read_text,
     steps_of,
 )
-from scenarios.files.keys import similar, toml
-from scenarios.files.schema import Scenario, ScenarioError
 from scenarios.observing.deals import Parts, deal, named, parts_of, together
 from scenarios.observing.privacy import privacy_cautions
 from scenarios.observing.public_points import alpha_of
+from scenarios.schema.keys import similar, toml
+from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.latency import parse_latency
 from sim.units import duration, format_bytes, rate
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
-from scenarios.files.keys import allowed, bounds, keys, kind_of, similar, structure, toml
-from scenarios.files.schema import ScenarioError
-from scenarios.files.table_schema import ScenarioFile
+from scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
+from scenarios.schema.scenario import ScenarioError
+from scenarios.schema.table import ScenarioFile
 
 __all__ = ["Table", "converted"]
 

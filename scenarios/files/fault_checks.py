@@ -16,9 +16,9 @@ from protocols.rounds import ENROLL
 from protocols.steps import Step
 from protocols.xclp import hamming, influence, rowsums
 from protocols.xclp.variants import ROW_SUMS, VARIANTS
-from scenarios.files.keys import keys, similar, toml
-from scenarios.files.schema import Fault, Scenario, ScenarioError
 from scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
+from scenarios.schema.keys import keys, similar, toml
+from scenarios.schema.scenario import Fault, Scenario, ScenarioError
 from sim.units import duration
 from sim.wire import Message
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from scenarios.files.keys import similar, toml
-from scenarios.files.schema import Fault, Scenario, ScenarioError
 from scenarios.observing.faults import KINDS, unfit
+from scenarios.schema.keys import similar, toml
+from scenarios.schema.scenario import Fault, Scenario, ScenarioError
 
 __all__ = ["change_fault", "check_field", "check_fields", "in_file", "is_field", "label"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from scenarios.files.schema import Scenario, ScenarioError, as_table
+from scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from sim import plugged, registry
 from sim.plugged import Plugin, PluginError
 

@@ -19,12 +19,12 @@ from scenarios.files.arguments import check_type, check_types
 from scenarios.files.checks import check
 from scenarios.files.converting import Table, converted
 from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
-from scenarios.files.keys import keys, similar, structure, toml
 from scenarios.files.plugins import blamed, resolved
-from scenarios.files.schema import Scenario, ScenarioError, as_table
 from scenarios.files.table_layout import Layout, flat, layout_of
-from scenarios.files.table_schema import OWN, ScenarioFile
 from scenarios.files.unused import needless, unused
+from scenarios.schema.keys import keys, similar, structure, toml
+from scenarios.schema.scenario import Scenario, ScenarioError, as_table
+from scenarios.schema.table import OWN, ScenarioFile
 
 __all__ = ["Loaded", "Source", "checked", "find", "load", "parse_toml", "read", "shipped"]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from scenarios.files.keys import similar, toml
-from scenarios.files.schema import ScenarioError
-from scenarios.files.table_schema import Part, ScenarioFile, Table
 from scenarios.running.folder import Result
+from scenarios.schema.keys import similar, toml
+from scenarios.schema.scenario import ScenarioError
+from scenarios.schema.table import Part, ScenarioFile, Table
 
 __all__ = ["Claim", "Layout", "Place", "flat", "layout_of"]
 

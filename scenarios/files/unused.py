@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scenarios.files.fault_checks import choices_of
-from scenarios.files.keys import keys
-from scenarios.files.schema import Scenario
+from scenarios.schema.keys import keys
+from scenarios.schema.scenario import Scenario
 
 __all__ = ["needless", "unused"]
 

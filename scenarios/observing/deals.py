@@ -12,9 +12,9 @@ from parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_
 from parties.data.splits import Shard, shards
 from parties.datasets.error import DataSettingError
 from protocols.registry import PROTOCOLS
-from scenarios.attacking.data import attacked
-from scenarios.files.schema import Data, Scenario
+from scenarios.observing.attack_data import attacked
 from scenarios.observing.public_points import set_apart
+from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator
 
 __all__ = ["Parts", "deal", "dealt", "parts_of", "together"]
@@ -139,8 +139,8 @@ def _named(name: str, data: Data) -> Dataset:
 def _featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
     """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
     if features != "identity":
-        from scenarios.command.bars import shown
         from scenarios.command.report import make_console
+        from scenarios.console.bars import shown
 
         with shown(make_console(stderr=True), dataset.name) as tell:
             points = features_of(dataset.points, features, tell)

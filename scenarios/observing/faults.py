@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from scenarios.files import schema
+from scenarios.schema import scenario as schema
 from sim.faults import (
     Corrupt,
     Crash,

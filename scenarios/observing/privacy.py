@@ -8,8 +8,8 @@ from msgspec import Struct, structs
 from parties.learning import extras
 from protocols.privacy import accounting, sensitivity, xor_mechanism
 from protocols.registry import using
-from scenarios.files.keys import toml
-from scenarios.files.schema import Scenario, ScenarioError
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = [
     "Spending", "Spent", "after_resuming", "caveats_of", "check_privacy", "privacy_cautions", "privacy_lines",

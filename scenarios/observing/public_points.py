@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from parties.data.sets import DataError, Dataset
 from parties.data.splits import spread
-from scenarios.files.keys import toml
-from scenarios.files.schema import Public, ScenarioError
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Public, ScenarioError
 from sim.streams import generator
 
 __all__ = ["alpha_of", "set_apart"]

@@ -29,10 +29,10 @@ from msgspec import Struct
 
 from parties.server import Loss
 from scenarios.files.plugins import with_copies
-from scenarios.files.schema import Scenario
+from scenarios.observing.result import Result
 from scenarios.observing.simulated import Prediction
 from scenarios.running.disk import Reserve, disk_problem
-from scenarios.running.result import Result
+from scenarios.schema.scenario import Scenario
 
 if sys.platform != "win32":
     import fcntl

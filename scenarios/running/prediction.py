@@ -23,10 +23,10 @@ from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from scenarios.families.cotraining.payloads import cotraining_payloads
 from scenarios.families.training.payloads import training_payloads
 from scenarios.families.xclp.variants import options_of, variant_of
-from scenarios.files.keys import toml
 from scenarios.files.reading import read
-from scenarios.files.schema import Protocol, Scenario
 from scenarios.observing.deals import counted, dealt, named, together
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Protocol, Scenario
 from sim.compute import CostTable
 from sim.units import duration, format_bytes, format_duration, rate
 

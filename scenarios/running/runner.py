@@ -10,25 +10,25 @@ from typing import Any
 
 from parties.learning import jobs
 from protocols.registry import PROTOCOLS
-from scenarios.attacking.membership import attack, contents
-from scenarios.attacking.vulnerability import Vulnerability
 from scenarios.files.arguments import check_type
 from scenarios.files.checks import cautions
-from scenarios.files.keys import toml
 from scenarios.files.plugins import failure_reason, recorded
 from scenarios.files.reading import Source, load, read
-from scenarios.files.schema import Expect, Scenario
 from scenarios.observing.deals import deal, parts_of
 from scenarios.observing.experiment import Recounter
 from scenarios.observing.privacy import after_resuming
 from scenarios.observing.simulated import ResultFields
+from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.running.disk import disk_problem
 from scenarios.running.environment import environment, version
 from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.running.interruption import Interruption
+from scenarios.running.membership import attack, contents
 from scenarios.running.recorder import Recorder
 from scenarios.running.simulation import Simulated, Simulation
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Expect, Scenario
 from sim.taps import Taps
 from sim.trace import Event, Sink
 

@@ -11,14 +11,14 @@ from threadpoolctl import threadpool_limits
 from parties.broken_off import BrokenOff
 from parties.party import Begin, play
 from protocols.xclp.sized import STAND_INS
-from scenarios.files import schema
+from scenarios.families.experiments import experiment_of
 from scenarios.files.plugins import use_plugins
 from scenarios.observing.deals import Parts, deal, parts_of
 from scenarios.observing.experiment import Keeper, Setting
-from scenarios.observing.experiments import experiment_of
 from scenarios.observing.faults import faults_of
 from scenarios.observing.simulated import Simulated
 from scenarios.running.durations import durations_of
+from scenarios.schema import scenario as schema
 from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine
 from sim.latency import parse_latency
 from sim.network import Conditions, Statistics

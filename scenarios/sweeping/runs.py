@@ -18,12 +18,12 @@ from typing import NoReturn
 from msgspec import Struct, structs
 
 from scenarios.files.fault_fields import label
-from scenarios.files.keys import toml
 from scenarios.files.reading import Loaded, Source, parse_toml, read
-from scenarios.files.schema import ScenarioError
 from scenarios.running.folder import Result, discard_unwritten
 from scenarios.running.runner import INTERRUPTED, carry_out, exit_code, resume
 from scenarios.running.workers import in_workers
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import ScenarioError
 
 __all__ = ["FIGURES", "Cell", "Plan", "fields", "folder_name", "perform", "plan", "summary", "troubles", "write_table"]
 

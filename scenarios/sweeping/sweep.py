@@ -9,11 +9,11 @@ import msgspec
 import tomli_w
 
 from scenarios.files.arguments import check_count, check_type, check_types
-from scenarios.files.keys import toml
 from scenarios.files.reading import Loaded, Source, read
-from scenarios.files.schema import Scenario, as_table
 from scenarios.running.folder import Result, locked, new_folder
 from scenarios.running.runner import INTERRUPTED
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Scenario, as_table
 from scenarios.sweeping.folder import Asked, write_asked
 from scenarios.sweeping.runs import Plan, perform, plan, write_table
 from scenarios.sweeping.tables import Planned, fill, markdown, plan_table, write_runs

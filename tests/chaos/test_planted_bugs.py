@@ -14,7 +14,7 @@ from protocols.xclp.rowsums import MaskedRows
 from scenarios.chaos.campaign import Failure, Plan, campaign, verdict
 from scenarios.chaos.schedules import Schedule
 from scenarios.chaos.shrinking import shrink
-from scenarios.files.schema import Fault
+from scenarios.schema.scenario import Fault
 from sim.wire import Message
 from tacit import Scenario
 

@@ -10,7 +10,7 @@ from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.rounds import Enrolled
 from scenarios.chaos.campaign import Verdict, verdict
 from scenarios.chaos.trial import observed
-from scenarios.files.schema import Fault
+from scenarios.schema.scenario import Fault
 from tacit import Scenario, load
 
 ROUNDS = """

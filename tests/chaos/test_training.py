@@ -8,7 +8,7 @@ from msgspec import structs
 from protocols.federated import averaging
 from scenarios.chaos.campaign import Findings, Plan, campaign, verdict
 from scenarios.chaos.report import verdict_line
-from scenarios.files.schema import Fault
+from scenarios.schema.scenario import Fault
 from tacit import Scenario, load
 
 TRAINING = """

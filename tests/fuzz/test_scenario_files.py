@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import tomli_w
 
-from scenarios.files.keys import keys
 from scenarios.files.reading import Loaded, read, shipped
-from scenarios.files.schema import Scenario, ScenarioError
+from scenarios.schema.keys import keys
+from scenarios.schema.scenario import Scenario, ScenarioError
 from scenarios.sweeping.runs import plan
 
 MOST = 16 << 20  # the bundled digits take 5 MiB while they are read and dealt out

@@ -18,12 +18,12 @@ from protocols.registry import PROTOCOLS, add, declared
 from protocols.setup import Group
 from protocols.steps import Step
 from scenarios.chaos.campaign import Plan, campaign
-from scenarios.files.keys import keys
 from scenarios.files.reading import load, read
-from scenarios.files.schema import Protocol, ScenarioError
 from scenarios.running.folder import byte_rows
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import run
+from scenarios.schema.keys import keys
+from scenarios.schema.scenario import Protocol, ScenarioError
 from sim.units import duration
 from sim.wire import Message
 

@@ -17,9 +17,9 @@ from scenarios.chaos.promises import promises_of
 from scenarios.chaos.schedules import Course, random_schedules, single_crashes, text
 from scenarios.chaos.shrinking import shrink
 from scenarios.command.main import app
-from scenarios.files.schema import Fault
 from scenarios.observing.faults import KINDS, faults_of
 from scenarios.observing.faults import given as keys_given
+from scenarios.schema.scenario import Fault
 from sim.trace import Event, Trace
 from tacit import Scenario, load
 

@@ -16,12 +16,12 @@ from protocols.registry import PROTOCOLS, using
 from scenarios.chaos.campaign import Plan, campaign
 from scenarios.command.report import byte_table, outcome_lines
 from scenarios.families.cotraining.observer import CotrainedRound, stable_after
-from scenarios.files.schema import Public
 from scenarios.observing.deals import dealt, parts_of
 from scenarios.observing.public_points import set_apart
 from scenarios.running.folder import byte_rows, message_bytes
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
+from scenarios.schema.scenario import Public
 from sim.trace import Event
 from tacit import Result, ScenarioError, load, run
 

@@ -17,7 +17,7 @@ from parties.datasets.catalogue import CATALOGUE
 from scenarios.command.data import app
 from scenarios.command.main import app as tacit
 from scenarios.files.reading import load
-from scenarios.files.schema import ScenarioError
+from scenarios.schema.scenario import ScenarioError
 
 CSV = "Poisonous/Edible,Cap\n" + "p,x\ne,y\n" * 20
 

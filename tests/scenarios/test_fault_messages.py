@@ -5,8 +5,8 @@ from msgspec import structs
 
 from protocols.registry import PROTOCOLS
 from scenarios.files.fault_checks import check_fault_places, choices_of, messages_of
-from scenarios.files.schema import Cotraining, Learner, Privacy, Public
 from scenarios.running.simulation import Simulation
+from scenarios.schema.scenario import Cotraining, Learner, Privacy, Public
 from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training
 
 AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}

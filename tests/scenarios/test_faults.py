@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenarios.files.fault_checks import messages_of, steps_of
-from scenarios.files.schema import Protocol
 from scenarios.observing.faults import KINDS, faults_of
+from scenarios.schema.scenario import Protocol
 from sim import faults as sim
 from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
 

@@ -12,10 +12,10 @@ import pytest
 from parties.learning import ModelSpec, jobs
 from protocols.cotraining.round import LocalPredictions
 from protocols.federated.averaging import LocalModel
-from scenarios.attacking.data import NOBODY, probe_of, shadowed
-from scenarios.attacking.membership import attack
+from scenarios.observing.attack_data import NOBODY, probe_of, shadowed
 from scenarios.observing.deals import deal, parts_of
 from scenarios.running.folder import FolderError, byte_rows
+from scenarios.running.membership import attack
 from scenarios.running.prediction import predicted
 from scenarios.running.simulation import Simulation
 from sim.streams import generator

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scenarios.files.checks import cautions, check
-from scenarios.files.keys import keys
 from scenarios.files.reading import checked, read, shipped
-from scenarios.files.schema import as_table
 from scenarios.files.unused import unused
+from scenarios.schema.keys import keys
+from scenarios.schema.scenario import as_table
 from tacit import Data, Fault, Network, ProtocolKeys, Scenario, ScenarioError, load
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from protocols.registry import using
 from scenarios.files.fault_checks import steps_of
-from scenarios.files.schema import Cotraining, Learner, Public
+from scenarios.schema.scenario import Cotraining, Learner, Public
 from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training, run
 
 CLIENTS = 5

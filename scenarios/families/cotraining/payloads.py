@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
-from scenarios.attacking.data import probe_of
 from scenarios.families.cotraining.experiment import exchanges_of, method_of
 from scenarios.families.cotraining.threats import QUESTIONS
-from scenarios.files.schema import Scenario
+from scenarios.observing.attack_data import probe_of
 from scenarios.observing.deals import Parts, parts_of
+from scenarios.schema.scenario import Scenario
 
 __all__ = ["cotraining_payloads"]
 

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from parties.data.splits import Shard
 from protocols.cotraining.round import Settings
 from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
-from scenarios.files import schema
 from scenarios.observing.privacy import Spending, spending_on_labels, spending_on_votes
+from scenarios.schema import scenario as schema
 from sim.streams import derive, generator
 
 __all__ = ["estimate", "spending_by"]
@@ -44,8 +44,8 @@ def estimate(seed: int, settings: Settings, shards: Sequence[Shard], neighbours:
     able = [i for i, shard in enumerate(shards) if shard.labeled.any()]
     key = _digest(seed, settings, [shards[i] for i in able], neighbours)
     if key not in _KEPT:
-        from scenarios.command.bars import shown
         from scenarios.command.report import make_console
+        from scenarios.console.bars import shown
 
         with shown(make_console(stderr=True), "sensitivity") as tell, threadpool_limits(1):  # as in a run
             found, done = [], 0

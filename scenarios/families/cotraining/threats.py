@@ -7,7 +7,7 @@ import numpy as np
 from protocols.cotraining.byzantine import Lie
 from protocols.cotraining.round import Settings
 from protocols.cotraining.study import Public
-from scenarios.attacking.data import probe_of
+from scenarios.observing.attack_data import probe_of
 from scenarios.observing.experiment import Setting
 from sim.streams import derive
 

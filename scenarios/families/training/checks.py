@@ -13,9 +13,9 @@ from parties.learning.spec import MODELS
 from protocols.federated.round import Settings
 from scenarios.families.training.experiment import UPDATE_OF, settings_of, smallest_cohort
 from scenarios.families.training.keys import key_of
-from scenarios.files.keys import similar, toml
-from scenarios.files.schema import Model, Scenario, ScenarioError, Training
 from scenarios.observing.privacy import check_privacy
+from scenarios.schema.keys import similar, toml
+from scenarios.schema.scenario import Model, Scenario, ScenarioError, Training
 from sim.units import format_bytes
 
 __all__ = ["check_training"]

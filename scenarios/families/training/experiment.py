@@ -24,9 +24,9 @@ from protocols.registry import PROTOCOLS
 from protocols.setup import Group
 from scenarios.families.training.observer import TrainingObserver
 from scenarios.families.xclp.experiment import parameters_of
-from scenarios.files import schema
 from scenarios.observing.experiment import Setting
 from scenarios.observing.privacy import Spending, Spent, spending_on_models
+from scenarios.schema import scenario as schema
 from sim.streams import generator
 from sim.units import duration
 

@@ -12,8 +12,8 @@ from protocols.federated import fedavg_then_xclp
 from protocols.federated.labelling import Across
 from protocols.federated.round import Settings
 from scenarios.families.training.experiment import cohorts_of, settings_of
-from scenarios.files.schema import Protocol, Scenario
 from scenarios.observing.deals import counted, named
+from scenarios.schema.scenario import Protocol, Scenario
 
 __all__ = ["training_payloads"]
 

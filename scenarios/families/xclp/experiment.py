@@ -6,8 +6,8 @@ from protocols.xclp.variants import ROW_SUMS
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from scenarios.families.xclp.observer import Observer
 from scenarios.families.xclp.variants import variant_of
-from scenarios.files import schema
 from scenarios.observing.experiment import Setting
+from scenarios.schema import scenario as schema
 from sim.units import duration
 
 __all__ = ["Xclp", "parameters_of"]

@@ -2,7 +2,7 @@
 
 from protocols.xclp.hamming import SecureHamming
 from protocols.xclp.variants import VARIANTS, HammingOptions
-from scenarios.files.schema import Protocol
+from scenarios.schema.scenario import Protocol
 
 __all__ = ["options_of", "variant_of"]
 

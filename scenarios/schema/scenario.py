@@ -1,8 +1,8 @@
 """What a scenario may say: every key with its type, unit, default and the protocols that use it.
 
-The structs are the single source: files are converted into them (`scenarios.files.reading`), and `scenarios.files.keys`
-makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the number of points)
-is checked in `scenarios.files.checks`.
+The structs are the single source: files are converted into them (`scenarios.files.reading`), and
+`scenarios.schema.keys` makes the table that `tacit keys` and the docs print. What a type cannot hold (k below the
+number of points) is checked in `scenarios.files.checks`.
 """
 
 from typing import Annotated, Literal
@@ -13,11 +13,11 @@ from msgspec import Meta, Struct
 from parties.data.features import FEATURES
 from protocols.registry import using
 from protocols.xclp.variants import ROW_SUMS, VARIANTS
-from scenarios.files.attack_schema import Attack, Byzantine
-from scenarios.files.cotraining_schema import Cotraining, Learner, Public
-from scenarios.files.fault_schema import DURATION, Duration, Expect, Fault
-from scenarios.files.privacy_schema import Privacy
-from scenarios.files.training_schema import Model, Training
+from scenarios.schema.attack import Attack, Byzantine
+from scenarios.schema.cotraining import Cotraining, Learner, Public
+from scenarios.schema.fault import DURATION, Duration, Expect, Fault
+from scenarios.schema.privacy import Privacy
+from scenarios.schema.training import Model, Training
 
 __all__ = [
     "Attack",

@@ -27,14 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from scenarios.attacking.data import NOBODY, Probe, probe_of, shadowed
-from scenarios.attacking.signals import Received, Way, received, signals
-from scenarios.attacking.vulnerability import Vulnerability
-from scenarios.attacking.ways import kind_of, way_of
-from scenarios.files.schema import Expect, Network, Scenario
+from scenarios.families.attack_signals import Received, Way, received, signals
+from scenarios.families.attack_ways import kind_of, way_of
+from scenarios.observing.attack_data import NOBODY, Probe, probe_of, shadowed
 from scenarios.observing.deals import Parts, deal, parts_of
+from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.folder import FolderError
 from scenarios.running.simulation import Simulation
+from scenarios.schema.scenario import Expect, Network, Scenario
 from sim.streams import derive
 from sim.taps import Taps
 from sim.trace import Sink

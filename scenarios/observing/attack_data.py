@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parties.data.splits import Shard
 from parties.datasets.content import Points
-from scenarios.files.schema import Scenario, ScenarioError
+from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.streams import generator
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from scenarios.attacking.vulnerability import Vulnerability
 from scenarios.files.plugins import PluginFile
 from scenarios.observing.simulated import ResultFields, Strike
+from scenarios.observing.vulnerability import Vulnerability
 
 __all__ = ["Result"]
 

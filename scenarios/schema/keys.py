@@ -1,4 +1,4 @@
-"""The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.files.table_schema`."""
+"""The table of keys, and what is allowed for each, in words, read off the structs of `scenarios.schema.table`."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
@@ -8,8 +8,8 @@ from msgspec import NODEFAULT, Struct, structs
 from msgspec import inspect as types
 
 from protocols.registry import PROTOCOLS, declared
-from scenarios.files.schema import Protocol
-from scenarios.files.table_schema import ScenarioFile
+from scenarios.schema.scenario import Protocol
+from scenarios.schema.table import ScenarioFile
 from sim import plugged
 from sim.registry import similar
 

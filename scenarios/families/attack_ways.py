@@ -12,14 +12,14 @@ from protocols.cotraining.round import LocalPredictions
 from protocols.cotraining.sharing import Sharing
 from protocols.federated.averaging import LocalModel
 from protocols.registry import PROTOCOLS
-from scenarios.attacking.data import Probe
-from scenarios.attacking.signals import Probabilities, Way
+from scenarios.families.attack_signals import Probabilities, Way
 from scenarios.families.cotraining.experiment import exchanges_of, method_of
 from scenarios.families.cotraining.threats import QUESTIONS
 from scenarios.families.training.experiment import model_of
-from scenarios.files.keys import toml
-from scenarios.files.schema import Scenario, ScenarioError
+from scenarios.observing.attack_data import Probe
 from scenarios.observing.deals import Parts
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.wire import Message
 
 __all__ = ["kind_of", "way_of"]

@@ -1,1 +1,0 @@
-"""Inference of membership from what the parties of a run really sent."""

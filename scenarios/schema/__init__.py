@@ -1,0 +1,1 @@
+"""What a scenario may say: the structs of its tables, and the table of their keys."""
