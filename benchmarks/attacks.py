@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks import attacks_keys, attacks_labels, attacks_openings, attacks_pairs, attacks_privacy, attacks_sums
 from benchmarks.attacks_finding import Finding
 from benchmarks.measure import environment
-from scenarios.command import report
+from scenarios.console import printing
 
 __all__ = ["ATTACKS", "main"]
 
@@ -48,11 +48,13 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
 
 def main(quick: bool = False, json_file: Path | None = None) -> None:
     """Carry all out, print a table, and write it to `json_file`. Raises SystemExit when one is not as stated."""
-    console = report.make_console()
+    console = printing.make_console()
     findings = {letter: attack(quick) for letter, attack in ATTACKS.items()}
-    report.print_lines(console, ["What an attack recovers, and of how many, from the weakened copy and from ours:", ""])
+    printing.print_lines(
+        console, ["What an attack recovers, and of how many, from the weakened copy and from ours:", ""]
+    )
     console.print(_table(findings))
-    report.print_lines(
+    printing.print_lines(
         console,
         [f"{finding.name} ({finding.sought}): {finding.remark}" for finding in findings.values() if finding.remark],
     )
@@ -82,4 +84,4 @@ def _table(findings: dict[str, Finding]) -> Table:
          f"{finding.chance:.1%}", _verdict(finding))
         for finding in findings.values()
     ]  # fmt: skip
-    return report.table(("weakness", "who seeks what", *numbers, "ours is"), rows, numbers)
+    return printing.table(("weakness", "who seeks what", *numbers, "ours is"), rows, numbers)

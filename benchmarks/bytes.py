@@ -26,9 +26,9 @@ from benchmarks.plots import check_plot
 from parties.data.splits import Shard
 from parties.party import Party, play
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from scenarios.command.report import make_console
+from scenarios.console.printing import make_console
+from scenarios.families.payloads import hamming_payloads, round_payloads
 from scenarios.families.xclp.variants import variant_of
-from scenarios.running.prediction import hamming_payloads, round_payloads
 from scenarios.schema.scenario import Protocol
 from sim.compute import Free
 from sim.latency import parse_latency

@@ -22,7 +22,7 @@ from benchmarks.crypto_symmetric import measure_masks, measure_symmetric
 from benchmarks.measure import Standing, environment, print_standings, write_json
 from benchmarks.plots import check_plot, plot_standings
 from protocols.crypto import paillier
-from scenarios.command.report import make_console
+from scenarios.console.printing import make_console
 from sim.streams import Entropy
 
 __all__ = ["main"]

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.measure import environment, timed
 from parties.party import Party, play
-from scenarios.command.report import make_console
+from scenarios.console.printing import make_console
 from sim.compute import CostTable, Free
 from sim.latency import parse_latency
 from sim.link import Link

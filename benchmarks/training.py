@@ -40,7 +40,7 @@ from parties.datasets import store
 from parties.datasets.content import Content, Part
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra, require
-from scenarios.command.report import make_console
+from scenarios.console.printing import make_console
 from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.families.training.observer import TrainedRound
 from scenarios.observing.deals import dealt

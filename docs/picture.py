@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scenarios.command import report
+from scenarios.console import printing
 from scenarios.files.checks import cautions
 from scenarios.files.reading import Loaded, read
 from scenarios.running.folder import byte_rows
@@ -44,8 +45,8 @@ def draw(command: str, loaded: Loaded) -> str:
     """
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(Text(f"$ {command}", style="bold"))
-    report.print_lines(console, [f"{loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
-    report.print_lines(console, (f"WARNING  {line}" for line in cautions(loaded.scenario)))
+    printing.print_lines(console, [f"{loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
+    printing.print_lines(console, (f"WARNING  {line}" for line in cautions(loaded.scenario)))
     result = carry_out(loaded.scenario, loaded.name)
     if result.outcome not in ("completed", "aborted") or result.unmet:
         raise ValueError("\n".join([f"{result.outcome}: {result.reason}", *result.unmet]))

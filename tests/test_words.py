@@ -21,7 +21,6 @@ PLACES = (
     "protocols/privacy",
     "protocols/xclp",
     "benchmarks",
-    "scenarios/attacking",
     "scenarios/chaos",
     "scenarios/library",
     "scenarios/sweeping",

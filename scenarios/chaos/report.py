@@ -14,7 +14,7 @@ from rich.table import Table
 from scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
 from scenarios.chaos.promises import PROMISES, promises_of
 from scenarios.chaos.schedules import Schedule, text
-from scenarios.command.report import table
+from scenarios.console.printing import table
 from scenarios.files.plugins import with_copies
 from scenarios.observing.faults import given
 from scenarios.schema.keys import toml

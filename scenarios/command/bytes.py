@@ -13,6 +13,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from scenarios.command import report
+from scenarios.console import printing
 from scenarios.files.fault_fields import label
 from scenarios.files.reading import read
 from scenarios.running.folder import ByteRow, FolderError, byte_rows, message_bytes, read_result, remarks_on
@@ -116,16 +117,16 @@ def _scenario_of(folder: Path) -> Scenario | None:
 
 def _print_run(console: Console, run: Counted) -> None:
     remarks, sizes = remarks_on(run.folder), message_bytes(run.folder)
-    report.print_lines(console, [f"{run.folder} ({', '.join(remarks)})" if remarks else str(run.folder)])
+    printing.print_lines(console, [f"{run.folder} ({', '.join(remarks)})" if remarks else str(run.folder)])
     model = sizes.get("fedavg", 0)
     console.print(report.byte_table(run.rows, exact=True, formula=run.formula, model=model))
-    report.print_lines(console, report.message_lines(sizes))
+    printing.print_lines(console, report.message_lines(sizes))
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
     """One line for each combination of values: means over its completed runs."""
     sized = " (sized)" if any(run.fidelity == "sized" for run in runs) else ""
-    report.print_lines(console, [f"{folder}{sized}: means over the completed runs"])
+    printing.print_lines(console, [f"{folder}{sized}: means over the completed runs"])
     groups: dict[tuple[tuple[str, str], ...], list[Counted]] = {}
     for run in runs:
         groups.setdefault(run.values, []).append(run)
@@ -138,7 +139,7 @@ def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> Non
         left = len(members) - len(completed)
         lines.append([*(value for _, value in values), str(len(members)), *means, str(left)])
     figures = ("runs", *_SHOWN, "not completed")
-    console.print(report.table((*swept, *figures), lines, figures))
+    console.print(printing.table((*swept, *figures), lines, figures))
 
 
 def _mean(values: Sequence[int | None]) -> str:

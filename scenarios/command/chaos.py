@@ -12,7 +12,7 @@ from scenarios.chaos.campaign import Findings, Plan, Verdict, campaign, replayed
 from scenarios.chaos.chaos import promising, ready
 from scenarios.chaos.promises import promises_of
 from scenarios.chaos.report import failure_lines, findings_table, toml_of, verdict_line, write_findings
-from scenarios.command.report import print_lines
+from scenarios.console.printing import print_lines
 from scenarios.files.reading import read
 from scenarios.running.folder import new_folder
 from scenarios.schema.scenario import ScenarioError

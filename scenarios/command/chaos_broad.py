@@ -19,7 +19,7 @@ from scenarios.chaos.campaign import Verdict
 from scenarios.chaos.configurations import CONFIGURATIONS
 from scenarios.chaos.report import as_record, counts, failure_lines, failure_record, verdict_line
 from scenarios.command.chaos import Progressing
-from scenarios.command.report import print_lines, table
+from scenarios.console.printing import print_lines, table
 from scenarios.files.plugins import with_copies
 from scenarios.running.folder import new_folder
 

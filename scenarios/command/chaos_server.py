@@ -12,7 +12,7 @@ from rich.console import Console
 from scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials, sums_of, sweep, tried
 from scenarios.chaos.server_lies import Lie, parse, text
 from scenarios.chaos.server_world import Miniature
-from scenarios.command.report import print_lines, table
+from scenarios.console.printing import print_lines, table
 from scenarios.files.reading import Loaded, read
 from scenarios.schema.scenario import ScenarioError
 

@@ -56,7 +56,7 @@ def _line(error: Exception) -> str:
 def list_sets(debug: Debug = False) -> None:
     """Every data set: points, classes, shape, where it comes from, and whether it is here or how to get it."""
     from parties.data.sets import DATASETS
-    from scenarios.command import report
+    from scenarios.console import printing
 
     with _mistakes(debug):
         rows = [
@@ -72,9 +72,9 @@ def list_sets(debug: Debug = False) -> None:
             for name, about in DATASETS.items()
         ]
         columns = ("name", "points", "classes", "shape", "what it is", "from", "on this machine")
-        console = report.make_console()
-        console.print(report.table(columns, rows, ("points", "classes")))
-        report.print_lines(console, _NOTES)
+        console = printing.make_console()
+        console.print(printing.table(columns, rows, ("points", "classes")))
+        printing.print_lines(console, _NOTES)
 
 
 def _points(train: int, test: int) -> str:
@@ -114,7 +114,7 @@ def fetch(
     from parties.data.sets import DataError, known
     from parties.datasets.catalogue import BUNDLED, CATALOGUE
     from parties.datasets.fetching import fetch as get
-    from scenarios.command import report
+    from scenarios.console import printing
     from scenarios.console.bars import shown
 
     stopping.interrupt_work()
@@ -124,10 +124,10 @@ def fetch(
             raise DataError("nothing to fetch: give a NAME (`tacit data list`) or --all")
         if source is not None and len(wanted) > 1:
             raise DataError(f"--from holds the files of one data set; asked for are {len(wanted)}")
-        console, failed = report.make_console(stderr=True), []
+        console, failed = printing.make_console(stderr=True), []
         for name in wanted:
             if name in BUNDLED:
-                report.print_lines(console, [f"{name}: bundled, nothing to fetch"])
+                printing.print_lines(console, [f"{name}: bundled, nothing to fetch"])
                 continue
             began = time.perf_counter()
             try:
@@ -137,11 +137,11 @@ def fetch(
                 if len(wanted) == 1:
                     raise
                 failed.append(name)
-                report.print_lines(console, [f"error: {_line(error)}"])
+                printing.print_lines(console, [f"error: {_line(error)}"])
             else:
                 seconds = time.perf_counter() - began
                 terms = CATALOGUE[name].about.terms
-                report.print_lines(console, [f"{name}: here, by {origin} ({seconds:.1f} s); terms: {terms}"])
+                printing.print_lines(console, [f"{name}: here, by {origin} ({seconds:.1f} s); terms: {terms}"])
         if failed:
             raise DataError(f"not fetched: {', '.join(failed)}")
 

@@ -15,10 +15,9 @@ import typer
 
 from scenarios.command import data as data_command
 from scenarios.command import stopping
-from scenarios.command.entry import main
 from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 P = ParamSpec("P")
 
@@ -104,6 +103,7 @@ def run(
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
     from scenarios.command import report
     from scenarios.command.progress import Progress
+    from scenarios.console import printing
     from scenarios.files.checks import cautions
     from scenarios.files.reading import read
     from scenarios.running import runner
@@ -121,26 +121,26 @@ def run(
         check_unfinished(resume)
     asked = [*(changes or ()), *_engine(engine)]
     loaded = read(str(resume) if resume else file, asked, seed=seed, options={"engine": "--engine"} if engine else {})
-    scenario, console = loaded.scenario, report.make_console()
-    report.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
-    report.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
+    scenario, console = loaded.scenario, printing.make_console()
+    printing.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
+    printing.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
     if resume is None:
         unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
         unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
-        report.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
+        printing.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
         if (Path(file) / CHECKPOINT).is_file():
-            report.print_lines(
+            printing.print_lines(
                 console, [f"anew     from the start; tacit run --resume {file} goes on where it broke off"]
             )
         if loaded.layout is not None:
-            report.print_lines(console, [f"table    this is the file as it stands; its table: tacit sweep {file}"])
+            printing.print_lines(console, [f"table    this is the file as it stands; its table: tacit sweep {file}"])
         stopping.interrupt_work()
         result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console))
     else:
         stopping.interrupt_work()
         result = runner.resume(resume, engine=engine, watch=Progress(console))
     said = set(cautions(scenario))
-    report.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
+    printing.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
     rows = byte_rows(result.folder) if result.messages and disk_problem(result.error) is None else []
     report.print_result(console, result, rows, scenario.network.topology)
     if debug and result.error is not None and result.outcome == "failed":
@@ -158,7 +158,7 @@ def list_scenarios(plugin: Plugins = None, debug: Debug = False) -> int:
     """The scenarios that come with Tacit, and what plugins add."""
     import tomllib
 
-    from scenarios.command import report
+    from scenarios.console import printing
     from scenarios.files.plugins import load_plugins
     from scenarios.files.reading import shipped
     from sim.registry import added_by_plugins
@@ -166,9 +166,9 @@ def list_scenarios(plugin: Plugins = None, debug: Debug = False) -> int:
     load_plugins()
     heads = {name: tomllib.loads(path.read_text(encoding="utf-8")) for name, path in shipped().items()}
     rows = [(name, head.get("title", ""), head.get("size", "")) for name, head in heads.items()]
-    report.make_console().print(report.table(("name", "what happens", "size"), rows))
+    printing.make_console().print(printing.table(("name", "what happens", "size"), rows))
     if added := [(one.what, one.name, f"{one.path}, line {one.line}") for one in added_by_plugins()]:
-        report.make_console().print(report.table(("a plugin's", "name", "added by"), added))
+        printing.make_console().print(printing.table(("a plugin's", "name", "added by"), added))
     return 0
 
 
@@ -181,7 +181,7 @@ def steps(
 ) -> int:
     """The steps of a protocol, which a scenario's faults may name."""
     from protocols.registry import PROTOCOLS, declared
-    from scenarios.command import report
+    from scenarios.console import printing
     from scenarios.files.plugins import load_plugins
     from scenarios.files.reading import find, read
     from scenarios.schema.scenario import ScenarioError
@@ -194,12 +194,12 @@ def steps(
             known = ", ".join(PROTOCOLS)
             raise ScenarioError(name, "", f"neither a protocol ({known}) nor a scenario") from None
         name = read(name).scenario.protocol.name
-    protocol, console = PROTOCOLS[name], report.make_console()
-    report.print_lines(console, [f"{protocol.name}: {protocol.summary}"])
+    protocol, console = PROTOCOLS[name], printing.make_console()
+    printing.print_lines(console, [f"{protocol.name}: {protocol.summary}"])
     rows = [(step.role, step.name, step.what) for step in protocol.steps]
-    console.print(report.table(("role", "step", "what is done"), rows))
+    console.print(printing.table(("role", "step", "what is done"), rows))
     if declaration := declared(name):
-        report.print_lines(console, (f"the {role} learns {what}" for role, what in declaration.learned.items()))
+        printing.print_lines(console, (f"the {role} learns {what}" for role, what in declaration.learned.items()))
     return 0
 
 
@@ -211,7 +211,7 @@ def keys(
     debug: Debug = False,
 ) -> int:
     """Every key of a scenario file: type, unit, default, the protocols that use it."""
-    from scenarios.command import report
+    from scenarios.console import printing
     from scenarios.files.plugins import load_plugins
     from scenarios.schema.keys import keys as all_keys
 
@@ -227,9 +227,9 @@ def keys(
             ["---"] * len(columns),
             *([cell.replace("|", "\\|") for cell in row] for row in rows),
         ]
-        report.print_lines(report.make_console(), ("| " + " | ".join(line) + " |" for line in lines))
+        printing.print_lines(printing.make_console(), ("| " + " | ".join(line) + " |" for line in lines))
     else:
-        report.make_console().print(report.table(columns, rows))
+        printing.make_console().print(printing.table(columns, rows))
     return 0
 
 
@@ -251,10 +251,10 @@ def show_bytes(
 
     Of a sweep the means for each combination of values.
     """
-    from scenarios.command import report
     from scenarios.command.bytes import show_bytes
+    from scenarios.console import printing
 
-    return show_bytes(report.make_console(), folders, csv_file, json_file)
+    return show_bytes(printing.make_console(), folders, csv_file, json_file)
 
 
 @app.command("sweep")
@@ -337,10 +337,10 @@ def chaos(
     from scenarios.chaos.campaign import Plan
     from scenarios.command import chaos as chaos_command
     from scenarios.command import chaos_broad as chaos_broad_command
-    from scenarios.command import report
+    from scenarios.console import printing
     from scenarios.schema.scenario import ScenarioError
 
-    console, notes = report.make_console(), report.make_console(stderr=True)
+    console, notes = printing.make_console(), printing.make_console(stderr=True)
     stopping.interrupt_work()
     if broad:
         other = {
@@ -390,7 +390,3 @@ def chaos(
     schedules = 20 if schedules is None else schedules
     plan = Plan(schedules=schedules, pairs=pairs, quick=quick, seed=chaos_seed, jobs=jobs or chaos_command.cores())
     return chaos_command.chaos(console, notes, file, plan, changes or (), json_file, out)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from scenarios.console.printing import print_lines, table
 from scenarios.observing.privacy import privacy_lines
 from scenarios.running.disk import disk_problem
 from scenarios.running.folder import ByteRow, Result
@@ -25,24 +23,14 @@ if TYPE_CHECKING:  # a sweep imports the whole simulator
 
 __all__ = [
     "byte_table",
-    "make_console",
     "outcome_lines",
-    "print_lines",
     "print_result",
     "round_table",
     "sweep_lines",
     "sweep_table",
-    "table",
 ]
 
-_PLAIN_WIDTH = 120
-"""Columns where the output is no terminal: a table must not depend on the window that happens to be open."""
-
-
 _SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
-
-_WORD = 20
-"""Longer words than that may be broken where a table is too wide."""
 
 _LOSSES = 12
 """How many losses are told one by one."""
@@ -52,36 +40,6 @@ _OUTPUT = 6
 
 _ROUNDS = 40
 """How many rounds a table shows."""
-
-
-def make_console(stderr: bool = False) -> Console:
-    """A console that fits a terminal, and writes plain text of a fixed width into anything else."""
-    file = sys.stderr if stderr else sys.stdout
-    if file.isatty():
-        return Console(file=file, highlight=False)
-    return Console(
-        file=file, highlight=False, width=_PLAIN_WIDTH, force_terminal=False, force_jupyter=False, no_color=True
-    )
-
-
-def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print prose: never cut or wrapped by us, no markup."""
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
-    """A plain table; the columns named in `numbers` are right-aligned."""
-    result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    lines = [columns, *rows]
-    for place, column in enumerate(columns):
-        right = column in numbers
-        words = (len(word) for line in lines for word in line[place].split())
-        least = max((length for length in words if length <= _WORD), default=0)
-        result.add_column(column, justify="right" if right else "left", min_width=least, no_wrap=right, overflow="fold")
-    for row in lines[1:]:
-        result.add_row(*(Text(cell) for cell in row))
-    return result
 
 
 def byte_table(

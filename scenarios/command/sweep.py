@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scenarios.command import report
+from scenarios.console import printing
 from scenarios.observing.privacy import caveats_of
 from scenarios.running.folder import locked, new_folder
 from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
@@ -33,10 +34,10 @@ def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None 
 
 
 def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: int) -> int:
-    console, notes = report.make_console(), report.make_console(stderr=True)
+    console, notes = printing.make_console(), printing.make_console(stderr=True)
     results = ended(plans, folder)
     if results:
-        report.print_lines(notes, [f"{len(results)} of {len(plans)} runs have ended before"])
+        printing.print_lines(notes, [f"{len(results)} of {len(plans)} runs have ended before"])
     codes = [exit_code(result, plans[place].loaded.scenario.expect) for place, result in results.items()]
     runs = perform(plans, folder, jobs, frozenset(results))
     try:
@@ -44,7 +45,7 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
             results[place] = result
             codes.append(code)
             line = f"{len(results)}/{len(plans)}  {plans[place].folder}  {result.outcome}"
-            report.print_lines(notes, [line + (f": {result.reason}" if result.reason else "")])
+            printing.print_lines(notes, [line + (f": {result.reason}" if result.reason else "")])
             if code == INTERRUPTED:
                 break
     except KeyboardInterrupt:
@@ -55,15 +56,15 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
         if table is None:
             cells = summary(plans, results)
             console.print(report.sweep_table(cells))
-            report.print_lines(console, report.sweep_lines(cells))
+            printing.print_lines(console, report.sweep_lines(cells))
             caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
-            report.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
+            printing.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
         else:
             show(console, fill(table, results))
-        report.print_lines(console, _trouble_lines(troubles(plans, results), folder))
+        printing.print_lines(console, _trouble_lines(troubles(plans, results), folder))
         if INTERRUPTED in codes:
-            report.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
-        report.print_lines(console, [f"folder    {folder}"])
+            printing.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
+        printing.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
 
 

@@ -17,7 +17,7 @@ from scenarios.families.cotraining.experiment import exchanges_of, method_of
 from scenarios.families.cotraining.threats import QUESTIONS
 from scenarios.families.training.experiment import model_of
 from scenarios.observing.attack_data import Probe
-from scenarios.observing.deals import Parts
+from scenarios.observing.parts import Parts
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.wire import Message

@@ -28,7 +28,8 @@ from scenarios.files.fault_checks import (
     read_text,
     steps_of,
 )
-from scenarios.observing.deals import Parts, deal, named, parts_of, together
+from scenarios.observing.deals import deal, named, parts_of, together
+from scenarios.observing.parts import Parts
 from scenarios.observing.privacy import privacy_cautions
 from scenarios.observing.public_points import alpha_of
 from scenarios.schema.keys import similar, toml
@@ -78,7 +79,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
 
 def cautions(scenario: Scenario) -> list[str]:
     """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
-    from scenarios.running.prediction import deadline_cautions  # which needs what this module checks for
+    from scenarios.families.timing import deadline_cautions
 
     found = [_SIZED] if scenario.fidelity == "sized" else []
     found += privacy_cautions(scenario)

@@ -12,14 +12,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
+from scenarios.observing.result import PluginFile
 from scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from sim import plugged, registry
 from sim.plugged import Plugin, PluginError
 
 __all__ = [
-    "PluginFile",
     "blamed",
     "failure_reason",
     "give",
@@ -36,13 +34,6 @@ _FOLDER = "plugins"
 """The folder, in that of a run, that holds copies of its plugins."""
 
 _given: list[Path] = []
-
-
-class PluginFile(Struct, frozen=True):
-    """A plugin of a run: its file, of a copy relative to the run's folder, and the SHA-256 of its content."""
-
-    file: str
-    sha256: str
 
 
 def give(files: Iterable[Path]) -> None:

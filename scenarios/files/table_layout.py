@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from scenarios.running.folder import Result
+from scenarios.observing.result import Result
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import ScenarioError
 from scenarios.schema.table import Part, ScenarioFile, Table

@@ -15,7 +15,7 @@ from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.streams import generator
 
 if TYPE_CHECKING:
-    from scenarios.observing.deals import Parts
+    from scenarios.observing.parts import Parts
 
 __all__ = ["NOBODY", "Probe", "attacked", "probe_of", "shadowed"]
 

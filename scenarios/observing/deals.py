@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,27 +13,12 @@ from parties.data.splits import Shard, shards
 from parties.datasets.error import DataSettingError
 from protocols.registry import PROTOCOLS
 from scenarios.observing.attack_data import attacked
+from scenarios.observing.parts import Parts
 from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator
 
-__all__ = ["Parts", "deal", "dealt", "parts_of", "together"]
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """`held`: the clients' points. `test` and `validation` are nobody's; None where there are none.
-
-    `public` are points that all parties know. Of a run that is attacked, `outside` are points that nobody has, for the
-    attacker to ask about, and `attacker` those that it has itself, as many as the others together.
-    """
-
-    held: Dataset
-    test: Dataset | None = None
-    validation: Dataset | None = None
-    outside: Dataset | None = None
-    attacker: Dataset | None = None
-    public: Dataset | None = None
+__all__ = ["deal", "dealt", "parts_of", "together"]
 
 
 def parts_of(scenario: Scenario) -> Parts:
@@ -139,8 +124,8 @@ def _named(name: str, data: Data) -> Dataset:
 def _featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
     """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
     if features != "identity":
-        from scenarios.command.report import make_console
         from scenarios.console.bars import shown
+        from scenarios.console.printing import make_console
 
         with shown(make_console(stderr=True), dataset.name) as tell:
             points = features_of(dataset.points, features, tell)

@@ -4,12 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from scenarios.files.plugins import PluginFile
 from scenarios.observing.simulated import ResultFields, Strike
 from scenarios.observing.vulnerability import Vulnerability
 
-__all__ = ["Result"]
+__all__ = ["PluginFile", "Result"]
+
+
+class PluginFile(Struct, frozen=True):
+    """A plugin of a run: its file, of a copy relative to the run's folder, and the SHA-256 of its content."""
+
+    file: str
+    sha256: str
 
 
 class Result(ResultFields, kw_only=True):

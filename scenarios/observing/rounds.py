@@ -11,7 +11,7 @@ from parties.client import Client
 from parties.data.sets import Dataset
 from parties.server import Loss
 from protocols.rounds import Record, RoundsClient, RoundsServer
-from scenarios.observing.deals import Parts
+from scenarios.observing.parts import Parts
 from scenarios.observing.privacy import Spending, Spent
 from scenarios.observing.scores import counting
 from scenarios.observing.simulated import ResultFields, Round

@@ -15,7 +15,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from protocols.registry import PROTOCOLS
-from scenarios.command import report
+from scenarios.console import printing
 from scenarios.files.reading import Loaded, Source, read
 from scenarios.files.table_layout import Claim, Layout
 from scenarios.observing.privacy import caveats_of
@@ -225,7 +225,7 @@ def markdown(tabled: Tabled, command: str) -> str:
 
 def show(console: Console, tabled: Tabled) -> None:
     """Print the table with the paper's figures, and whether what the paper claims shows in it."""
-    report.print_lines(console, caption(tabled))
+    printing.print_lines(console, caption(tabled))
     layout = tabled.planned.layout
     heads = ["", *(_lines(place.group, place.label, _paper(place.paper)) for place in layout.columns)]
     lines = [
@@ -235,9 +235,9 @@ def show(console: Console, tabled: Tabled) -> None:
         ]
         for row, figures, papers in zip(layout.rows, tabled.figures, layout.figures, strict=True)
     ]
-    console.print(report.table(heads, lines, heads[1:]))
-    report.print_lines(console, (f"order     {line}" for line in verdicts(tabled)))
-    report.print_lines(console, (f"privacy   NO guarantee: {line}" for line in tabled.caveats))
+    console.print(printing.table(heads, lines, heads[1:]))
+    printing.print_lines(console, (f"order     {line}" for line in verdicts(tabled)))
+    printing.print_lines(console, (f"privacy   NO guarantee: {line}" for line in tabled.caveats))
 
 
 def _lines(*texts: str) -> str:

@@ -13,7 +13,7 @@ import scenarios
 _PRESSED = """
 import os, signal, sys
 import scenarios.command.chaos, sim.trace
-from scenarios.command.main import main
+from scenarios.command.entry import main
 left, of = int(sys.argv[1]), sys.argv[2]
 def counting(inner):
     def counted(self, *arguments):

@@ -125,7 +125,7 @@ def break_off() -> Callable[..., None]:
 _SLOW = """
 import sys, time
 import scenarios.running.runner
-from scenarios.command.main import main
+from scenarios.command.entry import main
 left = int(sys.argv[1])
 class Slow(scenarios.running.runner.Recorder):
     def __init__(self, *arguments, **options):

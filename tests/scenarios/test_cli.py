@@ -293,7 +293,7 @@ def test_a_signal_ends_a_sweep_with_what_is_done(quick: Path, stopped, with_sign
 def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
     terminal, inside = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "scenarios.command.main", "run", str(quick)],
+        [sys.executable, "-m", "scenarios.command.entry", "run", str(quick)],
         stdout=inside, stderr=inside, env={**environment(), "TERM": "xterm"},
     )  # fmt: skip
     os.close(inside)

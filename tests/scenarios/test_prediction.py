@@ -5,8 +5,8 @@ import sqlite3
 
 import pytest
 
+from scenarios.families.timing import deadline_cautions, hamming_time
 from scenarios.files.checks import cautions
-from scenarios.running.prediction import deadline_cautions, hamming_time
 from tacit import load, run
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]

@@ -7,25 +7,23 @@ from contextlib import closing
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-import scenarios.families.training.checks
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from protocols.registry import PROTOCOLS, using
 from scenarios.command.report import round_table
-from scenarios.files.reading import read
-from scenarios.running.prediction import hamming_time, predicted
+from scenarios.families.timing import hamming_time
+from scenarios.running.prediction import predicted
 from scenarios.running.runner import exit_code
 from scenarios.running.simulation import Simulation
-from tacit import Expect, Result, ScenarioError, load, run
+from tacit import Expect, Result, load, run
 
 NAMES = [name for name in using("training") if name not in using("prediction")]
 FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"}
@@ -310,70 +308,6 @@ def test_the_steps_are_listed_in_the_order_in_which_they_are_taken(tiny: Path) -
 
 
 # --- mistakes
-
-MISTAKES = [
-    ("protocol.name=fedavgg", "protocol.name", "did you mean fedavg?"),
-    ("model.name=linaer", "model.name", "did you mean linear?"),
-    ("model.name=cnn13", "model.name", "takes images of at least 12 x 12 pixels, not shape"),
-    ("model.width=2.0", "model.width", "must be 1"),
-    ("training.averaging=secure protocol.name=fedmatch", "training.averaging", "hides what the algorithm needs"),
-    ("protocol.name=scaffold training.momentum=0.9", "training.momentum", "must be 0"),
-    ("training.update=scaffold training.momentum=0.9", "training.momentum", "must be 0"),
-    ("protocol.name=fedprox training.update=scaffold", "training.update", "which has its own"),
-    ("data.name=breast_cancer training.augmentation=strong", "training.augmentation", "are 30 numbers; allowed"),
-    ("protocol.name=fedavg+network training.label_from=9", "training.label_from", "after the last round"),
-    ("training.share=0.2 training.averaging=secure", "training.share", "needs 2"),
-    ("training.min_clients=9", "training.share", "training.min_clients needs 9"),
-    ("protocol.name=fedavg+xclp training.share=0.5", "data.clients", "0.5 of 4 clients are too few: 2 is too small"),
-    ("protocol.name=fedavg+xclp protocol.k=500", "protocol.k", "is too large"),
-    ("model.embedding=1000000000 model.name=linear_embedding", "model.name", "cannot be built here"),
-    ("training.rounds=0", "training.rounds", "too small"),
-]
-
-
-@pytest.mark.parametrize(("changes", "key", "problem"), MISTAKES, ids=[key for _, key, _ in MISTAKES])
-def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        load(tiny, ["protocol.name=fedavg", *changes.split()])
-    assert caught.value.key == key and problem in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_models_that_do_not_fit_into_memory_are_told_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = SimpleNamespace(available=4 * 650 * 10)
-    monkeypatch.setattr(scenarios.families.training.checks.psutil, "virtual_memory", lambda: few)
-    problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 46\.8 kB of memory and 26 kB"
-    with pytest.raises(ScenarioError, match=problem):
-        load(tiny, ["protocol.name=fedavg"])
-    assert load(tiny, ["protocol.name=fedavg", "training.share=0.25"]).training.share == 0.25
-
-
-def test_faults_at_steps_that_are_not_taken_are_mistakes(tiny: Path) -> None:
-    text = tiny.read_text()
-    for step, name in (("hamming.evaluate", "fedavg"), ("train.label", "fedavg+mt"), ("sum.mask", "fedavg")):
-        tiny.write_text(text + crash(step))
-        with pytest.raises(ScenarioError, match="is not a step"):
-            load(tiny, [f"protocol.name={name}"])
-
-
-def test_without_torch_the_extra_is_named(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parties.learning import extras
-
-    monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ScenarioError, match=r"training needs torch, which is not installed: pip install .tacit.train."):
-        load(tiny, ["protocol.name=fedavg"])
-    assert load(tiny).protocol.name == "xclp"
-
-
-def test_keys_of_other_algorithms_are_listed_as_unused(tiny: Path) -> None:
-    assert read(tiny, ["protocol.name=fedavg"]).unused == ("protocol.hamming", "protocol.bits", "protocol.k")
-    assert read(tiny, ["protocol.name=fedavg+perclient-lp"]).unused == ("protocol.hamming",)
-    assert read(tiny, ["protocol.name=fedavg+xclp"]).unused == ()
-    assert set(read(tiny).unused) == {"model.name", *(f"training.{key}" for key in TRAINING_KEYS)}
-
-
-TRAINING_KEYS = ("rounds", "epochs", "learning_rate", "device")
-
 
 # --- bytes
 

@@ -1,19 +1,13 @@
 """What computing costs in virtual time, and that where it runs does not show."""
 
 import asyncio
-import hashlib
 import importlib
 import multiprocessing
 import operator
-import os
 import pkgutil
-import signal
-import socket
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +26,6 @@ from sim.compute import (
     Pool,
     Replayed,
     StandIns,
-    interrupts_held_back,
     make_engine,
 )
 from sim.loop import Environment, SimLoop
@@ -362,27 +355,6 @@ def test_the_table_that_comes_with_it_loads() -> None:
     assert all(seconds > 0 for seconds in table.seconds.values())
 
 
-def test_a_table_of_ones_own(tmp_path: Path) -> None:
-    file = tmp_path / "costs.toml"
-    file.write_text('[machine]\ntext = "mine"\n[seconds]\n"ring.add" = 2e-9\n')
-    table = CostTable.load(file)
-    assert (table.machine, table.duration({"ring.add": 1e9})) == ("mine", 2.0)
-    assert table.digest == hashlib.sha256(file.read_bytes()).hexdigest()
-    with pytest.raises(KeyError, match=r"no operation 'ring\.multiply'"):
-        table.duration({"ring.multiply": 1})
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["", "seconds = 3", "[machine]\ntext = 'x'\n[seconds]\na = 'fast'", "[seconds]\na = 1.0", "[seconds", "\xff"],
-)
-def test_what_is_no_cost_table_is_refused_by_name(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "costs.toml"
-    file.write_bytes(content.encode("latin-1"))
-    with pytest.raises(ValueError, match=r"costs\.toml: not a cost table"):
-        CostTable.load(file)
-
-
 def _doubled(value: int, *, times: int = 1) -> int:
     return 2 * times * value
 
@@ -408,24 +380,3 @@ def test_a_stand_in_is_run_in_place_of_a_job_at_the_same_price(pool: Pool) -> No
         replaced, *same = found({_doubled: _guessed}, engine)
         assert replaced == [21, 42, 21, 21]
         assert same == shape
-
-
-def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:
-    over, reached = threading.Event(), False
-    thread = threading.Thread(target=over.wait)
-    thread.start()  # it takes signals that the main thread has blocked
-    woken, waker = socket.socketpair()
-    waker.setblocking(False)
-    before = signal.set_wakeup_fd(waker.fileno())  # a byte for each signal that a thread has got
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupts_held_back():
-            os.kill(os.getpid(), signal.SIGINT)
-            woken.recv(1)
-            reached = True
-    finally:
-        signal.set_wakeup_fd(before)
-        over.set()
-        thread.join()
-        woken.close()
-        waker.close()
-    assert reached

@@ -13,7 +13,7 @@ from parties.learning.learners import LEARNERS
 from parties.learning.spec import MODELS
 from scenarios.families.cotraining.experiment import names_of, settings_of
 from scenarios.families.training.keys import key_of
-from scenarios.observing.deals import Parts
+from scenarios.observing.parts import Parts
 from scenarios.observing.privacy import check_privacy
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Cotraining, Learner, Model, Scenario, ScenarioError

@@ -14,8 +14,8 @@ from scenarios.families.cotraining.observer import CotrainingObserver
 from scenarios.families.cotraining.privacy import spending_by
 from scenarios.families.cotraining.threats import threatened
 from scenarios.families.training.experiment import model_of
-from scenarios.observing.deals import Parts
 from scenarios.observing.experiment import Setting
+from scenarios.observing.parts import Parts
 from scenarios.observing.privacy import Spent
 from scenarios.schema import scenario as schema
 from sim.units import duration

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parties.server import Loss
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
 from protocols.rounds import Enrolled
-from scenarios.observing.deals import Parts
+from scenarios.observing.parts import Parts
 from scenarios.observing.rounds import HeldRound, RoundsObserver, testing_points
 from scenarios.observing.simulated import Simulated
 from sim.faults import Fault

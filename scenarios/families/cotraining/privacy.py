@@ -44,8 +44,8 @@ def estimate(seed: int, settings: Settings, shards: Sequence[Shard], neighbours:
     able = [i for i, shard in enumerate(shards) if shard.labeled.any()]
     key = _digest(seed, settings, [shards[i] for i in able], neighbours)
     if key not in _KEPT:
-        from scenarios.command.report import make_console
         from scenarios.console.bars import shown
+        from scenarios.console.printing import make_console
 
         with shown(make_console(stderr=True), "sensitivity") as tell, threadpool_limits(1):  # as in a run
             found, done = [], 0

@@ -15,8 +15,8 @@ from protocols.setup import Group
 from scenarios.families.training.experiment import Kinds, Training
 from scenarios.families.training.observer import TrainingObserver
 from scenarios.families.xclp.observer import Observer
-from scenarios.observing.deals import Parts
 from scenarios.observing.experiment import Setting
+from scenarios.observing.parts import Parts
 from scenarios.observing.scores import accuracy, balanced_accuracy
 from scenarios.observing.simulated import Simulated
 from sim.faults import Fault

@@ -15,7 +15,7 @@ from parties.learning.vectors import decode
 from parties.server import Loss
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
-from scenarios.observing.deals import Parts
+from scenarios.observing.parts import Parts
 from scenarios.observing.rounds import HeldRound, Points, RoundsObserver, known_points, testing_points
 from scenarios.observing.simulated import Simulated
 from sim.faults import Fault

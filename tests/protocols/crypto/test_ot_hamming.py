@@ -1,6 +1,5 @@
 """SecureHamming by oblivious transfer."""
 
-import itertools
 import pickle
 
 import numpy as np
@@ -192,7 +191,7 @@ def test_corrections_against_plain_python(length, n_j):
         r_by_hand[vector, i] += zero - int(b[i, bit])
     groups = length // lanes
     words = np.frombuffer(corrections, lane, 2 * groups * width * n_j).reshape(2, groups, width, n_j)
-    for vector, group, i in itertools.product(range(2), range(groups), range(n_j)):
+    for vector, group, i in np.ndindex(2, groups, n_j):
         number = int.from_bytes(words[vector, group, :, i].tobytes(), "little")
         fields = [number >> (width * bit) & (m - 1) for bit in range(lanes)]
         assert fields == expected[vector, group * lanes : (group + 1) * lanes, i].tolist()
@@ -390,12 +389,11 @@ def test_work_is_counted(n_j, n_k, length):
         counted = [work(pair, block) for block in pair.iknp_blocks()]
         assert sum(each["iknp.extend-row"] for each in counted) == sets * n_k * length
     assert ot_hamming.correct_work(pair, chunks[0])["fields.pack"] == len(chunks[0]) * (length % 8) * n_j
-    chunk = range(1)
     for work, operation in (
         (ot_hamming.request_work, "generator-power"),
         (ot_hamming.reply_work, "power"),
         (ot_hamming.receive_work, "table-power"),
     ):
-        assert work(pair, P256, chunk)[f"p256.{operation}"] == n_j * length
+        assert work(pair, P256, range(1))[f"p256.{operation}"] == n_j * length
     assert ot_hamming.sums_work(pair) == {"fields.pack": n_j * n_k}
     assert ot_hamming.unmask_work(pair) == {"fields.unpack": 2 * n_j * n_k}

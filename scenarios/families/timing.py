@@ -1,0 +1,117 @@
+"""Roughly how long SecureHamming takes in a run that is not run."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from protocols.registry import PROTOCOLS
+from protocols.setup import Group
+from protocols.xclp.variants import VARIANTS
+from scenarios.families.payloads import TO_SERVER, hamming_payloads
+from scenarios.families.xclp.variants import variant_of
+from scenarios.observing.deals import counted, dealt, named, together
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Scenario
+from sim.compute import CostTable
+from sim.units import duration, format_bytes, format_duration, rate
+
+__all__ = ["HammingTime", "deadline_cautions", "hamming_time"]
+
+_SENT_BY_J = frozenset(
+    ("PlainBits", "EncryptedBits", "BaseRequest", "Corrections", "TransferSetup", "TransferReply", "MaskedDistances")
+)
+"""Of a pair's messages those of its earlier client. (`Masks` and `MaskedDistances` are alike, whoever sends which.)"""
+
+
+@dataclass(frozen=True)
+class HammingTime:
+    """Roughly the virtual `seconds` of SecureHamming: the longest `computing` and the longest `transfer` of a party.
+
+    `bytes`: what goes through the access of the party that transfers longest, in its longer direction.
+    """
+
+    computing: float
+    transfer: float
+    bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """One after the other: while a client computes, others wait for what it sends."""
+        return self.computing + self.transfer
+
+
+def deadline_cautions(scenario: Scenario) -> list[str]:
+    """A line if SecureHamming will hardly be done by the deadline; it says what it needs."""
+    takes, deadline = hamming_time(scenario), duration(scenario.protocol.deadline)
+    if takes is None or takes.seconds <= deadline:
+        return []
+    its, enough = scenario.protocol, math.ceil(2 * takes.seconds / 10) * 10
+    return [
+        f"protocol.deadline = {toml(its.deadline)}: SecureHamming by {its.hamming} will take about "
+        f"{format_duration(takes.seconds)} ({format_duration(takes.computing)} of computing, "
+        f"{format_duration(takes.transfer)} for {format_bytes(takes.bytes)} through the access of one party), "
+        f'and who is not done by then is left out; protocol.deadline = "{enough}s" would do'
+    ]
+
+
+@lru_cache(maxsize=4)
+def hamming_time(scenario: Scenario) -> HammingTime | None:
+    """How long SecureHamming takes if nobody is lost, without latencies; None where there is none, or no data.
+
+    Of each client the computing that its variant plans, at the price of the cost table (0 for `cost = "free"`), and
+    what its pairs send and receive through its access to the network; of the server what it relays.
+    """
+    if not any(step.name == "hamming.collect" for step in PROTOCOLS[scenario.protocol.name].steps):
+        return None
+    try:
+        shards = together(scenario, dealt(scenario)[1])
+    except (OSError, ValueError):
+        return None
+    if VARIANTS[scenario.protocol.hamming].payloads is None:
+        return None
+    points, _ = counted(named(shards))
+    group = Group(tuple(points), points, {})
+    busiest = max(_transfers(scenario, group), key=lambda transfer: transfer[0])
+    return HammingTime(_computing(scenario, group), *busiest)
+
+
+def _computing(scenario: Scenario, group: Group) -> float:
+    """Seconds that the busiest client computes with all its cores."""
+    if scenario.cost == "free":
+        return 0.0
+    variant, table, device = variant_of(scenario.protocol), CostTable.load(), scenario.device
+    # As much of a client as a plan asks for: of no party yet, in no world.
+    everybody: list[Any] = [
+        SimpleNamespace(name=name, round=0, attempt=0, world=SimpleNamespace(run_id=b"")) for name in group.names
+    ]
+    seconds = max(table.duration(variant.plan(me, group)) for me in everybody)
+    return seconds / device.speed / min(device.cores, max(1, len(everybody) - 1))
+
+
+def _transfers(scenario: Scenario, group: Group) -> list[tuple[float, int]]:
+    """Seconds and bytes of each party's access in its longer direction, the server's last; all names take a byte."""
+    its, network = scenario.protocol, scenario.network
+    up, down = (dict.fromkeys(group.names, 0) for _ in range(2))
+    relayed = to_server = 0
+
+    @cache
+    def pair(n_j: int, n_k: int) -> Mapping[str, int]:
+        return hamming_payloads(its, {"j": n_j, "k": n_k})
+
+    for place, j in enumerate(group.names):
+        for k in group.names[place + 1 :]:
+            for kind, size in pair(group.points[j], group.points[k]).items():
+                sender, receiver = (j, k) if kind in _SENT_BY_J else (k, j)
+                up[sender] += size
+                if kind in TO_SERVER:
+                    to_server += size
+                else:
+                    down[receiver] += size
+                    relayed += size if network.topology == "star" else 0
+    ways = (up, network.up or network.bandwidth), (down, network.down or network.bandwidth)
+    loads = [(size, rate(text)) for sizes_of, text in ways for size in sizes_of.values()]
+    loads.append((to_server + relayed, rate(network.server_bandwidth)))
+    return [(size / speed, size) for size, speed in loads]

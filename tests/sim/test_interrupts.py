@@ -1,0 +1,31 @@
+"""Ctrl-C while it is held back."""
+
+import os
+import signal
+import socket
+import threading
+
+import pytest
+
+from sim.compute import interrupts_held_back
+
+
+def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:
+    over, reached = threading.Event(), False
+    thread = threading.Thread(target=over.wait)
+    thread.start()  # it takes signals that the main thread has blocked
+    woken, waker = socket.socketpair()
+    waker.setblocking(False)
+    before = signal.set_wakeup_fd(waker.fileno())  # a byte for each signal that a thread has got
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            woken.recv(1)
+            reached = True
+    finally:
+        signal.set_wakeup_fd(before)
+        over.set()
+        thread.join()
+        woken.close()
+        waker.close()
+    assert reached

@@ -1,0 +1,133 @@
+"""The order of the folders: each imports only from those before it. No circles of modules, and no long files.
+
+Every import counts: those for type checkers alone, and those inside of functions.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("sim", "parties", "protocols", "scenarios", "benchmarks")
+
+FLOORS = (
+    "sim/plugged",
+    "sim",
+    "parties/datasets",
+    "parties/learning",
+    "parties/data",
+    "parties",
+    "protocols/crypto",
+    "protocols/privacy",
+    "protocols",
+    "protocols/xclp",
+    "protocols/federated",
+    "protocols/cotraining",
+    "protocols/registry.py",
+    "protocols/plugins.py",
+    "scenarios/console",
+    "scenarios/schema",
+    "scenarios/observing",
+    "scenarios/families/xclp",
+    "scenarios/families/training",
+    "scenarios/families/cotraining",
+    "scenarios/families",
+    "scenarios/files",
+    "scenarios/running",
+    "scenarios/sweeping",
+    "scenarios/chaos",
+    "scenarios/command",
+    "scenarios",
+    "benchmarks",
+    "",
+)
+"""Folders, and modules that stand above the folder that they lie in; "" is the root, with the public interface."""
+
+MOST_LINES = 399
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """All modules by their names, as paths below the root."""
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")] + list(ROOT.glob("tacit*.py"))
+    return {_name(path.relative_to(ROOT)): path.relative_to(ROOT) for path in paths}
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def imported() -> dict[str, frozenset[str]]:
+    """Which modules each one imports."""
+    texts = {name: (ROOT / path).read_text(encoding="utf-8") for name, path in modules().items()}
+    return {name: frozenset(imports(name, text)) for name, text in texts.items()}
+
+
+def imports(name: str, source: str) -> Iterator[str]:
+    """The modules that `source`, of the module `name`, imports anywhere in it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules())
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found = inner if inner in modules() else node.module
+                if found in modules() and found != name:
+                    yield found
+
+
+def floor(path: Path) -> int:
+    """The floor of a module."""
+    place = path.as_posix() if path.as_posix() in FLOORS else path.parent.as_posix().removeprefix(".")
+    return FLOORS.index(place)
+
+
+def circles(arrows: Mapping[str, frozenset[str]]) -> list[tuple[str, ...]]:
+    """A circle of arrows for each one that closes while all are followed depth first; [] if there is none."""
+    found: list[tuple[str, ...]] = []
+    over: set[str] = set()
+
+    def follow(name: str, trail: tuple[str, ...]) -> None:
+        if name in trail:
+            found.append((*trail[trail.index(name) :], name))
+        elif name not in over:
+            for other in sorted(arrows.get(name, ())):
+                follow(other, (*trail, name))
+            over.add(name)
+
+    for name in sorted(arrows):
+        follow(name, ())
+    return found
+
+
+def test_every_folder_has_its_floor() -> None:
+    folders = {path.parent.as_posix().removeprefix(".") for path in modules().values()}
+    assert folders == {place for place in FLOORS if not place.endswith(".py")}
+    assert {place for place in FLOORS if place.endswith(".py")} <= {path.as_posix() for path in modules().values()}
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_a_module_imports_from_its_own_floor_and_below(name: str) -> None:
+    here = floor(modules()[name])
+    assert [other for other in sorted(imported()[name]) if floor(modules()[other]) > here] == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circles(imported()) == []
+
+
+def test_a_circle_is_seen() -> None:
+    arrows = {"a": frozenset("b"), "b": frozenset("cd"), "c": frozenset(), "d": frozenset("a")}
+    assert circles(arrows) == [("a", "b", "d", "a")]
+    assert list(imports("x", "def late():\n    from sim.loop import SimLoop")) == ["sim.loop"]
+    assert list(imports("x", "if TYPE_CHECKING:\n    from protocols import dealing")) == ["protocols.dealing"]
+
+
+def test_no_file_is_long() -> None:
+    paths = [*(ROOT / path for path in modules().values()), *(ROOT / "tests").rglob("*.py")]
+    lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
