@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -54,7 +55,9 @@ def test_every_block_can_be_run() -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all blocks: a later one may look at what an earlier one left."""
-    return tmp_path_factory.mktemp("readme")
+    path = tmp_path_factory.mktemp("readme")
+    shutil.copytree(ROOT / "examples", path / "examples")
+    return path
 
 
 def marked(block: Block) -> object:
