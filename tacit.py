@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from parties.data.dataset import Dataset
     from parties.learning.additions import Active, Addition
     from parties.learning.spec import ModelSpec
-    from protocols.declaration import Declaration as Protocol
+    from parties.party import NoAnswer
     from protocols.declaration import Problem
     from protocols.federated.server_update import ServerUpdate
     from protocols.one_shot import Found, OneShot
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from protocols.registry import add as add_protocol
     from protocols.steps import Step
+    from protocols.values import BadValues
     from scenarios.chaos.campaign import Findings
     from scenarios.chaos.chaos import chaos
     from scenarios.files.reading import load
@@ -78,13 +79,14 @@ else:
         "Addition": "parties.learning.additions.Addition",
         "Dataset": "parties.data.dataset.Dataset",
         "Findings": "scenarios.chaos.campaign.Findings",
+        "BadValues": "protocols.values.BadValues",
         "Found": "protocols.one_shot.Found",
+        "NoAnswer": "parties.party.NoAnswer",
         "Loss": "scenarios.running.folder.Loss",
         "Message": "sim.wire.Message",
         "ModelSpec": "parties.learning.spec.ModelSpec",
         "OneShot": "protocols.one_shot.OneShot",
         "Problem": "protocols.declaration.Problem",
-        "Protocol": "protocols.declaration.Declaration",
         "ProtocolKeys": "scenarios.schema.scenario.Protocol",
         "Result": "scenarios.running.folder.Result",
         "ServerUpdate": "protocols.federated.server_update.ServerUpdate",
@@ -121,6 +123,7 @@ __all__ = [
     "Active",
     "Addition",
     "Attack",
+    "BadValues",
     "Byzantine",
     "Cotraining",
     "Data",
@@ -136,10 +139,10 @@ __all__ = [
     "Model",
     "ModelSpec",
     "Network",
+    "NoAnswer",
     "OneShot",
     "Privacy",
     "Problem",
-    "Protocol",
     "ProtocolKeys",
     "Public",
     "Result",

@@ -11,7 +11,7 @@ from msgspec import Meta
 from protocols import dealing, secure_sum
 from protocols.crypto import sizes
 from sim.units import duration
-from tacit import Found, OneShot, ProtocolKeys, add_protocol
+from tacit import Found, OneShot, Problem, ProtocolKeys, add_protocol
 
 
 class Keys(ProtocolKeys, kw_only=True, frozen=True):
@@ -29,6 +29,11 @@ class SecureMean(OneShot):
     keys, own_steps = Keys, secure_sum.STEPS
     modules, between_clients = (dealing, secure_sum), (dealing.DealtShares,)
     tolerance = 1e-8  # numbers are summed to 32 bits after the point
+
+    def check(self, keys, shards):
+        columns = min(shard.features.shape[1] for shard in shards.values())
+        if keys.column >= columns:
+            raise Problem("column", f"{keys.column} is too large; allowed: 0 to {columns - 1}")
 
     def settings(self, keys):
         return secure_sum.Settings(2, min_clients=keys.min_clients, deadline=duration(keys.deadline))

@@ -12,8 +12,10 @@ here.
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,8 +71,8 @@ class OneShot(Declaration):
     A subclass sets `name`, `summary` and `own_steps`, and defines `client`, `server`, `oracle` and, for `tacit bytes`,
     `own_payloads`. `agrees`: clients first agree on a key for each pair (`setup`); what they send each other is sealed
     with those. `modules`: whose message types it sends; `between_clients`: those
-    that one client sends another. `waits`: the deadlines that a client is patient for after the
-    set-up. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact.
+    that one client sends another. `waits`: the deadlines that a client is patient for until
+    the round begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact.
 
     What its methods get as `keys` is the [protocol] table, with `deadline` and `min_clients` among its fields.
     """
@@ -97,6 +99,24 @@ class OneShot(Declaration):
         """Those of the set-up, and of its modules."""
         enrolling = messages_in(setup) if self.agrees else (RoundOpens, TakesPart, TakingPart)
         return (*enrolling, *messages_in(*self.modules))
+
+    def check_declared(self) -> None:
+        """Raise ValueError, in a line, for what is declared wrongly or is not there."""
+        name, kind = getattr(self, "name", ""), type(self).__name__
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+-]*", name):
+            raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")
+        if not isinstance(getattr(self, "summary", None), str):
+            raise ValueError(f"the protocol {name} needs a summary, a line of text.")
+        fields = getattr(self.keys, "__struct_fields__", ())
+        if self.keys is not None and (not isinstance(self.keys, type) or not {"deadline", "min_clients"} <= {*fields}):
+            raise ValueError(f"keys(={self.keys!r}) of {kind} must be a class derived from ProtocolKeys.")
+        if not all(isinstance(step, Step) and step.role in ("client", "server") for step in self.own_steps):
+            raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
+        if not all(isinstance(module, ModuleType) for module in self.modules):
+            raise ValueError(f"modules of {kind} must be modules, which define the messages that it sends.")
+        for method in ("client", "server", "oracle"):
+            if getattr(type(self), method) is getattr(OneShot, method):
+                raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
         """A client's part, once it knows the `group`; with `agrees` it holds its pairs' secrets in it.
@@ -186,11 +206,22 @@ class OneShotServer(Server):
     async def main(self) -> None:
         try:
             group = await (self._agree() if self.protocol.agrees else self._enrol())
-            self.found = await self.protocol.server(self, self.keys, group)
+            self.found = self._understood(await self.protocol.server(self, self.keys, group), group)
             self.report(self.found)
-        except Abort as abort:
-            self.aborted = str(abort)
+        except (Abort, NoAnswer, BadValues) as problem:
+            self.aborted = str(problem)
             self.dismiss(self.clients, self.aborted, aborted=True)
+
+    def _understood(self, found: Any, group: Group) -> Found:
+        """What the protocol's server has `found`. Raises TypeError and ValueError naming what it must be."""
+        kind = f"{type(self.protocol).__name__}.server"
+        if not isinstance(found, Found):
+            raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
+        over = tuple(found.over)
+        if len(set(over)) != len(over) or not set(over) <= set(group.names):
+            raise ValueError(f"over(={over}) of {kind} must be different clients of the group.")
+        require(len(over), "clients", self.keys.min_clients)
+        return Found(over, np.asarray(found.value, np.float64))
 
     async def _agree(self) -> Group:
         return await setup.server(self, self.clients, 1, self.keys.min_clients, duration(self.keys.deadline))

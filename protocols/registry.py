@@ -1,12 +1,12 @@
 """The protocols that a scenario can name."""
 
-import re
 from dataclasses import dataclass, field
 
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.declaration import Declaration
 from protocols.federated import fedavg_then_xclp
 from protocols.federated.round import steps as training_steps
+from protocols.one_shot import OneShot
 from protocols.steps import Step
 from protocols.xclp import xclp
 from sim.registry import Registry
@@ -99,15 +99,14 @@ def using(*parts: str) -> tuple[str, ...]:
 
 
 def add(declaration: Declaration) -> None:
-    """Let scenario files name the protocol of `declaration`. Raises ValueError for a name that is taken or invalid."""
-    if not isinstance(declaration, Declaration):
-        raise ValueError(f"{declaration!r} is not an instance of a class derived from Declaration or OneShot.")
-    name = getattr(declaration, "name", "")
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+-]*", name):
-        raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")
-    if not isinstance(getattr(declaration, "summary", None), str):
-        raise ValueError(f"the protocol {name} needs a summary, a line of text.")
-    PROTOCOLS.add(name, declaration)
+    """Let scenario files name the protocol of `declaration`, an instance of a class derived from `OneShot`.
+
+    Raises ValueError for a name that is taken or invalid, and for what is declared wrongly.
+    """
+    if not isinstance(declaration, OneShot):
+        raise ValueError(f"{declaration!r} is not an instance of a class derived from OneShot.")
+    declaration.check_declared()
+    PROTOCOLS.add(declaration.name, declaration)
 
 
 def declared(name: str) -> Declaration | None:

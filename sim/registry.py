@@ -54,6 +54,9 @@ class Registry(Mapping[str, T]):
         module, path, line = _caller()
         mine = self._of(module)
         taken = mine[name][1] if name in mine else self._added.get(name)
+        if taken is not None and module == "__main__" and taken.path == path:
+            self._own[name] = thing  # a cell of a notebook that is run a second time
+            return thing
         if taken is not None or name in self._own:
             by = f" in line {taken.line} of {taken.path}" if taken else ", which comes with Tacit"
             raise ValueError(f"there is a {self.what} {name!r} already{by}; choose another name")

@@ -45,11 +45,13 @@ def updated(update: ServerUpdate, state: State, model: bytes, mean: bytes, train
     Raises ValueError where the step gives no such numbers.
     """
     before, after = (decode(vector).astype(np.float64) for vector in (model, mean))
-    following, kept = update.step(state, before[:trained], after[:trained])
-    following = np.asarray(following, np.float64)
+    due = f"{type(update).__name__}.step must give ({trained},) numbers and a tuple of arrays"
+    made = update.step(state, before[:trained], after[:trained])
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise ValueError(f"{due}, not one {type(made).__name__}")
+    following, kept = np.asarray(made[0], np.float64), made[1]
     if following.shape != (trained,) or not isinstance(kept, tuple):
-        gave = f"{following.shape} numbers and a {type(kept).__name__}"
-        raise ValueError(
-            f"{type(update).__name__}.step must give ({trained},) numbers and a tuple of arrays, not {gave}"
-        )
+        raise ValueError(f"{due}, not {following.shape} numbers and a {type(kept).__name__}")
+    if strange := [type(array).__name__ for array in kept if not isinstance(array, np.ndarray)]:
+        raise ValueError(f"{due}, not {', '.join(strange)} in the tuple")
     return encode(np.concatenate([following, after[trained:]])), kept

@@ -17,6 +17,7 @@ from scenarios.chaos.cotraining import (
     all_cotraining_rounds_come,
     all_who_are_well_are_counted,
 )
+from scenarios.chaos.declared import ends_early_only_for_loss, who_is_well_counts
 from scenarios.chaos.excused import Affected
 from scenarios.chaos.rounds import who_is_heard_is_called
 from scenarios.chaos.training import (
@@ -156,6 +157,7 @@ def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
 
 _ANSWERS = {
     "Roster": (("Join",), False),
+    "TakingPart": (("TakesPart",), False),
     "SeedAgreed": (("SeedCheck",), False),
     "Members": (("OwnBlock",), False),
     "Rows": (("LabeledPoints",), False),
@@ -249,7 +251,7 @@ def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:
     if trial.simulated.equals_plaintext is False or (
         trial.outcome == "completed" and trial.simulated.equals_plaintext is None
     ):
-        yield "H, Z, labels or confidences are not those of the plaintext oracle"
+        yield "the results are not those of the plaintext oracle"
 
 
 def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -364,6 +366,8 @@ PROMISES = {
     "who is well is counted": Promise(all_who_are_well_are_counted, True, is_cotraining),
     "all rounds of co-training": Promise(all_cotraining_rounds_come, True, is_cotraining),
     "no undue labels": Promise(no_undue_labels, True, is_xclp),
+    "ends early for a loss": Promise(ends_early_only_for_loss, True, is_declared),
+    "who is well counts": Promise(who_is_well_counts, True, is_declared),
     "every client ends": Promise(every_client_ends, True),
 }
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from parties.learning import jobs
 from parties.party import Party
-from protocols import dealing, setup
+from protocols import dealing, one_shot, setup
 from protocols.cotraining.round import CotrainingRound
 from protocols.federated.round import TrainingServer
 from protocols.registry import PROTOCOLS
@@ -40,6 +40,8 @@ _NAMING: tuple[type[Message], ...] = (
     dealing.Survivors,
     rowsums.SummedRows,
     setup.RoundStart,
+    one_shot.RoundOpens,
+    one_shot.TakingPart,
     CotrainingRound,
 )
 """Messages of the server that say who is in, by naming them or by being sent to them."""

@@ -286,9 +286,9 @@ def sweep_(
     """
     from scenarios.command.sweep import sweep
     from scenarios.running.folder import FolderError
-    from scenarios.sweeping.folder import Asked, read_asked
+    from scenarios.sweeping.folder import Asked, pinned, read_asked, unpinned
 
-    files = [str(path.absolute()) for path in plugin or ()]
+    files = pinned(plugin or ())
     asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [], plugins=files)
     if resume is not None:
         if asked != Asked(file="") or out is not None:
@@ -296,7 +296,7 @@ def sweep_(
                 "--resume DIR goes on with the sweep as it is; of the other options only --jobs goes with it"
             )
         asked = read_asked(resume)
-        give([Path(path) for path in asked.plugins])
+        give(unpinned(asked))
     elif not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
     stopping.interrupt_work()

@@ -66,11 +66,13 @@ class _Observer(EndingsObserver[OneShotClient]):
 
     def _outcome(self) -> tuple[str, str]:
         server = self._server
+        if server.found is not None:
+            return "completed", ""
         if not any(client.alive for client in self._named.values()):
             return "failed", "every client was lost"
         if not server.alive:
             return "aborted", f"the server was lost at {server.step_name or 'the start'}"
-        return ("aborted", server.aborted) if server.found is None else ("completed", "")
+        return "aborted", server.aborted
 
     def _losses(self) -> list[Loss]:
         """Those that the server reported, with the steps at which they fell, and then those that it did not notice."""

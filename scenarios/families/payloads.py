@@ -15,7 +15,7 @@ from scenarios.families.training.payloads import training_payloads
 from scenarios.families.xclp.variants import options_of
 from scenarios.observing.deals import counted, named
 from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Protocol, Scenario
+from scenarios.schema.scenario import Protocol, Scenario, ScenarioError
 
 __all__ = ["TO_SERVER", "hamming_payloads", "payloads_of", "round_payloads"]
 
@@ -62,9 +62,15 @@ def payloads_of(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> d
 
 
 def _declared_payloads(declaration: Declaration, scenario: Scenario, shards: Sequence[Shard]) -> dict[str, int] | None:
-    once = declaration.payloads(scenario.protocol, named(shards))
+    where = f"the payloads of {declaration.name}"
+    try:
+        once = declaration.payloads(scenario.protocol, named(shards))
+    except Exception as error:
+        raise ScenarioError("", "protocol.name", f"{where}: {type(error).__name__}: {error}") from error
     if once is None:
         return None
+    if strange := [kind for kind in once if kind not in declaration.messages]:
+        raise ScenarioError("", "protocol.name", f"{where}: {', '.join(map(str, strange))} is no message that it sends")
     twice = declaration.relayed if scenario.network.topology == "star" else frozenset()
     return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
 

@@ -24,6 +24,7 @@ def converted(raw: Table, where: str) -> ScenarioFile:
     protocol = raw.get("protocol")
     kind = kind_of(protocol.get("name") if isinstance(protocol, dict) else None)
     node = structure(kind)
+    raw = _without_others(raw, node)
     try:
         _check_known(raw, node, "")
         _check_named(raw, node, "")
@@ -39,6 +40,17 @@ def converted(raw: Table, where: str) -> ScenarioFile:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise ScenarioError(where, *_explain(str(error), raw, node)) from None
+
+
+def _without_others(raw: Table, node: types.StructType) -> Table:
+    """`raw` without the [protocol] keys that only other protocols have which were added."""
+    table = raw.get("protocol")
+    (protocol,) = (field.type for field in node.fields if field.encode_name == "protocol")
+    if not isinstance(table, dict) or not isinstance(protocol, types.StructType):
+        return raw
+    own = {field.encode_name for field in protocol.fields}
+    others = {row.name.removeprefix("protocol.") for row in keys() if row.name.startswith("protocol.")} - own
+    return {**raw, "protocol": {key: value for key, value in table.items() if key not in others}}
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

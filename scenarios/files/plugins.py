@@ -6,6 +6,7 @@ In a `Scenario` each is an absolute path and the SHA-256 of its content, as `FIL
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
@@ -148,9 +149,10 @@ def with_copies(scenario: Scenario, folder: Path | None = None) -> dict[str, Any
 def _copies(scenario: Scenario) -> dict[str, Plugin]:
     """Where in a folder the copy of each plugin is."""
     found: dict[str, Plugin] = {}
-    for number, plugin in enumerate(use_plugins(scenario)):
-        name = f"{_FOLDER}/{Path(plugin.path).name}"
-        found[name if name not in found else f"{_FOLDER}/{number}_{Path(plugin.path).name}"] = plugin
+    for plugin in use_plugins(scenario):
+        own = Path(plugin.path).name
+        names = itertools.chain([own], (f"{number}_{own}" for number in itertools.count(2)))
+        found[next(path for name in names if (path := f"{_FOLDER}/{name}") not in found)] = plugin
     return found
 
 

@@ -109,7 +109,9 @@ def read(
             raise
         raise ScenarioError(_origin(error, str(path), given_by, changes), error.key, error.problem) from None
     except Exception as error:
-        raise blamed(error) or error from error
+        if (blame := blamed(error)) is None:
+            raise
+        raise blame from error
     if isinstance(file, Scenario):
         return structs.replace(loaded, name=loaded.scenario.name or _slug(loaded.scenario.title))
     return loaded

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from protocols.registry import declared
 from scenarios.files.fault_checks import choices_of
 from scenarios.schema.keys import keys
 from scenarios.schema.scenario import Scenario
@@ -13,6 +14,7 @@ __all__ = ["needless", "unused"]
 def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
     """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
+    used |= {"protocol.min_clients" for name in protocols if declared(name)}
     known = {key.name for key in keys()}
     return tuple(name for name in _given(raw) if name in known - used)
 
@@ -22,7 +24,9 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
 
     `scenario` is what became of `raw`.
     """
-    found = {}
+    found: dict[str, str] = {}
+    if declared(scenario.protocol.name):
+        return found
     for name in _given(raw):
         for key, takes, chosen in _TAKES:
             if name.startswith(key) and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):

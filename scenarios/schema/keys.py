@@ -77,7 +77,7 @@ def allowed(node: types.Type) -> str:
         if isinstance(node.item_type, types.StructType):
             return "a list of tables, each headed by its name in double brackets"
         return f"a list, each {allowed(node.item_type)}"
-    return _WORDS[type(node)]
+    return _WORDS.get(type(node), "a value")  # a key of a protocol of one's own may be of any type
 
 
 def _listed(values: Iterable[object]) -> str:

@@ -1,9 +1,10 @@
 """The folder of a sweep: its options, so that an interrupted sweep can go on, and which runs have ended."""
 
 import csv
+import hashlib
 import shlex
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,14 +15,17 @@ from scenarios.running.environment import version
 from scenarios.running.folder import FolderError, Result, ending_of, read_result
 from scenarios.sweeping.runs import Plan
 
-__all__ = ["NAME", "Asked", "ended", "read_asked", "runs_of", "write_asked"]
+__all__ = ["NAME", "Asked", "ended", "pinned", "read_asked", "runs_of", "unpinned", "write_asked"]
 
 NAME = "sweep.toml"
 """The file that makes a folder that of a sweep."""
 
 
+_PIN = "#sha256="
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The command line of a sweep, each option as it was written."""
+    """The command line of a sweep, each option as it was written; to plugins the SHA-256 of their content is added."""
 
     file: str
     over: list[str] = []
@@ -34,11 +38,40 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def command(self) -> str:
         """The command line that gives the same results."""
         words = ["tacit", "sweep", self.file]
-        for option, values in (("--over", self.over), ("--set", self.changes), ("--plugin", self.plugins)):
+        plugins = [_split(plugin)[0] for plugin in self.plugins]
+        for option, values in (("--over", self.over), ("--set", self.changes), ("--plugin", plugins)):
             words += [word for value in values for word in (option, value)]
         words += [] if self.seed is None else ["--seed", str(self.seed)]
         words += [] if self.seeds is None else ["--seeds", str(self.seeds)]
         return shlex.join(words)
+
+
+def pinned(files: Iterable[Path]) -> list[str]:
+    """Plugins as `Asked` has them. Raises FolderError for a file that cannot be read."""
+    return [f"{path.absolute()}{_PIN}{_digest(path)}" for path in files]
+
+
+def unpinned(asked: Asked) -> list[Path]:
+    """The plugins' files. Raises FolderError for one whose content is not as it was when the sweep began."""
+    found = []
+    for plugin in asked.plugins:
+        path, digest = _split(plugin)
+        if _digest(Path(path)) != digest:
+            raise FolderError(f"{path}: this plugin is not as it was when the sweep began; begin a new one")
+        found.append(Path(path))
+    return found
+
+
+def _split(plugin: str) -> tuple[str, str]:
+    path, _, digest = plugin.rpartition(_PIN)
+    return path, digest
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise FolderError(f"{path}: this plugin cannot be read ({error.strerror or error})") from None
 
 
 def write_asked(folder: Path, asked: Asked) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 __all__ = [
@@ -215,7 +215,7 @@ class _Finder(MetaPathFinder):
             if not fullname.endswith(hashlib.sha256(content).hexdigest()[:_DIGITS]):
                 raise PluginError(file, 0, "its content has changed since the run began")
             _files[fullname], _sources[fullname] = file, content
-        return spec_from_loader(fullname, _Loader(fullname, file), origin=file)
+        return spec_from_file_location(fullname, file, loader=_Loader(fullname, file))
 
 
 sys.meta_path.append(_Finder())

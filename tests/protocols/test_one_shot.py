@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.data.splits import Shard
 from parties.server import Server
-from protocols.declaration import Declaration, Problem
+from protocols.declaration import Problem
 from protocols.one_shot import Found, OneShot
 from protocols.outcome import require
 from protocols.registry import PROTOCOLS, add, declared
@@ -137,8 +137,7 @@ def test_its_own_keys_are_keys_of_a_scenario(file: Path) -> None:
     assert read(file, ["protocol.hamming=iknp"]).unused == ("protocol.hamming",)
     with pytest.raises(ScenarioError, match=r"protocol\.least: 11 is too large; allowed: 0 to 10"):
         load(file, ["protocol.least=11"])
-    with pytest.raises(ScenarioError, match=r"protocol\.least"):
-        load("xclp-digits", ["protocol.least=1"])
+    assert read("xclp-digits", ["protocol.least=1"]).unused == ("protocol.least",)
 
 
 def test_no_fault_breaks_a_promise(file: Path) -> None:
@@ -154,13 +153,84 @@ def test_a_wrong_result_breaks_the_promise_of_the_oracle(file: Path, monkeypatch
 
 
 def test_what_cannot_be_added() -> None:
-    class Nameless(Declaration):
-        name, summary = "Not A Name", "something"
+    class Nameless(Counting):
+        name = "Not A Name"
 
     with pytest.raises(ValueError, match="small letters"):
         add(Nameless())
     with pytest.raises(ValueError, match="protocol 'count-points' already"):
         add(Counting())
-    with pytest.raises(ValueError, match="derived from Declaration"):
+    with pytest.raises(ValueError, match="derived from OneShot"):
         add("xclp")  # type: ignore[arg-type]
     assert declared("xclp") is None
+
+
+# --- what is declared or returned wrongly
+
+
+def test_keys_of_others_are_unused_and_its_own_are_not(file: Path) -> None:
+    file.write_text(SCENARIO.format(keys="least = 3\nmin_clients = 4\ngroup = 'p256'"))
+    assert read(file).unused == ("protocol.group",)
+    loaded = read(file, ["protocol.name=xclp", "data.labeled=0.5"])
+    assert "protocol.least" in loaded.unused
+
+
+def test_what_the_server_returns_must_be_a_result(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(self: Counting, me: Server, keys: Any, group: Group) -> None:
+        return None
+
+    async def strangers(self: Counting, me: Server, keys: Any, group: Group) -> Found:
+        return Found(("client/9",), np.zeros(1))
+
+    async def nobody(self: Counting, me: Server, keys: Any, group: Group) -> Found:
+        return Found((), np.zeros(1))
+
+    ends = []
+    for number, server in enumerate((nothing, strangers, nobody)):
+        monkeypatch.setattr(Counting, "server", server)
+        result = run(load(file), out=tmp_path / str(number))
+        ends.append((result.outcome, result.reason))
+    assert ends == [
+        ("failed", "TypeError: Counting.server must return Found(over, value), not NoneType."),
+        ("failed", "ValueError: over(=('client/9',)) of Counting.server must be different clients of the group."),
+        ("aborted", "0 clients are left; min_clients is 3"),
+    ]
+
+
+def test_who_is_well_and_left_out_breaks_a_promise(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Counting.server
+
+    async def without_the_last(self: Counting, me: Server, keys: Any, group: Group) -> Found:
+        found = await whole(self, me, keys, group)
+        return Found(found.over[:-1], found.value - len(me_shards["client/5"].rows))
+
+    me_shards: dict[str, Shard] = {}
+    monkeypatch.setattr(Counting, "check", lambda self, keys, shards: me_shards.update(shards))
+    monkeypatch.setattr(Counting, "server", without_the_last)
+    found = campaign(load(file), Plan(schedules=0, singles=False))
+    assert [failure.promise for failure in found.failures] == ["who is well counts"]
+
+
+def test_a_formula_that_names_no_message_is_an_error(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(load(file), out=tmp_path / "run")
+    monkeypatch.setattr(Counting, "own_payloads", lambda self, keys, shards: {"CountSend": 1})
+    with pytest.raises(ScenarioError, match="CountSend is no message that it sends"):
+        predicted(result.folder)
+
+
+@pytest.mark.parametrize(
+    ("declared_wrongly", "problem"),
+    [
+        ({"keys": {"a": 1}}, "must be a class derived from ProtocolKeys"),
+        ({"own_steps": (Step("clients", "a", "b"),)}, "steps of the roles client and server"),
+        ({"modules": ("x",)}, "modules of Wrong must be modules"),
+        ({"oracle": OneShot.oracle}, "needs a method oracle"),
+        ({"summary": 3}, "needs a summary"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(declared_wrongly: dict[str, Any], problem: str) -> None:
+    wrong = type("Wrong", (Counting,), {"name": "wrong", **declared_wrongly})
+    with pytest.raises(ValueError, match=problem):
+        add(wrong())
