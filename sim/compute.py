@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
+from multiprocessing import resource_tracker as standard_tracker
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -206,7 +207,8 @@ class Pool:
         self._pool = ProcessPoolExecutor(
             workers, timeout=None, initializer=begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
         )
-        resource_tracker.ensure_running()  # its start would let interrupts through again
+        for tracker in (standard_tracker, resource_tracker):  # a start lets interrupts through again
+            tracker.ensure_running()
         with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
             for _ in range(workers):  # starting takes a while: begin now
                 self._pool.submit(os.getpid)

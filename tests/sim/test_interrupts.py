@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from sim.compute import interrupts_held_back
+from sim.compute import Pool, interrupts_held_back
 
 
 def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:
@@ -29,3 +29,17 @@ def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:
         woken.close()
         waker.close()
     assert reached
+
+
+def _blocked() -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_workers_of_a_pool_get_no_interrupt() -> None:
+    """What Ctrl-C means is for the main process to decide; a terminal sends it to all."""
+    pool = Pool(2)
+    try:
+        assert [pool.submit(_blocked, ()).result() for _ in range(4)] == [True] * 4
+        assert not _blocked()
+    finally:
+        pool.close()
