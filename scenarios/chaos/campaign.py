@@ -21,6 +21,7 @@ from scenarios.chaos.promises import PROMISES, Broken, check
 from scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes
 from scenarios.chaos.shrinking import shrink
 from scenarios.chaos.trial import Calm, Limits, observed
+from scenarios.files.plugins import use_plugins
 from scenarios.running.workers import in_workers
 from scenarios.schema.scenario import Fault, Scenario
 from sim.compute import Engine
@@ -172,6 +173,7 @@ def campaign(
 
 def first_run(calm: Scenario) -> Verdict:
     """The result of a scenario without faults: only if that is completed do the promises hold with some."""
+    use_plugins(calm)  # another scenario may have been read since
     _MEMORY.forget()
     first = verdict(calm, _limits(calm, None), _MEMORY)
     return first if first.outcome == "completed" else structs.replace(first, broken=())

@@ -4,6 +4,7 @@ The bugs show themselves only once a fault has struck, as bugs do that chaos is 
 """
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from parties.server import Loss, Server
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.crypto.agreement import SharedSecret
 from protocols.federated.fedavg import FedAvgServer
+from protocols.one_shot import Found, OneShotServer
 from protocols.xclp import hamming, rowsums
 from protocols.xclp.xclp import Recording
 from scenarios.chaos.campaign import Plan, campaign
@@ -58,6 +60,8 @@ bandwidth = "unlimited"
 """
 
 Patch = pytest.MonkeyPatch
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def struck(party: Any) -> bool:
@@ -256,6 +260,17 @@ def misnumbered(server: Any, record: Any) -> dict[str, Any]:
     return {"number": 7}
 
 
+def without_the_last(patch: Patch) -> None:
+    """A server whose result leaves a client out."""
+    understood = OneShotServer._understood
+
+    def planted(self: OneShotServer, found: Any, group: Any) -> Found:
+        whole = understood(self, found, group)
+        return Found(whole.over[:-1], whole.value) if struck(self) else whole
+
+    patch.setattr(OneShotServer, "_understood", planted)
+
+
 class Bug(NamedTuple):
     """How it is planted, and the protocol that has it."""
 
@@ -288,6 +303,8 @@ BUGS = {
     "all rounds of co-training": Bug(in_a_record(CotrainingServer, misnumbered), "fedct"),
     "who is heard is called": Bug(nobody_again, "fedct"),
     "no undue labels": Bug(in_what_came_out(end_otherwise)),
+    "ends early for a loss": Bug(in_what_came_out(fails), "secure-mean"),
+    "who is well counts": Bug(without_the_last, "secure-mean"),
     "every client ends": Bug(in_what_came_out(go_on)),
 }  # fmt: skip
 
@@ -300,7 +317,10 @@ def test_there_is_a_bug_for_every_promise() -> None:
 def scenarios(small: Scenario, tmp_path: Path) -> dict[str, Scenario]:
     path = tmp_path / "training.toml"
     path.write_text(TRAINING)
-    return {"xclp": small, **{name: load(path, [f"protocol.name={name}"]) for name in ("fedavg", "fedct")}}
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    mean = load(tmp_path / "examples" / "secure_mean.toml", ["fault=[]", "expect={}", "protocol.deadline=10s"])
+    learned = {name: load(path, [f"protocol.name={name}"]) for name in ("fedavg", "fedct")}
+    return {"xclp": small, "secure-mean": mean, **learned}
 
 
 QUICK = [*BUGS][::2]

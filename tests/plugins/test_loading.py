@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from protocols.federated.algorithms import UPDATES
 from scenarios.command.main import app
 from scenarios.files import plugins
 from sim import plugged
@@ -270,6 +271,7 @@ def test_an_installed_package_is_a_plugin(
     finally:
         monkeypatch.undo()
         plugins._installed.cache_clear()
+        UPDATES.remove("installed-half")
 
 
 def test_no_bytecode_is_written_beside_it(write: Write, training: str) -> None:
