@@ -16,7 +16,7 @@ from tacit import Found, OneShot, Problem, ProtocolKeys, add_protocol
 
 class Keys(ProtocolKeys, kw_only=True, frozen=True):
     column: Annotated[int, Meta(ge=0, description="The column of its points whose mean is a client's number.")] = 0
-    min_clients: Annotated[int, Meta(ge=2, description="The fewest clients whose mean may be told.")] = 3
+    min_clients: Annotated[int, Meta(ge=2, description="The fewest clients whose mean the server may learn.")] = 3
 
 
 def number(keys, shard):

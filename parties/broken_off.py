@@ -45,11 +45,11 @@ class BrokenOff:
                 raise NotPlain(f"{receiver.name} is to get {message.type}")
         return stored
 
-    def take_up(self, state: dict[str, Any]) -> Any:
+    def restore(self, state: dict[str, Any]) -> Any:
         """Set the parties of a world that has not begun to `state`; returns the rest. For errors see `Snapshot`."""
-        stored = self._snapshot.take_up(state)
+        stored = self._snapshot.restore(state)
         for name, party in self._parties.items():
-            party.take_up(stored["parties"][name])
+            party.restore(stored["parties"][name])
         return stored["rest"]
 
     async def begin(self, changed: Callable[[], None]) -> None:

@@ -46,7 +46,7 @@ class Device:
         """The faults that slow it down, each as often as it applies now."""
         return tuple(self._slowed)
 
-    def take_up(self, slowed: Iterable[Slow]) -> None:
+    def restore(self, slowed: Iterable[Slow]) -> None:
         """Apply those slow-downs again; the endpoint keeps its own factor."""
         self._slowed = list(slowed)
         self.machine.stretch(self._factor)

@@ -152,11 +152,11 @@ class Lifecycle:
         names = ("idle", "finished", "place", "since", "_step", "_pauses", "_after_pause")
         return {name: getattr(self, name) for name in names} | {"disk": self.disk, "slow": self._device.slowed}
 
-    def take_up(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state`, in place of `start`; what rests is to `begin_again`."""
         fields = dict(state)
         self._device.disk = fields.pop("disk")
-        self._device.take_up(fields.pop("slow"))
+        self._device.restore(fields.pop("slow"))
         vars(self).update(fields)
 
     def listen(self, changed: Callable[[], None]) -> None:

@@ -79,7 +79,7 @@ class Mailbox:
         """The messages received, by type."""
         return [(kind, list(frames)) for kind, frames in self._frames.items()]
 
-    def take_up(self, stamp: tuple[int, int], state: list[tuple[str, list[Frame]]]) -> None:
+    def restore(self, stamp: tuple[int, int], state: list[tuple[str, list[Frame]]]) -> None:
         """Go on from a `state`."""
         self.stamp = stamp
         self._frames = {kind: deque(frames) for kind, frames in state}

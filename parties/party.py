@@ -109,10 +109,10 @@ class Party(Lifecycle):
             "round": self.round, "attempt": self.attempt, "incarnations": self.incarnations, "mailbox": mailbox
         }  # fmt: skip
 
-    def take_up(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         fields = dict(state)
-        self._mailbox.take_up((fields["round"], fields["attempt"]), fields.pop("mailbox"))
-        super().take_up(fields)
+        self._mailbox.restore((fields["round"], fields["attempt"]), fields.pop("mailbox"))
+        super().restore(fields)
 
     def needs(self, place: str) -> tuple[str, ...]:
         """The types of messages that a program restarted at `place` could not handle."""

@@ -1,8 +1,8 @@
-"""What a protocol says of itself: the one object that the rest of Tacit asks.
+"""What a protocol of one's own says of itself: the one object that the rest of Tacit asks about it.
 
-A protocol of one's own is a class derived from `Declaration`, for most `protocols.one_shot.OneShot`, whose instance is
-handed to `protocols.registry.add`. Scenario files can name it then, and everything that Tacit does for a protocol
-follows from it: `tacit list`, `tacit keys` and `tacit steps`, faults, predictions, `tacit bytes` and chaos.
+It is an instance of a class derived from `protocols.one_shot.OneShot`, handed to `protocols.registry.add`. Scenario
+files can name it then, and everything that Tacit does for a protocol follows from it: `tacit keys` and `tacit steps`,
+faults, `tacit bytes` and chaos.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class Setting:
 
 
 class Declaration:
-    """A protocol of a scenario file. What is not declared is as of a protocol without it.
+    """What is asked about a protocol, with defaults for one that declares nothing; `OneShot` fills it in.
 
     `keys`: the struct of its [protocol] table, a subclass of that of all protocols with fields of its own; None for one
     without. `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are

@@ -310,7 +310,7 @@ class Computing:
         """Return how many jobs each party has begun in each step, and the modelled seconds that are done."""
         return [(*key, count) for key, count in self._count.items()], self.done
 
-    def take_up(self, state: tuple[list[tuple[str, str, int]], float]) -> None:
+    def restore(self, state: tuple[list[tuple[str, str, int]], float]) -> None:
         """Go on from a `state`."""
         counts, self.done = state
         self._count = {(party, step): count for party, step, count in counts}

@@ -72,12 +72,12 @@ class Endpoint:
         pipes = [None if pipe is None else pipe.state() for pipe in (self.up, self.down)]
         return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, *pipes]
 
-    def take_up(self, state: list[Any]) -> None:
+    def restore(self, state: list[Any]) -> None:
         """Go on from a `state`."""
         self.incarnation, self.alive, self.paused, self.arrivals, self.sends, *pipes = state
         for pipe, pipe_state in zip((self.up, self.down), pipes, strict=True):
             if pipe is not None:
-                pipe.take_up(pipe_state)
+                pipe.restore(pipe_state)
 
     def _stop(self) -> None:
         self.alive = False

@@ -54,7 +54,7 @@ class Pipe(Span):
         """What is being sent and what waits, and how much of the first has been sent."""
         return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor]
 
-    def take_up(self, state: list[Any]) -> None:
+    def restore(self, state: list[Any]) -> None:
         """Go on from a `state`; the timer is not started again."""
         queue, self._timer, self._due, self._left, self._factor = state
         self._queue = deque((size, through, cut) for size, through, cut in queue)
@@ -103,7 +103,7 @@ class Link:
         """How many random draws were taken, and when the latest packet arrives."""
         return self._drawn, self._last
 
-    def take_up(self, state: tuple[list[int], float]) -> None:
+    def restore(self, state: tuple[list[int], float]) -> None:
         """Go on from a `state`; only of a link that was not used."""
         self._drawn, self._last = list(state[0]), state[1]
         travelled, chances, answers = self._drawn

@@ -145,16 +145,16 @@ class Network:
             "barriers": self._barriers,
         }
 
-    def take_up(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state`; only of a network that has the same endpoints and was not used."""
         self.in_flight, self._sent_again = state["in flight"], state["sent again"]
         self._lost = Counter(state["lost"])
         for endpoint, endpoint_state in zip(self._endpoints.values(), state["endpoints"], strict=True):
-            endpoint.take_up(endpoint_state)
+            endpoint.restore(endpoint_state)
         for near, far, link_state, connection in state["links"]:
-            self._links[near, far].take_up(link_state)
+            self._links[near, far].restore(link_state)
             if connection is not None:
-                self._transports[near, far].take_up(connection)
+                self._transports[near, far].restore(connection)
         self._barriers = state["barriers"]
 
     def statistics(self) -> Statistics:

@@ -72,7 +72,7 @@ class Snapshot:
         }
         return state, [one for one in writer.seen if isinstance(one, Frame | Packet)]
 
-    def take_up(self, state: dict[str, Any]) -> Any:
+    def restore(self, state: dict[str, Any]) -> Any:
         """Set a world that has not begun to `state`, except for what is to come; returns the rest.
 
         Raises LookupError, TypeError, ValueError or AttributeError if `state` is invalid.
@@ -82,11 +82,11 @@ class Snapshot:
         make: dict[type, Callable[[], Any]] = {Timer: lambda: Timer(env, lambda: None)}
         stored = Reader(self._known(), self._kinds, state["objects"], make).read(state["told"])
         world.run_id = state["run"]
-        world.trace.take_up(stored["trace"])
-        world.ledger.take_up(stored["ledger"])
-        world.faults.take_up(stored["faults"])
-        world.computing.take_up(stored["computing"])
-        world.network.take_up(stored["network"])
+        world.trace.restore(stored["trace"])
+        world.ledger.restore(stored["ledger"])
+        world.faults.restore(stored["faults"])
+        world.computing.restore(stored["computing"])
+        world.network.restore(stored["network"])
         env.set_clock(state["now"])
         self._to_come, self._task_count = stored["to come"], state["births"]
         return stored["rest"]

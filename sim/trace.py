@@ -67,7 +67,7 @@ class Trace:
         """Both chains and the number of their events."""
         return self._trace, self._shape, self.count
 
-    def take_up(self, state: tuple[bytes, bytes, int]) -> None:
+    def restore(self, state: tuple[bytes, bytes, int]) -> None:
         """Go on from a `state`."""
         self._trace, self._shape, self.count = state
 

@@ -125,7 +125,7 @@ class Transport(Generic[C]):
         """All there is of the connection."""
         return self._connection
 
-    def take_up(self, connection: "_Connection[C]") -> None:
+    def restore(self, connection: "_Connection[C]") -> None:
         """Restore a `connection`; its timers are not started again."""
         self._connection = connection
 

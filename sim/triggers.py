@@ -87,7 +87,7 @@ class Faults:
             "fired": self.fired,
         }
 
-    def take_up(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state`."""
         self._reached.update(dict(state["reached"]))
         self._sent.update(dict(state["sent"]))

@@ -310,7 +310,7 @@ class Ledger:
         self.messages += 1
         self.bytes += packet.size
 
-    def take_up(self, rows: Iterable[LedgerRow]) -> None:
+    def restore(self, rows: Iterable[LedgerRow]) -> None:
         """Go on from `rows`, in their order."""
         for row in rows:
             self._rows[row.protocol, row.step, row.type, row.sender, row.receiver, row.relayed] = row

@@ -14,7 +14,7 @@ from sim.setting_error import SettingError
 __all__ = ["AUGMENTATIONS", "RECIPES", "Batches", "PlainUpdate"]
 
 RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1), (0, 0.05))}
-"""The learning rate for at least so many labeled points in a batch, for each recipe."""
+"""The learning rate by the least number of labeled points in a batch, for each recipe."""
 
 AUGMENTATIONS = ("none", "translate-flip", "rotate-flip", "strong")
 """The augmentations; `parties.learning.augmentation` says what each does."""
@@ -31,7 +31,7 @@ class Batches:
 
     @classmethod
     def plan(cls, labeled: int, others: int, most: int) -> "Batches":
-        """For so many labeled and other points, at most `most` labeled ones in a batch.
+        """The batches of an epoch over these numbers of labeled and other points, `most` labeled ones a batch at most.
 
         An epoch is one pass over the points without a label, in full batches (what is left over waits for the next
         shuffle), while the labeled ones are gone through as often as it takes. Without a labeled point a batch has
@@ -85,7 +85,7 @@ class PlainUpdate:
             raise SettingError("weight_decay", self.weight_decay, problem)
 
     def rate(self, labeled: int, round_number: int) -> float:
-        """The learning rate of round `round_number` (from 0) for a client with so many labeled points.
+        """The learning rate of round `round_number` (from 0) for a client with that number of labeled points.
 
         A client without any takes the rate of a full batch.
         """
@@ -99,5 +99,5 @@ class PlainUpdate:
         return first * (1 + math.cos(math.pi * min(since, self.decay_rounds) / self.decay_rounds)) / 2
 
     def batches(self, labeled: int, others: int) -> Batches:
-        """How an epoch over so many points is cut."""
+        """How an epoch over these numbers of points is cut."""
         return Batches.plan(labeled, others, self.labeled_batch)

@@ -205,7 +205,7 @@ class Helpers(Companion):
     def state(self) -> Any:
         return self._mean, self._own, self._models, self._chosen
 
-    def take_up(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         self._mean, self._own, self._models, self._chosen = state
 
 

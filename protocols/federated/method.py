@@ -57,7 +57,7 @@ class Companion:
         """What it has taken so far, in plain fields."""
         return None
 
-    def take_up(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         """Go on from a `state`."""
 
 
@@ -89,7 +89,7 @@ class Averaged(Companion):
     def state(self) -> Any:
         return self._vector
 
-    def take_up(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         self._vector = state
 
 

@@ -272,12 +272,12 @@ class TrainingServer(RoundsServer[Settings, Record]):
         own = {"companions": [companion.state() for companion in self._companions], "kept": self._kept}
         return super().state() | own
 
-    def take_up(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         its = dict(state)
         for companion, one in zip(self._companions, its.pop("companions"), strict=True):
-            companion.take_up(one)
+            companion.restore(one)
         self._kept = its.pop("kept")
-        super().take_up(its)
+        super().restore(its)
 
     def draw(self, number: int) -> tuple[str, ...]:
         """S_t, a share C of the clients."""

@@ -75,7 +75,7 @@ class Keeper(Onlooker, Protocol):
     def state(self) -> Any:
         """What it has seen."""
 
-    def take_up(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         """Go on from a `state`."""
 
 

@@ -144,7 +144,7 @@ def _carry_out(
             sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
             simulation = Simulation(scenario, sinks=sinks, taps=Taps(delivered=[recorder.tap]), engine=scenario.engine)
             if earlier.state is not None:
-                simulation.take_up(earlier.state)
+                simulation.restore(earlier.state)
             every = scenario.training.checkpoint_every
             Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
             with watch.watching(simulation) if watch else nullcontext():

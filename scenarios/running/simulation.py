@@ -141,11 +141,11 @@ class Simulation:
         assert isinstance(self.observer, Keeper)
         return self._broken_off(self.observer).take(self.observer.state())
 
-    def take_up(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state` of the same scenario. Raises what reading data that cannot be raises."""
         assert isinstance(self.observer, Keeper)
         broken_off = self._broken_off(self.observer)
-        self.observer.take_up(broken_off.take_up(state))
+        self.observer.restore(broken_off.restore(state))
         self._begin = broken_off.begin
 
     def _broken_off(self, observer: Keeper) -> BrokenOff:

@@ -292,7 +292,7 @@ def test_from_the_end_of_every_round_a_run_goes_on_alike(resumable: Resumable, t
     assert len(states) >= 2
     for state in states.values():
         simulation = Simulation(scenario, engine="inline")
-        simulation.take_up(msgspec.msgpack.decode(state))
+        simulation.restore(msgspec.msgpack.decode(state))
         assert ended(simulation) == unbroken
 
 

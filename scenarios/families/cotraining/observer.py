@@ -79,7 +79,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         """What it has seen so far."""
         return self.rounds, self.ended, self._labels
 
-    def take_up(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         """Go on from a `state`."""
         self.rounds, self.ended, self._labels = state
 

@@ -76,7 +76,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         """What it has seen so far."""
         return self.rounds, self.ended, self._best
 
-    def take_up(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         """Go on from a `state`."""
         self.rounds, self.ended, self._best = state
 
