@@ -62,12 +62,12 @@ if TYPE_CHECKING:
         Model,
         Network,
         Privacy,
+        ProtocolKeys,
         Public,
         Scenario,
         ScenarioError,
         Training,
     )
-    from scenarios.schema.scenario import Protocol as ProtocolKeys
     from scenarios.sweeping.sweep import sweep
     from sim.wire import Message
 else:
@@ -87,7 +87,6 @@ else:
         "ModelSpec": "parties.learning.spec.ModelSpec",
         "OneShot": "protocols.one_shot.OneShot",
         "Problem": "protocols.declaration.Problem",
-        "ProtocolKeys": "scenarios.schema.scenario.Protocol",
         "Result": "scenarios.running.folder.Result",
         "ServerUpdate": "protocols.federated.server_update.ServerUpdate",
         "Step": "protocols.steps.Step",

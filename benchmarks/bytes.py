@@ -29,7 +29,7 @@ from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from scenarios.console.printing import make_console
 from scenarios.families.payloads import hamming_payloads, round_payloads
 from scenarios.families.xclp.variants import variant_of
-from scenarios.schema.scenario import Protocol
+from scenarios.schema.scenario import ProtocolKeys
 from sim.compute import Free
 from sim.latency import parse_latency
 from sim.network import Conditions
@@ -78,10 +78,10 @@ class Case:
         """l_j."""
         return {name: -(-count // _LABELED) for name, count in self.named.items()}
 
-    def protocol(self, variant: str) -> Protocol:
+    def protocol(self, variant: str) -> ProtocolKeys:
         """The [protocol] of a scenario with this case's sizes."""
         sizes: dict[str, Any] = {"bits": self.bits, "key_bits": self.key_bits, "group": self.group}
-        return Protocol(insecure_keys=self.key_bits < 2048, **sizes, **VARIANTS[variant])
+        return ProtocolKeys(insecure_keys=self.key_bits < 2048, **sizes, **VARIANTS[variant])
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _compare(ledger: Sequence[LedgerRow], expected: Mapping[str, int]) -> list[D
     ]
 
 
-def _run(case: Case, protocol: Protocol) -> list[LedgerRow]:
+def _run(case: Case, protocol: ProtocolKeys) -> list[LedgerRow]:
     """One round of XCLP over random points; computing takes no virtual time."""
     world = World(1, conditions=Conditions("mesh", parse_latency("1ms")), cost=Free())
     parameters = Parameters(

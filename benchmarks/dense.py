@@ -23,13 +23,13 @@ from protocols.federated.round import Settings
 from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.files.reading import load
 from scenarios.observing.deals import deal, parts_of
-from scenarios.schema.scenario import Protocol, Scenario, ScenarioError
+from scenarios.schema.scenario import ProtocolKeys, Scenario, ScenarioError
 
 __all__ = ["dense_labels", "train"]
 
 
 def dense_labels(
-    features: NDArray[np.float32], known: NDArray[np.int64], classes: int, protocol: Protocol
+    features: NDArray[np.float32], known: NDArray[np.int64], classes: int, protocol: ProtocolKeys
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Labels and confidences, (n,) each, of points with `features` (n, d); `known`, (n,), is a point's label or -1.
 
@@ -91,7 +91,7 @@ def _alone(shard: Shard) -> LocalData:
     return LocalData(shard.points, known, np.ones(len(known), np.float32), shard.labeled)
 
 
-def _labeled(own: Sequence[Shard], model: bytes, settings: Settings, recipe: Protocol) -> list[LocalData]:
+def _labeled(own: Sequence[Shard], model: bytes, settings: Settings, recipe: ProtocolKeys) -> list[LocalData]:
     """The points of a cohort with the pseudo-labels of its joint graph."""
     features = [jobs.embed_all(settings.spec, model, shard.points, settings.update.device) for shard in own]
     known = [np.where(shard.labeled, shard.labels, -1) for shard in own]

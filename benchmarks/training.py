@@ -249,7 +249,7 @@ def _scenario(size: Size) -> schema.Scenario:
         seed=_SEED,
         engine="inline",
         data=schema.Data(name="mnist", clients=size.clients, labeled=1.0),
-        protocol=schema.Protocol(name="fedavg"),
+        protocol=schema.ProtocolKeys(name="fedavg"),
         model=schema.Model(name="small_cnn"),
         training=schema.Training(
             rounds=size.rounds,

@@ -15,18 +15,11 @@ from msgspec import Struct
 from parties import server
 from parties.data.splits import Shard
 from protocols.steps import Step
+from sim.setting_error import Problem
 from sim.wire import Message
 from sim.world import World
 
 __all__ = ["Declaration", "Problem", "Setting", "messages_in"]
-
-
-class Problem(ValueError):
-    """A key whose value does not fit the rest of a scenario: `key`, and in words what is wrong and what is allowed."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        self.key, self.problem = key, problem
-        super().__init__(f"{key}: {problem}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +50,7 @@ class Declaration:
     summary: ClassVar[str]
     papers: ClassVar[tuple[str, ...]] = ()
     keys: ClassVar[type[Struct] | None] = None
+    uses: ClassVar[tuple[str, ...]] = ()
     learned: ClassVar[Mapping[str, str]] = {}
     steps: Sequence[Step] = ()
     message_types: Sequence[type[Message]] = ()

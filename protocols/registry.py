@@ -30,10 +30,56 @@ class Protocol:
     parts: frozenset[str] = field(default_factory=frozenset)
 
     @property
+    def uses(self) -> tuple[str, ...]:
+        """The keys that it uses and not every protocol does: names, and ``TABLE.*`` for all of a table."""
+        found = [key for part, keys in _USES.items() if part <= self.parts for key in keys]
+        found += ["training.validation"] if "training" in self.parts and "prediction" not in self.parts else []
+        return (*found, *_OWN_USES.get(self.name, ()))
+
+    @property
     def learns(self) -> bool:
         """Whether something is trained, in rounds."""
         return bool(self.parts & {"training", "cotraining"})
 
+
+_XCLP_KEYS = "hamming key_bits insecure_keys packing rerandomise group short_exponents recovery threshold min_clients"
+_TRAINING_KEYS = (
+    "rounds share epochs labeled_batch learning_rate decay_rounds momentum weight_decay augmentation update mu "
+    "averaging weighting"
+)
+
+
+def _of(table: str, keys: str) -> tuple[str, ...]:
+    return tuple(f"{table}.{key}" for key in keys.split())
+
+
+_LEARNING_KEYS = (
+    "model.*",
+    "public.*",
+    "attack.*",
+    *_of("training", "min_clients evaluate_every checkpoint_every device"),
+)
+_USES: dict[frozenset[str], tuple[str, ...]] = {
+    frozenset(("xclp",)): _of("protocol", f"{_XCLP_KEYS} rows fraction_bits"),
+    frozenset(("graph",)): _of("protocol", "bits k alpha"),
+    frozenset(("one-shot",)): _of("protocol", "rounds"),
+    frozenset(("training",)): (*_LEARNING_KEYS, *_of("training", _TRAINING_KEYS)),
+    frozenset(("labels",)): ("training.label_from",),
+    frozenset(("cotraining",)): (
+        *_LEARNING_KEYS,
+        "learner.*",
+        "byzantine.*",
+        *_of("cotraining", "rounds period"),
+    ),
+    frozenset(("consensus",)): _of("cotraining", "consensus quorum"),
+    frozenset(("private",)): _of("privacy", "epsilon delta"),
+}
+
+_OWN_USES = {
+    "dp-fedct": ("privacy.sensitivity",),
+    "dp-pate": ("privacy.noise",),
+    "dp-fedavg": ("privacy.noise", "privacy.clip", "privacy.noise_at"),
+}
 
 _CROSS = frozenset(("xclp", "graph", "labels"))
 _ALONE = frozenset(("graph", "labels"))

@@ -1,8 +1,19 @@
-"""What is wrong with a setting, as data: whoever asked for it may know under which key it stands."""
+"""What is wrong with a setting or a key, as data: whoever asked for it may know where the key stands."""
 
 from typing import Any, Self
 
-__all__ = ["SettingError"]
+__all__ = ["Problem", "SettingError"]
+
+
+class Problem(ValueError):
+    """A key whose value does not fit the rest of a scenario: `key`, and in words what is wrong and what is allowed."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        self.key, self.problem = key, problem
+        super().__init__(f"{key}: {problem}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.key, self.problem)
 
 
 class SettingError(ValueError):

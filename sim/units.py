@@ -6,7 +6,13 @@ Inside the simulator a duration is a float of seconds and a rate a float of byte
 import math
 import re
 
-__all__ = ["duration", "format_bytes", "format_duration", "rate"]
+__all__ = ["DURATION", "Duration", "duration", "format_bytes", "format_duration", "rate"]
+
+DURATION = {"unit": "duration"}
+"""What the field of a struct says of itself that is a duration."""
+
+Duration = str | float
+"""Text such as ``40ms``, or a plain number of seconds; `duration` reads it."""
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _BYTES_PER_SECOND = {

@@ -17,7 +17,7 @@ Rows whose label is unknown have no class: ``dirichlet`` and ``classes`` deal th
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,7 +29,7 @@ from parties.datasets.content import Points
 from parties.datasets.error import DataError, DataSettingError
 from sim.streams import generator
 
-__all__ = ["Shard", "parse_partition", "partition", "shards", "spread"]
+__all__ = ["Shard", "counted", "named", "parse_partition", "partition", "shards", "spread"]
 
 _ALLOWED = "iid, dirichlet:a or dirichlet:a/b with numbers a, b > 0, classes:c with a whole number c >= 1, or natural"
 
@@ -281,3 +281,14 @@ _NUMBER_ALLOWED: dict[str, Callable[[float], bool]] = {
     "dirichlet": lambda number: 0.0 < number < math.inf,
     "classes": lambda number: number >= 1 and number.is_integer(),
 }
+
+
+def named(shards: Sequence[Shard]) -> dict[str, Shard]:
+    """Each client's share by its name, in the order of the clients."""
+    return {f"client/{i}": shard for i, shard in enumerate(shards)}
+
+
+def counted(shards: Mapping[str, Shard]) -> tuple[dict[str, int], dict[str, int]]:
+    """How many points each client has, and how many of them with labels."""
+    points = {name: len(shard.rows) for name, shard in shards.items()}
+    return points, {name: int(shard.labeled.sum()) for name, shard in shards.items()}

@@ -19,7 +19,8 @@ from scenarios.families.training.experiment import model_of
 from scenarios.observing.attack_data import Probe
 from scenarios.observing.parts import Parts
 from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Scenario, ScenarioError
+from scenarios.schema.scenario import Scenario
+from sim.setting_error import Problem
 from sim.wire import Message
 
 __all__ = ["kind_of", "way_of"]
@@ -42,7 +43,7 @@ class Kind:
 
 
 def kind_of(scenario: Scenario) -> Kind:
-    """The kind of message that is attacked. Raises ScenarioError for a protocol without such messages."""
+    """The kind of message that is attacked. Raises Problem for a protocol without such messages."""
     parts, name = PROTOCOLS[scenario.protocol.name].parts, toml(scenario.protocol.name)
     problem = ""
     if "cotraining" in parts and _sharing(scenario).needs != "nothing":
@@ -54,7 +55,7 @@ def kind_of(scenario: Scenario) -> Kind:
     elif scenario.training.averaging == "secure":
         problem = 'does not go with training.averaging = "secure", by which the server sees no client\'s model'
     if problem:
-        raise ScenarioError("", "attack.kind", f'"membership" {problem}; allowed: ""')
+        raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
     return _MODELS
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from parties.data.splits import named
 from parties.server import Loss
 from protocols import declaration
 from protocols.one_shot import OneShot, OneShotClient, OneShotServer
 from protocols.registry import declared
-from scenarios.observing.deals import named
 from scenarios.observing.experiment import Setting
 from scenarios.observing.simulated import Simulated
 from scenarios.observing.struck import EndingsObserver

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from parties.data.sets import Dataset
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted, named
 from protocols.crypto import sizes
 from protocols.declaration import Declaration
 from protocols.registry import PROTOCOLS, declared
@@ -13,9 +13,9 @@ from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from scenarios.families.cotraining.payloads import cotraining_payloads
 from scenarios.families.training.payloads import training_payloads
 from scenarios.families.xclp.variants import options_of
-from scenarios.observing.deals import counted, named
 from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Protocol, Scenario, ScenarioError
+from scenarios.schema.scenario import ProtocolKeys, Scenario
+from sim.setting_error import Problem
 
 __all__ = ["TO_SERVER", "hamming_payloads", "payloads_of", "round_payloads"]
 
@@ -23,7 +23,7 @@ TO_SERVER = ("Masks", "MaskedDistances")
 """SecureHamming's messages that no client gets."""
 
 
-def hamming_payloads(its: Protocol, points: Mapping[str, int]) -> dict[str, int]:
+def hamming_payloads(its: ProtocolKeys, points: Mapping[str, int]) -> dict[str, int]:
     """Payload of each message type of SecureHamming among clients with n_j `points`, each message counted once.
 
     Raises LookupError for a variant, of a plugin, that has no formula.
@@ -35,7 +35,7 @@ def hamming_payloads(its: Protocol, points: Mapping[str, int]) -> dict[str, int]
 
 
 def round_payloads(
-    its: Protocol, points: Mapping[str, int], labeled: Mapping[str, int], classes: int, topology: str = "mesh"
+    its: ProtocolKeys, points: Mapping[str, int], labeled: Mapping[str, int], classes: int, topology: str = "mesh"
 ) -> dict[str, int]:
     """Payload of each message type in one round of XCLP with nobody lost; `points`: n_j, `labeled`: l_j.
 
@@ -66,11 +66,11 @@ def _declared_payloads(declaration: Declaration, scenario: Scenario, shards: Seq
     try:
         once = declaration.payloads(scenario.protocol, named(shards))
     except Exception as error:
-        raise ScenarioError("", "protocol.name", f"{where}: {type(error).__name__}: {error}") from error
+        raise Problem("protocol.name", f"{where}: {type(error).__name__}: {error}") from error
     if once is None:
         return None
     if strange := [kind for kind in once if kind not in declaration.messages]:
-        raise ScenarioError("", "protocol.name", f"{where}: {', '.join(map(str, strange))} is no message that it sends")
+        raise Problem("protocol.name", f"{where}: {', '.join(map(str, strange))} is no message that it sends")
     twice = declaration.relayed if scenario.network.topology == "star" else frozenset()
     return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
 

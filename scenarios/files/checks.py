@@ -12,10 +12,9 @@ import msgspec
 import psutil
 
 from parties.data.sets import DataError, Dataset
-from parties.data.splits import Shard, parse_partition
+from parties.data.splits import Shard, named, parse_partition
 from parties.datasets.error import DataSettingError
 from parties.learning.extras import MissingExtra
-from protocols.declaration import Problem
 from protocols.registry import PROTOCOLS, declared
 from scenarios.families.attack_ways import kind_of
 from scenarios.families.cotraining.checks import check_cotraining, pooled
@@ -28,13 +27,14 @@ from scenarios.files.fault_checks import (
     read_text,
     steps_of,
 )
-from scenarios.observing.deals import deal, named, parts_of, together
+from scenarios.observing.deals import deal, parts_of, together
 from scenarios.observing.parts import Parts
 from scenarios.observing.privacy import privacy_cautions
 from scenarios.observing.public_points import alpha_of
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.latency import parse_latency
+from sim.setting_error import Problem
 from sim.units import duration, format_bytes, rate
 
 __all__ = ["cautions", "check"]
@@ -72,7 +72,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
         _check_declared(scenario, dealt)
         check_fault_places(scenario)
         _check_expect(scenario)
-    except ScenarioError as error:
+    except (Problem, ScenarioError) as error:
         raise ScenarioError(where, error.key, error.problem) from None
     return scenario
 
@@ -179,7 +179,7 @@ def _parts(scenario: Scenario) -> Parts:
         raise ScenarioError("", "data", "name and path are both given; allowed: exactly one of them")
     try:
         return parts_of(scenario)
-    except ScenarioError:
+    except Problem:
         raise
     except ValueError as error:  # a DataError, or what no file can be called
         raise _about_data(error, "path" if data.path else "name") from None

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from parties.data.splits import Shard
 from parties.datasets.content import Points
-from scenarios.schema.scenario import Scenario, ScenarioError
+from scenarios.schema.scenario import Scenario
+from sim.setting_error import Problem
 from sim.streams import generator
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ NOBODY = -1
 def attacked(parts: Parts, scenario: Scenario) -> Parts:
     """The parts of a run that is attacked: half of the clients' points go to the attacker, drawn from (seed, "attack").
 
-    Of the other half `attack.points` are outside. Raises ScenarioError where too few are left.
+    Of the other half `attack.points` are outside. Raises Problem where too few are left.
     """
     n, points, clients = len(parts.held.labels), scenario.attack.points, scenario.data.clients
     half = n // 2
     if half < points + clients:
         problem = f"{points} points that nobody has and {clients} clients need more than half of {n} points"
-        raise ScenarioError("", "attack.points", f"{problem}; allowed: 2 to {half - clients}")
+        raise Problem("attack.points", f"{problem}; allowed: 2 to {half - clients}")
     order = generator(scenario.seed, "attack").permutation(n)
     attacker = parts.held.take(np.sort(order[half : 2 * half]))
     return _hold_out(

@@ -1,7 +1,7 @@
 """The points of a run: what clients hold, and what is kept apart to measure models by."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ __all__ = ["deal", "dealt", "parts_of", "together"]
 
 
 def parts_of(scenario: Scenario) -> Parts:
-    """The data as the scenario's protocol uses it. Raises DataError, and ScenarioError where an attacker has too few.
+    """The data as the scenario's protocol uses it. Raises DataError, and Problem where an attacker has too few.
 
     Training learns from the training part alone, and is tested on the test part of data sets with a name, or on the
     `data.test` rows; `data.limit` bounds both. Of the training part the public points are taken first, then, for
@@ -78,17 +78,6 @@ def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
         without_labels=[names.index(name) for name in data.without_labels],
         unlabeled=data.unlabeled,
     )
-
-
-def named(shards: Sequence[Shard]) -> dict[str, Shard]:
-    """Each client's share by its name, in the order of the clients."""
-    return {f"client/{i}": shard for i, shard in enumerate(shards)}
-
-
-def counted(shards: Mapping[str, Shard]) -> tuple[dict[str, int], dict[str, int]]:
-    """How many points each client has, and how many of them with labels."""
-    points = {name: len(shard.rows) for name, shard in shards.items()}
-    return points, {name: int(shard.labeled.sum()) for name, shard in shards.items()}
 
 
 def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:

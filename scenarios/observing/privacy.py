@@ -9,7 +9,8 @@ from parties.learning import extras
 from protocols.privacy import accounting, sensitivity, xor_mechanism
 from protocols.registry import using
 from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Scenario, ScenarioError
+from scenarios.schema.scenario import Scenario
+from sim.setting_error import Problem
 
 __all__ = [
     "Spending", "Spent", "after_resuming", "caveats_of", "check_privacy", "privacy_cautions", "privacy_lines",
@@ -73,15 +74,15 @@ def after_resuming(spent: Spent, scenario: Scenario) -> Spent:
 
 
 def check_privacy(scenario: Scenario) -> None:
-    """Raise ScenarioError for what [privacy] may not say of a private protocol, and for a missing package."""
+    """Raise Problem for what [privacy] may not say of a private protocol, and for a missing package."""
     if scenario.protocol.name not in using("private"):
         return
     its = scenario.privacy
     if not its.clip < math.inf:
-        raise ScenarioError("", "privacy.clip", "inf clips nothing; allowed: a number above 0")
+        raise Problem("privacy.clip", "inf clips nothing; allowed: a number above 0")
     if its.noise and not _NOISE[0] <= its.noise <= _NOISE[1]:
         problem = f"{its.noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
-        raise ScenarioError("", "privacy.noise", problem)
+        raise Problem("privacy.noise", problem)
     if scenario.protocol.name == "dp-fedct":
         _sensitivity_of(its.sensitivity)
     if scenario.protocol.name == "dp-fedavg":
@@ -90,21 +91,21 @@ def check_privacy(scenario: Scenario) -> None:
         try:
             extras.require("dp_accounting", "privacy", "Renyi accounting")
         except extras.MissingExtra as missing:
-            raise ScenarioError("", "protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
+            raise Problem("protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
 
 
 def _check_averaging(scenario: Scenario) -> None:
-    """Raise ScenarioError for what [training] may not say of dp-fedavg."""
+    """Raise Problem for what [training] may not say of dp-fedavg."""
     its = scenario.training
     if its.weighting != "equal":
         problem = f"{toml(its.weighting)} lets one client move the average by more than its share"
-        raise ScenarioError("", "training.weighting", f'{problem}; allowed: "equal"')
+        raise Problem("training.weighting", f'{problem}; allowed: "equal"')
     if its.update != "fedavg":
         problem = f"{toml(its.update)} is no part of dp-fedavg, or sends more than is clipped"
-        raise ScenarioError("", "training.update", f'{problem}; allowed: "fedavg"')
+        raise Problem("training.update", f'{problem}; allowed: "fedavg"')
     if scenario.privacy.noise_at == "clients" and its.averaging != "secure":
         problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
-        raise ScenarioError("", "privacy.noise_at", problem)
+        raise Problem("privacy.noise_at", problem)
 
 
 def _asked(scenario: Scenario) -> float:
@@ -113,7 +114,7 @@ def _asked(scenario: Scenario) -> float:
 
 
 def _sensitivity_of(value: int | str) -> tuple[str, float]:
-    """The kind and the number of `privacy.sensitivity`. Raises ScenarioError."""
+    """The kind and the number of `privacy.sensitivity`. Raises Problem."""
     if isinstance(value, int):
         if value > 0:
             return "bits", value
@@ -128,7 +129,7 @@ def _sensitivity_of(value: int | str) -> tuple[str, float]:
         except ValueError:
             pass
     allowed = "bits, above 0; worst-case; proposition-2:E with E from 0 to 1; neighbours:N with N above 0"
-    raise ScenarioError("", "privacy.sensitivity", f"{toml(value)} is none; allowed: {allowed}")
+    raise Problem("privacy.sensitivity", f"{toml(value)} is none; allowed: {allowed}")
 
 
 def _caveats(scenario: Scenario) -> tuple[str, ...]:

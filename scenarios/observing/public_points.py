@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from parties.data.sets import DataError, Dataset
 from parties.data.splits import spread
 from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Public, ScenarioError
+from scenarios.schema.scenario import Public
+from sim.setting_error import Problem
 from sim.streams import generator
 
 __all__ = ["alpha_of", "set_apart"]
@@ -35,32 +36,32 @@ def set_apart(
     """The clients' points without the public ones, and those; None if there are to be none.
 
     They are drawn from the stream (seed, "public"). `source` loads the points of another data set by its name; their
-    labels are of other classes and become -1. Raises ScenarioError.
+    labels are of other classes and become -1. Raises Problem.
     """
     if not its.size:
         return held, None
     if its.size >= 1.0 and not float(its.size).is_integer():
         problem = f"{its.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
-        raise ScenarioError("", "public.size", problem)
+        raise Problem("public.size", problem)
     if not its.source:
         rows = _draw(held, its, len(held.labels) - clients, seed)
         return held.take(np.setdiff1d(np.arange(len(held.labels)), rows)), held.take(rows)
     if its.source == held.name:
         problem = f"{toml(its.source)} is what the clients' points are of; allowed: another, or none for the same"
-        raise ScenarioError("", "public.source", problem)
+        raise Problem("public.source", problem)
     try:
         other = source(its.source)
     except DataError as error:
-        raise ScenarioError("", "public.source", str(error)) from None
+        raise Problem("public.source", str(error)) from None
     if (other.points.shape[1:], other.points.dtype) != (held.points.shape[1:], held.points.dtype):
         problem = f"{toml(its.source)} has points of {_kind(other)}, and {held.name} of {_kind(held)}"
-        raise ScenarioError("", "public.source", f"{problem}; allowed: a data set whose points are alike")
+        raise Problem("public.source", f"{problem}; allowed: a data set whose points are alike")
     drawn = other.take(_draw(other, its, len(other.labels), seed))
     return held, replace(drawn, labels=np.full(len(drawn.labels), -1, np.int64))
 
 
 def _draw(dataset: Dataset, its: Public, most: int, seed: int) -> NDArray[np.int64]:
-    """The rows, ascending. Raises ScenarioError."""
+    """The rows, ascending. Raises Problem."""
     alpha, dice = alpha_of(its.distribution), generator(seed, "public")
     labels = dataset.labels
     size = round(its.size * len(labels)) if its.size < 1.0 else int(its.size)
@@ -69,7 +70,7 @@ def _draw(dataset: Dataset, its: Public, most: int, seed: int) -> NDArray[np.int
     if not 1 <= size <= most:
         side = "small" if size < 1 else "large"
         problem = f"{its.size:g} is too {side}; allowed: 0, or 1 to {most} points, so that each client is left one"
-        raise ScenarioError("", "public.size", problem)
+        raise Problem("public.size", problem)
     order = dice.permutation(len(labels))
     if alpha is None:
         return np.sort(order[:size])

@@ -7,6 +7,8 @@ from pathlib import Path
 from scenarios.families.payloads import payloads_of
 from scenarios.files.reading import read
 from scenarios.observing.deals import dealt
+from scenarios.schema.scenario import ScenarioError
+from sim.setting_error import Problem
 
 __all__ = ["predicted"]
 
@@ -15,7 +17,8 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
     """Payload of each message type in the run in `folder`, by formula; 0 for those of `types` that carry none.
 
     Empty where the formulas do not hold or cannot be filled in: somebody was lost, the run did not complete, its
-    protocol has no formula here, or its scenario or data can no longer be read.
+    protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError where the formula of
+    a plugin fails.
     """
     try:
         result = json.loads((folder / "result.json").read_bytes())
@@ -25,5 +28,8 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         held, shards = dealt(scenario)
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    found = payloads_of(scenario, held, shards)
+    try:
+        found = payloads_of(scenario, held, shards)
+    except Problem as error:
+        raise ScenarioError(str(folder), error.key, error.problem) from error
     return {} if found is None else {**dict.fromkeys(types, 0), **found}

@@ -1,15 +1,10 @@
-"""The tables [attack] and [byzantine]: what a curious server is after, and which clients send what is wrong."""
+"""The table [attack]: what a curious server is after."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from protocols.registry import using
-
-__all__ = ["Attack", "Byzantine"]
-
-_MODELS = {"protocols": (*using("training"), *using("cotraining"))}
-_COTRAINING = {"protocols": using("cotraining")}
+__all__ = ["Attack"]
 
 
 class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +16,6 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="`membership`: inference of membership with shadow models (Shokri et al. 2017) from the "
             "messages, whose contents are then kept in `run.sqlite`, and `vulnerability` in `result.json`. Half of the "
             "training points are then the attacker's own. Empty: none, and no contents are kept.",
-            extra=_MODELS,
         ),
     ] = ""
     epochs: Annotated[
@@ -30,7 +24,7 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="K: of models, so many of the last rounds are used; of predictions, so often the last round is "
             "opened again, with the points asked about in place of the public ones. Without it, as in the FedCT "
             "paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
-            extra={**_MODELS, "unit": "rounds"},
+            extra={"unit": "rounds"},
         ),
     ] = None
     points: Annotated[
@@ -38,7 +32,7 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=2,
             description="Points asked about: at most so many of each client's training data, and so many nobody has.",
-            extra={**_MODELS, "unit": "points"},
+            extra={"unit": "points"},
         ),
     ] = 500
     shadows: Annotated[
@@ -47,23 +41,5 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=1,
             description="How often the attacker runs the whole scenario with data of its own; each time gives as many "
             "shadow models as there are clients.",
-            extra=_MODELS,
         ),
     ] = 1
-
-
-class Byzantine(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[byzantine]: clients that send other labels than they predict; accuracy is that of the others."""
-
-    clients: Annotated[
-        int,
-        Meta(ge=0, description="The last so many clients.", extra={**_COTRAINING, "unit": "clients"}),
-    ] = 0
-    kind: Annotated[
-        Literal["random", "flipped", "colluding"],
-        Meta(
-            description="What they send: `random` labels; `flipped`, the class after the one that they predict; "
-            "`colluding`, all the same label of a point, one that they know to be wrong.",
-            extra=_COTRAINING,
-        ),
-    ] = "random"

@@ -1,17 +1,12 @@
-"""The tables [public], [learner] and [cotraining] of a scenario: public points, who learns, and what is shared."""
+"""The tables [public], [learner], [cotraining] and [byzantine]: public points, who learns, what is shared, who lies."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from parties.learning.learners import LEARNERS
-from protocols.registry import using
 
-__all__ = ["Cotraining", "Learner", "Public"]
-
-_COTRAINING = {"protocols": using("cotraining")}
-_PUBLIC = {"protocols": using("training", "cotraining")}
-_CONSENSUS = {"protocols": using("consensus")}
+__all__ = ["Byzantine", "Cotraining", "Learner", "Public"]
 
 
 class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -24,7 +19,7 @@ class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="|U|: below 1 a share of the training part, else so many of its points, which no client gets "
             "then; also where the protocol has no use for them, so that all protocols learn from the same points. With "
             "`source`, of its points.",
-            extra={**_PUBLIC, "unit": "points"},
+            extra={"unit": "points"},
         ),
     ] = 0.0
     source: Annotated[
@@ -32,7 +27,6 @@ class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="Another data set that they are taken from, whose points are of the same shape; without it, "
             "the clients' own.",
-            extra=_PUBLIC,
         ),
     ] = ""
     distribution: Annotated[
@@ -40,7 +34,6 @@ class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="`iid`: any as likely as any other; `dirichlet:A`: the share of each class is drawn from "
             "Dirichlet(A), as far as there are points of it.",
-            extra=_PUBLIC,
         ),
     ] = "iid"
 
@@ -52,14 +45,13 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="The learner of all clients: {listed}.",
-            extra={**_COTRAINING, "listed": LEARNERS},
+            extra={"listed": LEARNERS},
         ),
     ] = "network"
     names: Annotated[
         tuple[str, ...],
         Meta(
             description="In place of `name` one for each client, in order; with more clients from the first again.",
-            extra=_COTRAINING,
         ),
     ] = ()
     warm: Annotated[
@@ -68,7 +60,6 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="Each fit goes on from where the last one ended, or begins anew (and only the last fit of a "
             "round is carried out). Without it `network`, `mlp` and `gpt2` go on; `decision-tree`, `random-forest` and "
             "`rulefit` always begin anew.",
-            extra=_COTRAINING,
         ),
     ] = None
     learning_rate: Annotated[
@@ -76,21 +67,20 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="Of Adam; of `xgboost` the shrinkage, at most 1. Without it that of each kind: 0.3 of "
             "`xgboost`, 0.00005 of `gpt2`, 0.001 of the others.",
-            extra=_COTRAINING,
         ),
     ] = None
     batch: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description="`network`, `mlp`, `gpt2`: points in a batch. Without it 8 of `gpt2`, 64 of the others.",
-            extra={**_COTRAINING, "unit": "points"},
+            extra={"unit": "points"},
         ),
     ] = None
     steps: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description="`network`, `mlp`, `gpt2`: batches of a fit. Without it 100 of `mlp`, 10 of the others.",
-            extra={**_COTRAINING, "unit": "batches"},
+            extra={"unit": "batches"},
         ),
     ] = None
     trees: Annotated[
@@ -99,7 +89,6 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=1,
             description="`random-forest`: its trees; `xgboost`: rounds of boosting, a tree for each of more than two "
             "classes.",
-            extra=_COTRAINING,
         ),
     ] = 100
     max_rules: Annotated[
@@ -107,7 +96,7 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=6,
             description="`rulefit`: so many rules at most, from trees of 4 leaves; of more than two classes for each.",
-            extra={**_COTRAINING, "unit": "rules"},
+            extra={"unit": "rules"},
         ),
     ] = 200
     path: Annotated[
@@ -115,7 +104,7 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="`gpt2`: the folder of the model and its tokenizer, as transformers' `save_pretrained` writes "
             "them; relative to the scenario file. Nothing is downloaded.",
-            extra={**_COTRAINING, "unit": "folder"},
+            extra={"unit": "folder"},
         ),
     ] = ""
 
@@ -125,14 +114,14 @@ class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     rounds: Annotated[
         int,
-        Meta(ge=1, description="Rounds in which clients communicate, T / b.", extra={**_COTRAINING, "unit": "rounds"}),
+        Meta(ge=1, description="Rounds in which clients communicate, T / b.", extra={"unit": "rounds"}),
     ] = 20
     period: Annotated[
         int,
         Meta(
             ge=1,
             description="b: so many fits of each client in a round.",
-            extra={**_COTRAINING, "unit": "fits"},
+            extra={"unit": "fits"},
         ),
     ] = 1
     consensus: Annotated[
@@ -140,10 +129,25 @@ class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="`majority`: the label that most clients give a point, of several the lowest; `qualified`: the "
             "same if a share `quorum` of those whose labels came gives it, else the point is left out this round.",
-            extra=_CONSENSUS,
         ),
     ] = "majority"
     quorum: Annotated[
         float,
-        Meta(gt=0, le=1, description="Of the qualified majority, a share of the answers that came.", extra=_CONSENSUS),
+        Meta(gt=0, le=1, description="Of the qualified majority, a share of the answers that came."),
     ] = 0.9
+
+
+class Byzantine(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[byzantine]: clients that send other labels than they predict; accuracy is that of the others."""
+
+    clients: Annotated[
+        int,
+        Meta(ge=0, description="The last so many clients.", extra={"unit": "clients"}),
+    ] = 0
+    kind: Annotated[
+        Literal["random", "flipped", "colluding"],
+        Meta(
+            description="What they send: `random` labels; `flipped`, the class after the one that they predict; "
+            "`colluding`, all the same label of a point, one that they know to be wrong.",
+        ),
+    ] = "random"

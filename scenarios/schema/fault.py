@@ -4,12 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = ["DURATION", "Duration", "Expect", "Fault"]
+from sim.units import DURATION, Duration
 
-DURATION = {"unit": "duration"}
-
-Duration = str | float
-"""Text such as ``40ms``, or a plain number of seconds; `sim.units.duration` reads it."""
+__all__ = ["Expect", "Fault"]
 
 
 class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

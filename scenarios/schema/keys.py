@@ -8,10 +8,11 @@ from msgspec import NODEFAULT, Struct, structs
 from msgspec import inspect as types
 
 from protocols.registry import PROTOCOLS, declared
-from scenarios.schema.scenario import Protocol
+from scenarios.schema.scenario import ProtocolKeys
 from scenarios.schema.table import ScenarioFile
 from sim import plugged
 from sim.registry import similar
+from sim.toml_text import toml
 
 __all__ = ["Key", "allowed", "bounds", "keys", "kind_of", "similar", "structure", "toml"]
 
@@ -25,19 +26,6 @@ class Key(Struct, frozen=True):
     default: str
     protocols: tuple[str, ...]
     description: str
-
-
-def toml(value: object) -> str:
-    """`value` as TOML would write it, for messages and tables."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
-    return str(value)
 
 
 _WORDS: dict[type[types.Type], str] = {
@@ -105,9 +93,16 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
                 allowed(kind),
                 extra.get("unit", ""),
                 default,
-                tuple(extra.get("protocols", ())),
+                _users(name),
                 description,
             )
+
+
+def _users(key: str) -> tuple[str, ...]:
+    """The protocols that use `key`; () where every protocol does."""
+    table = key.partition(".")[0] + ".*"
+    uses = {name: protocol.uses for name, protocol in PROTOCOLS.items()}
+    return tuple(name for name, used in uses.items() if key in used or table in used)
 
 
 def keys() -> list[Key]:
@@ -155,7 +150,7 @@ def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
 @cache
 def _own_keys(name: str, protocol: type[Struct]) -> tuple[Key, ...]:
     """The fields that `protocol`, the keys of the protocol `name`, has for itself."""
-    kinds = [kind for kind in protocol.__mro__ if kind not in Protocol.__mro__]
+    kinds = [kind for kind in protocol.__mro__ if kind not in ProtocolKeys.__mro__]
     own = {field for kind in kinds for field in vars(kind).get("__annotations__", ())}
     node = types.type_info(protocol)
     assert isinstance(node, types.StructType)

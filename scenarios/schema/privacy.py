@@ -4,13 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from protocols.registry import using
-
 __all__ = ["Privacy"]
-
-_PRIVATE = {"protocols": using("private")}
-_LABELS = {"protocols": ("dp-fedct",)}
-_MODELS = {"protocols": ("dp-fedavg",)}
 
 
 class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +15,6 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="Of `dp-fedct` that of each round, with delta = 0, as in the FedCT paper; of the others that "
             "of the whole run, with `delta`. `none`: no noise.",
-            extra=_PRIVATE,
         ),
     ] = 1.0
     delta: Annotated[
@@ -30,7 +23,7 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             gt=0,
             lt=1,
             description="Of `dp-fedct` only what the rounds together are also accounted with.",
-            extra={**_PRIVATE, "unit": "probability"},
+            extra={"unit": "probability"},
         ),
     ] = 1e-5
     noise: Annotated[
@@ -38,7 +31,6 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="In place of `epsilon`, which follows from it then: the standard deviation of the noise. Of "
             "`dp-pate` in votes, of `dp-fedavg` in units of `clip` in the sum of a round's models.",
-            extra={"protocols": ("dp-pate", "dp-fedavg")},
         ),
     ] = None
     sensitivity: Annotated[
@@ -48,7 +40,7 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "of its data, two for a label: so many; `worst-case`, all labels; `proposition-2:E`, the FedCT paper's "
             "bound for a learner of stability E with probability 1 - `delta`; or `neighbours:N`, the most that were "
             "seen to change over N data sets with an element left out, an estimate that guarantees nothing.",
-            extra={**_LABELS, "unit": "bits"},
+            extra={"unit": "bits"},
         ),
     ] = "worst-case"
     clip: Annotated[
@@ -56,7 +48,7 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             description="S: a client's model moves by at most so much in a round, in the L2 norm of all its numbers.",
-            extra={**_MODELS, "unit": "length"},
+            extra={"unit": "length"},
         ),
     ] = 1.0
     noise_at: Annotated[
@@ -64,6 +56,5 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="Who adds the noise: `server`, which is trusted then; `clients`, each a part, so that a secure "
             "sum (`training.averaging`) shows the server only noisy averages.",
-            extra=_MODELS,
         ),
     ] = "server"

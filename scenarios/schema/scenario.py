@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from parties.data.features import FEATURES
-from protocols.registry import using
-from protocols.xclp.variants import ROW_SUMS, VARIANTS
-from scenarios.schema.attack import Attack, Byzantine
-from scenarios.schema.cotraining import Cotraining, Learner, Public
-from scenarios.schema.fault import DURATION, Duration, Expect, Fault
+from scenarios.schema.attack import Attack
+from scenarios.schema.cotraining import Byzantine, Cotraining, Learner, Public
+from scenarios.schema.fault import Expect, Fault
 from scenarios.schema.privacy import Privacy
+from scenarios.schema.protocol import ProtocolKeys
 from scenarios.schema.training import Model, Training
+from sim.units import DURATION, Duration
 
 __all__ = [
     "Attack",
@@ -31,7 +31,7 @@ __all__ = [
     "Model",
     "Network",
     "Privacy",
-    "Protocol",
+    "ProtocolKeys",
     "Public",
     "Scenario",
     "ScenarioError",
@@ -49,9 +49,6 @@ class ScenarioError(ValueError):
         super().__init__(": ".join(part for part in (self.where, self.key, self.problem) if part))
 
 
-_XCLP = {"protocols": using("xclp")}
-_GRAPH = {"protocols": using("graph")}
-_ONE_SHOT = {"protocols": using("one-shot")}
 _RATE = {"unit": "rate"}
 
 
@@ -139,108 +136,6 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Use only so many points, for a quick look.", extra={"unit": "points"}),
     ] = None
-
-
-class Protocol(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[protocol]: what is computed and with which cryptography."""
-
-    name: Annotated[str, Meta(description="Which protocol runs; its steps: `tacit steps NAME`.")] = "xclp"
-    hamming: Annotated[
-        str,
-        Meta(
-            description="How the server learns Hamming distances: Paillier encryption, oblivious-transfer extension, "
-            "one oblivious transfer a bit (for small n and L), or in the clear, without secrecy.",
-            extra={**_XCLP, "registry": VARIANTS},
-        ),
-    ] = "paillier"
-    bits: Annotated[
-        int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={**_GRAPH, "unit": "bits"})
-    ] = 1024
-    k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.", extra=_GRAPH)] = 10
-    alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.", extra=_GRAPH)] = 0.99
-    key_bits: Annotated[
-        Literal[512, 1024, 2048, 3072],
-        Meta(
-            description="Paillier modulus; 512 and 1024 are insecure and need `insecure_keys`.",
-            extra={**_XCLP, "unit": "bits"},
-        ),
-    ] = 2048
-    insecure_keys: Annotated[bool, Meta(description="Allow keys of 512 and 1024 bits, for tests.", extra=_XCLP)] = False
-    packing: Annotated[
-        Literal["slots", "none"],
-        Meta(
-            description="Paillier: `slots` puts many points into one ciphertext, `none` one bit, as in the paper.",
-            extra=_XCLP,
-        ),
-    ] = "slots"
-    rerandomise: Annotated[
-        Literal["powers", "fresh"],
-        Meta(
-            description="Paillier: what hides a result from the key's owner. `powers`: random powers of one number a "
-            "pair, which assumes an honestly made key; `fresh`: an N-th power of its own, safe under any proved key, "
-            "for one long exponentiation a result.",
-            extra=_XCLP,
-        ),
-    ] = "powers"
-    group: Annotated[
-        Literal["p256", "modp-2048", "modp-3072"],
-        Meta(description="Oblivious transfer: NIST P-256, or a safe prime's squares (RFC 3526).", extra=_XCLP),
-    ] = "p256"
-    short_exponents: Annotated[
-        bool,
-        Meta(
-            description="Oblivious transfer in a modp group: exponents of 256 bits, by the short-exponent assumption.",
-            extra=_XCLP,
-        ),
-    ] = False
-    recovery: Annotated[
-        str,
-        Meta(
-            description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
-            "for it with shared secrets, and masked values that came count. FedProp always has `shamir`.",
-            extra={**_XCLP, "registry": ROW_SUMS},
-        ),
-    ] = "restart"
-    threshold: Annotated[
-        Annotated[int, Meta(ge=2)] | None,
-        Meta(
-            description='With `recovery = "shamir"`: how many clients can make up for a lost one, '
-            "where that is more than half of those who sum, who always can.",
-            extra={**_XCLP, "unit": "clients"},
-        ),
-    ] = None
-    min_clients: Annotated[
-        int,
-        Meta(
-            ge=2,
-            description="Fewer clients with labels in the summing: a clear abort; in training the round is lost.",
-            extra=_XCLP,
-        ),
-    ] = 3
-    recipe: Annotated[
-        Literal["paper", "authors-code"],
-        Meta(
-            description="`authors-code`: edges cubed, class scores divided by the number of labels of the class (which "
-            "clients then learn), confidences by the client's largest, as the XCLP paper's authors have programmed it; "
-            "in training the learning rate is 0.05 with fewer than 20 labels in a batch.",
-        ),
-    ] = "paper"
-    rows: Annotated[
-        Literal["unlabeled", "paper"],
-        Meta(
-            description="Which rows a client gets: those of its unlabeled points, or all as in the paper "
-            "(from which it can solve for the others' labels; from the unlabeled ones it can only guess them).",
-            extra=_XCLP,
-        ),
-    ] = "unlabeled"
-    fraction_bits: Annotated[
-        int, Meta(ge=1, le=52, description="Fixed point of the summing.", extra={**_XCLP, "unit": "bits"})
-    ] = 32
-    deadline: Annotated[
-        Duration,
-        Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
-    ] = "60s"
-    rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.", extra=_ONE_SHOT)] = 1
 
 
 class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -346,7 +241,7 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = ()
     size: Annotated[Literal["", "long"], Meta(description="`long` marks a file that takes minutes.")] = ""
     data: Data = Data()
-    protocol: Protocol = Protocol()
+    protocol: ProtocolKeys = ProtocolKeys()
     model: Model = Model()
     training: Training = Training()
     public: Public = Public()

@@ -6,14 +6,8 @@ from msgspec import Meta, Struct
 
 from parties.learning.spec import MODELS
 from protocols.federated.algorithms import UPDATES
-from protocols.registry import using
 
 __all__ = ["Model", "Training"]
-
-_TRAINING = {"protocols": using("training")}
-_LEARNING = {"protocols": using("training", "cotraining")}
-_LABELS = {"protocols": using("labels")}
-_HELD_OUT = {"protocols": tuple(name for name in using("training") if name not in using("prediction"))}
 
 
 class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +17,7 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="The network: {listed}.",
-            extra={**_LEARNING, "listed": MODELS},
+            extra={"listed": MODELS},
         ),
     ] = "linear_embedding"
     width: Annotated[
@@ -31,35 +25,34 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             description="Of `cnn13`: so many times the channels.",
-            extra={**_LEARNING, "unit": "factor"},
+            extra={"unit": "factor"},
         ),
     ] = 1.0
     embedding: Annotated[
         int,
-        Meta(ge=1, description="Of `linear_embedding`: its features.", extra={**_LEARNING, "unit": "features"}),
+        Meta(ge=1, description="Of `linear_embedding`: its features.", extra={"unit": "features"}),
     ] = 128
     normalised: Annotated[
         bool | None,
         Meta(
             description="Whether features are scaled to length 1; without it as is usual for the network "
             "(of `cnn13` and `resnet18` they are).",
-            extra=_LEARNING,
         ),
     ] = None
     mean: Annotated[
         tuple[float, ...],
-        Meta(description="One number a channel, taken off the values in [0, 1] inside the network.", extra=_LEARNING),
+        Meta(description="One number a channel, taken off the values in [0, 1] inside the network."),
     ] = ()
     std: Annotated[
         tuple[float, ...],
-        Meta(description="One number a channel, by which they are divided then.", extra=_LEARNING),
+        Meta(description="One number a channel, by which they are divided then."),
     ] = ()
 
 
 class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[training]: rounds of local updates, and how the models come together."""
 
-    rounds: Annotated[int, Meta(ge=1, description="Rounds.", extra={**_TRAINING, "unit": "rounds"})] = 20
+    rounds: Annotated[int, Meta(ge=1, description="Rounds.", extra={"unit": "rounds"})] = 20
     share: Annotated[
         float,
         Meta(
@@ -67,18 +60,15 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             le=1,
             description="tau, the share of the clients that is drawn in each round: so many of those with labels and "
             "so many of the others, rounded up; where labels alone are trained on, none of the others.",
-            extra=_TRAINING,
         ),
     ] = 1.0
-    epochs: Annotated[
-        int, Meta(ge=1, description="Passes of a client over its points in a round.", extra=_TRAINING)
-    ] = 5
+    epochs: Annotated[int, Meta(ge=1, description="Passes of a client over its points in a round.")] = 5
     labeled_batch: Annotated[
         int,
         Meta(
             ge=1,
             description="The most labeled points in a batch; as many others come beside them.",
-            extra={**_TRAINING, "unit": "points"},
+            extra={"unit": "points"},
         ),
     ] = 50
     learning_rate: Annotated[
@@ -86,7 +76,6 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="Of the first round; without it 0.3 for clients with 50 labels in a batch and 0.1 for others, "
             "as in the paper (see `protocol.recipe`).",
-            extra=_TRAINING,
         ),
     ] = None
     decay_rounds: Annotated[
@@ -95,19 +84,16 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             description="The round in which the learning rate, a cosine, would reach 0; 0: it stays as it is. With the "
             "first pseudo-labels (`label_from`) it begins anew.",
-            extra={**_TRAINING, "unit": "rounds"},
+            extra={"unit": "rounds"},
         ),
     ] = 2000
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="Of the steps.", extra=_TRAINING)] = 0.0
-    weight_decay: Annotated[float, Meta(ge=0, description="Times the parameters, in each step.", extra=_TRAINING)] = (
-        2e-4
-    )
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="Of the steps.")] = 0.0
+    weight_decay: Annotated[float, Meta(ge=0, description="Times the parameters, in each step.")] = 2e-4
     augmentation: Annotated[
         Literal["none", "translate-flip", "rotate-flip", "strong"],
         Meta(
             description="Of images of more than 4 x 4 pixels: moved by up to 4 pixels and mirrored; turned by up to 10 "
             "degrees and mirrored; or more than that.",
-            extra=_TRAINING,
         ),
     ] = "none"
     update: Annotated[
@@ -115,22 +101,20 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="What is added to any algorithm: nothing, a proximal term, or control variates. The protocols "
             "`fedprox` and `scaffold` have theirs.",
-            extra={**_TRAINING, "registry": UPDATES},
+            extra={"registry": UPDATES},
         ),
     ] = "fedavg"
-    mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.", extra=_TRAINING)] = 0.01
+    mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
         Literal["plain", "secure"],
         Meta(
             description="`plain`: the server sees each client's model; `secure`: a secure sum, so it sees the average.",
-            extra=_TRAINING,
         ),
     ] = "plain"
     weighting: Annotated[
         Literal["equal", "points"],
         Meta(
             description="What a model counts in the average: one, or the points it was trained on in an epoch.",
-            extra=_TRAINING,
         ),
     ] = "equal"
     min_clients: Annotated[
@@ -141,7 +125,7 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "holds for certain, whatever sets a server names, where t = more than half of the cohort survive (2 to 4). "
             "A larger number needs more survivors: about half of a cohort and half of these. With noise at the "
             "clients, which is made for this number, more than half of the smallest cohort.",
-            extra={**_LEARNING, "unit": "clients"},
+            extra={"unit": "clients"},
         ),
     ] = None
     label_from: Annotated[
@@ -149,7 +133,7 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=1,
             description="The first round with pseudo-labels; those before train on labels alone.",
-            extra={**_LABELS, "unit": "round"},
+            extra={"unit": "round"},
         ),
     ] = 1
     validation: Annotated[
@@ -158,7 +142,6 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             lt=1,
             description="Share of the training points that no client gets, to select the best round's model by.",
-            extra=_HELD_OUT,
         ),
     ] = 0.1
     evaluate_every: Annotated[
@@ -166,7 +149,7 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=1,
             description="Models are tested after each so many rounds, outside of virtual time, and at the end.",
-            extra={**_LEARNING, "unit": "rounds"},
+            extra={"unit": "rounds"},
         ),
     ] = 1
     checkpoint_every: Annotated[
@@ -175,14 +158,13 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=0,
             description="After each so many rounds all is kept that `tacit run --resume` needs to go on, or after the "
             "next round that ends with no client at work; 0: never. It changes nothing about the run.",
-            extra={**_LEARNING, "unit": "rounds"},
+            extra={"unit": "rounds"},
         ),
     ] = 10
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         Meta(
             description="Where networks really run: `auto` takes a GPU where there is one. Virtual time is the same.",
-            extra=_LEARNING,
         ),
     ] = "auto"
 

@@ -23,7 +23,7 @@ from scenarios.running.folder import byte_rows
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import run
 from scenarios.schema.keys import keys
-from scenarios.schema.scenario import Protocol, ScenarioError
+from scenarios.schema.scenario import ProtocolKeys, ScenarioError
 from sim.units import duration
 from sim.wire import Message
 
@@ -32,7 +32,7 @@ class CountSent(Message):
     counted: bytes
 
 
-class Keys(Protocol, kw_only=True, frozen=True):
+class Keys(ProtocolKeys, kw_only=True, frozen=True):
     least: int = 0
 
 

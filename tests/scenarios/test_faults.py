@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scenarios.files.fault_checks import messages_of, steps_of
 from scenarios.observing.faults import KINDS, faults_of
-from scenarios.schema.scenario import Protocol
+from scenarios.schema.scenario import ProtocolKeys
 from sim import faults as sim
 from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
 
@@ -190,7 +190,7 @@ def _toml(value: object) -> str:
 
 
 def chosen(name: str = "xclp", averaging: str = "plain", **choices: str) -> Scenario:
-    protocol = msgspec.convert({"name": name, **choices}, Protocol)
+    protocol = msgspec.convert({"name": name, **choices}, ProtocolKeys)
     return Scenario(protocol=protocol, training=msgspec.convert({"averaging": averaging}, Training))
 
 

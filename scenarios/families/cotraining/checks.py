@@ -16,7 +16,8 @@ from scenarios.families.training.keys import key_of
 from scenarios.observing.parts import Parts
 from scenarios.observing.privacy import check_privacy
 from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import Cotraining, Learner, Model, Scenario, ScenarioError
+from scenarios.schema.scenario import Cotraining, Learner, Model, Scenario
+from sim.setting_error import Problem
 
 __all__ = ["check_cotraining", "pooled"]
 
@@ -43,30 +44,30 @@ def pooled(scenario: Scenario) -> Scenario:
 
 
 def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -> None:
-    """Raise ScenarioError where `scenario` cannot be co-trained on its `parts`, as they are `dealt`."""
+    """Raise Problem where `scenario` cannot be co-trained on its `parts`, as they are `dealt`."""
     check_privacy(scenario)
     _check_learners(scenario)
     name, source = scenario.protocol.name, scenario.public.source
     if parts.public is None and name not in _ALONE:
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
-        raise ScenarioError("", "public.size", problem)
+        raise Problem("public.size", problem)
     try:
         settings = settings_of(scenario, parts)
         if {"network", "mlp"} & set(names_of(scenario)):
             jobs.choose_device(scenario.training.device)
     except MissingExtra as missing:
-        raise ScenarioError("", "learner", str(missing)) from None
+        raise Problem("learner", str(missing)) from None
     except ValueError as error:
         key = key_of(error, {"learner": Learner, "cotraining": Cotraining, "model": Model}) or "cotraining"
-        raise ScenarioError("", key, str(error)) from None
+        raise Problem(key, str(error)) from None
     if scenario.training.fewest() > len(dealt):
         problem = f"{scenario.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
-        raise ScenarioError("", "training.min_clients", problem)
+        raise Problem("training.min_clients", problem)
     if settings.method.sharing.needs == "probabilities":
         _check_soft(scenario, settings.learners)
     if settings.method.study.labelled and not (settings.public.labels >= 0).any():
         problem = f"{toml(source)} has labels of other classes, and {name} learns those of the public points"
-        raise ScenarioError("", "public.source", f"{problem}; allowed: none")
+        raise Problem("public.source", f"{problem}; allowed: none")
 
 
 def _learner_key(scenario: Scenario) -> str:
@@ -79,16 +80,16 @@ def _check_learners(scenario: Scenario) -> None:
     for name in names:
         if name not in LEARNERS:
             problem = f"{toml(name)} is not known; allowed: {', '.join(LEARNERS)}{similar(name, LEARNERS)}"
-            raise ScenarioError("", _learner_key(scenario), problem)
+            raise Problem(_learner_key(scenario), problem)
     if "network" not in names:
         return
     try:
         jobs.require_torch()
     except MissingExtra as missing:
-        raise ScenarioError("", _learner_key(scenario), f"{toml('network')}: {missing}") from None
+        raise Problem(_learner_key(scenario), f"{toml('network')}: {missing}") from None
     if scenario.model.name not in MODELS:
         problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
-        raise ScenarioError("", "model.name", problem + similar(scenario.model.name, MODELS))
+        raise Problem("model.name", problem + similar(scenario.model.name, MODELS))
 
 
 def _check_soft(scenario: Scenario, learners: Sequence[LearnerOfClient]) -> None:
@@ -97,4 +98,4 @@ def _check_soft(scenario: Scenario, learners: Sequence[LearnerOfClient]) -> None
     for i, learner in enumerate(learners):
         if not isinstance(learner, SoftLearner):
             problem = f"client/{i} learns by {toml(names[i % len(names)])}, which cannot learn probabilities as "
-            raise ScenarioError("", _learner_key(scenario), f"{problem}{scenario.protocol.name} asks for")
+            raise Problem(_learner_key(scenario), f"{problem}{scenario.protocol.name} asks for")

@@ -15,7 +15,8 @@ from scenarios.families.training.experiment import UPDATE_OF, settings_of, small
 from scenarios.families.training.keys import key_of
 from scenarios.observing.privacy import check_privacy
 from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import Model, Scenario, ScenarioError, Training
+from scenarios.schema.scenario import Model, Scenario, Training
+from sim.setting_error import Problem
 from sim.units import format_bytes
 
 __all__ = ["check_training"]
@@ -28,14 +29,14 @@ _COPIES = 4
 
 
 def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
-    """Raise ScenarioError where `scenario` cannot be trained on the clients' points `held`, as they are `dealt`."""
+    """Raise Problem where `scenario` cannot be trained on the clients' points `held`, as they are `dealt`."""
     try:
         jobs.require_torch()
     except MissingExtra as missing:
-        raise ScenarioError("", "protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
+        raise Problem("protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
     if scenario.model.name not in MODELS:
         problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
-        raise ScenarioError("", "model.name", problem + similar(scenario.model.name, MODELS))
+        raise Problem("model.name", problem + similar(scenario.model.name, MODELS))
     check_privacy(scenario)
     _check_update(scenario)
     _check_augmentation(scenario, held)
@@ -44,12 +45,12 @@ def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) ->
         jobs.choose_device(scenario.training.device)
         jobs.size(settings.spec)
     except MissingExtra as missing:
-        raise ScenarioError("", "model.name", f"{toml(scenario.model.name)}: {missing}") from None
+        raise Problem("model.name", f"{toml(scenario.model.name)}: {missing}") from None
     except ValueError as error:
         key = key_of(error, {"training": Training, "model": Model}) or "training"
-        raise ScenarioError("", key, str(error)) from None
+        raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
-        raise ScenarioError("", "model.name", f"{toml(scenario.model.name)} cannot be built here: {error}") from None
+        raise Problem("model.name", f"{toml(scenario.model.name)} cannot be built here: {error}") from None
     _check_rounds(scenario, settings, dealt)
     _check_memory(scenario, settings)
 
@@ -59,7 +60,7 @@ def _check_update(scenario: Scenario) -> None:
     its = UPDATE_OF.get(name, update)
     if update not in ("fedavg", its):
         problem = f"{toml(update)} does not go with protocol.name = {toml(name)}, which has its own; allowed: "
-        raise ScenarioError("", "training.update", problem + toml(its))
+        raise Problem("training.update", problem + toml(its))
 
 
 def _check_augmentation(scenario: Scenario, held: Dataset) -> None:
@@ -68,25 +69,25 @@ def _check_augmentation(scenario: Scenario, held: Dataset) -> None:
         return
     problem = f"{toml(name)} changes images, and the points of {held.name} are "
     problem += f"{shape[1]} x {shape[2]} pixels, too small for it" if len(shape) == 3 else f"{shape[0]} numbers"
-    raise ScenarioError("", "training.augmentation", f"{problem}; allowed: {toml('none')}")
+    raise Problem("training.augmentation", f"{problem}; allowed: {toml('none')}")
 
 
 def _check_rounds(scenario: Scenario, settings: Settings, dealt: Sequence[Shard]) -> None:
     its = scenario.training
     if settings.method.labeller is not None and its.label_from > its.rounds:
         problem = f"{its.label_from} is after the last round; allowed: 1 to {its.rounds} (training.rounds)"
-        raise ScenarioError("", "training.label_from", problem)
+        raise Problem("training.label_from", problem)
     alone, secure = not settings.trains_unlabeled(1), not settings.averaging.individual
     if secure and its.min_clients == 1:
         problem = '1 is too small: with training.averaging = "secure" it would show one client\'s model'
-        raise ScenarioError("", "training.min_clients", f"{problem}; allowed: 2 or more")
+        raise Problem("training.min_clients", f"{problem}; allowed: 2 or more")
     drawn, least = smallest_cohort(settings, dealt), settings.averaging.fewest(settings.min_clients)
     if drawn < least:
         able = sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)
         who = "clients with labels" if alone else "clients"
         why = 'averaging = "secure"' if its.min_clients is None else "training.min_clients"
         problem = f"{its.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
-        raise ScenarioError("", "training.share", problem)
+        raise Problem("training.share", problem)
 
 
 def _check_memory(scenario: Scenario, settings: Settings) -> None:
@@ -98,4 +99,4 @@ def _check_memory(scenario: Scenario, settings: Settings) -> None:
         problem = f"{drawn} models of {format_bytes(vector)} at a time, of {scenario.model.name}, need about "
         problem += f"{format_bytes(needed)} of memory and {format_bytes(free)} are free"
         most = max(0.0, (free / vector - 2) / _COPIES / clients)
-        raise ScenarioError("", "training.share", f"{problem}; allowed here: less than {most:.2g}")
+        raise Problem("training.share", f"{problem}; allowed here: less than {most:.2g}")

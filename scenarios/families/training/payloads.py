@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from parties.data.sets import Dataset
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted, named
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
 from protocols.federated.labelling import Across
 from protocols.federated.round import Settings
 from scenarios.families.training.experiment import cohorts_of, settings_of
-from scenarios.observing.deals import counted, named
-from scenarios.schema.scenario import Protocol, Scenario
+from scenarios.schema.scenario import ProtocolKeys, Scenario
 
 __all__ = ["training_payloads"]
 
@@ -22,7 +21,7 @@ def training_payloads(
     scenario: Scenario,
     held: Dataset,
     shards: Sequence[Shard],
-    xclp: Callable[[Protocol, Mapping[str, int], Mapping[str, int], int, str], Mapping[str, int]],
+    xclp: Callable[[ProtocolKeys, Mapping[str, int], Mapping[str, int], int, str], Mapping[str, int]],
 ) -> dict[str, int]:
     """Payload of each message type of the whole run with nobody lost. `xclp` gives that of a round of XCLP."""
     settings = settings_of(scenario, held, shards=shards)

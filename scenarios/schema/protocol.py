@@ -1,0 +1,105 @@
+"""The table [protocol]: which protocol runs, what it computes and with which cryptography."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from protocols.xclp.variants import ROW_SUMS, VARIANTS
+from sim.units import DURATION, Duration
+
+__all__ = ["ProtocolKeys"]
+
+
+class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """[protocol]: what is computed and with which cryptography."""
+
+    name: Annotated[str, Meta(description="Which protocol runs; its steps: `tacit steps NAME`.")] = "xclp"
+    hamming: Annotated[
+        str,
+        Meta(
+            description="How the server learns Hamming distances: Paillier encryption, oblivious-transfer extension, "
+            "one oblivious transfer a bit (for small n and L), or in the clear, without secrecy.",
+            extra={"registry": VARIANTS},
+        ),
+    ] = "paillier"
+    bits: Annotated[int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={"unit": "bits"})] = 1024
+    k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.")] = 10
+    alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.")] = 0.99
+    key_bits: Annotated[
+        Literal[512, 1024, 2048, 3072],
+        Meta(
+            description="Paillier modulus; 512 and 1024 are insecure and need `insecure_keys`.",
+            extra={"unit": "bits"},
+        ),
+    ] = 2048
+    insecure_keys: Annotated[bool, Meta(description="Allow keys of 512 and 1024 bits, for tests.")] = False
+    packing: Annotated[
+        Literal["slots", "none"],
+        Meta(
+            description="Paillier: `slots` puts many points into one ciphertext, `none` one bit, as in the paper.",
+        ),
+    ] = "slots"
+    rerandomise: Annotated[
+        Literal["powers", "fresh"],
+        Meta(
+            description="Paillier: what hides a result from the key's owner. `powers`: random powers of one number a "
+            "pair, which assumes an honestly made key; `fresh`: an N-th power of its own, safe under any proved key, "
+            "for one long exponentiation a result.",
+        ),
+    ] = "powers"
+    group: Annotated[
+        Literal["p256", "modp-2048", "modp-3072"],
+        Meta(description="Oblivious transfer: NIST P-256, or a safe prime's squares (RFC 3526)."),
+    ] = "p256"
+    short_exponents: Annotated[
+        bool,
+        Meta(
+            description="Oblivious transfer in a modp group: exponents of 256 bits, by the short-exponent assumption.",
+        ),
+    ] = False
+    recovery: Annotated[
+        str,
+        Meta(
+            description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
+            "for it with shared secrets, and masked values that came count. FedProp always has `shamir`.",
+            extra={"registry": ROW_SUMS},
+        ),
+    ] = "restart"
+    threshold: Annotated[
+        Annotated[int, Meta(ge=2)] | None,
+        Meta(
+            description='With `recovery = "shamir"`: how many clients can make up for a lost one, '
+            "where that is more than half of those who sum, who always can.",
+            extra={"unit": "clients"},
+        ),
+    ] = None
+    min_clients: Annotated[
+        int,
+        Meta(
+            ge=2,
+            description="Fewer clients with labels in the summing: a clear abort; in training the round is lost.",
+        ),
+    ] = 3
+    recipe: Annotated[
+        Literal["paper", "authors-code"],
+        Meta(
+            description="`authors-code`: edges cubed, class scores divided by the number of labels of the class (which "
+            "clients then learn), confidences by the client's largest, as the XCLP paper's authors have programmed it; "
+            "in training the learning rate is 0.05 with fewer than 20 labels in a batch.",
+        ),
+    ] = "paper"
+    rows: Annotated[
+        Literal["unlabeled", "paper"],
+        Meta(
+            description="Which rows a client gets: those of its unlabeled points, or all as in the paper "
+            "(from which it can solve for the others' labels; from the unlabeled ones it can only guess them).",
+        ),
+    ] = "unlabeled"
+    fraction_bits: Annotated[
+        int, Meta(ge=1, le=52, description="Fixed point of the summing.", extra={"unit": "bits"})
+    ] = 32
+    deadline: Annotated[
+        Duration,
+        Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
+    ] = "60s"
+    rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1

@@ -1,0 +1,16 @@
+"""Values as TOML writes them."""
+
+__all__ = ["toml"]
+
+
+def toml(value: object) -> str:
+    """`value` as TOML would write it, for messages and tables."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+    return str(value)
