@@ -17,8 +17,8 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
     """Payload of each message type in the run in `folder`, by formula; 0 for those of `types` that carry none.
 
     Empty where the formulas do not hold or cannot be filled in: somebody was lost, the run did not complete, its
-    protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError where the formula of
-    a plugin fails.
+    protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError where a
+    plugin's formula fails.
     """
     try:
         result = json.loads((folder / "result.json").read_bytes())

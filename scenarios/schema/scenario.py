@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from parties.data.features import FEATURES
+from protocols.cotraining.keys import Byzantine, Cotraining, Learner, Public
+from protocols.federated.keys import Model, Training
+from protocols.privacy.keys import Privacy
+from protocols.xclp.keys import ProtocolKeys
 from scenarios.schema.attack import Attack
-from scenarios.schema.cotraining import Byzantine, Cotraining, Learner, Public
 from scenarios.schema.fault import Expect, Fault
-from scenarios.schema.privacy import Privacy
-from scenarios.schema.protocol import ProtocolKeys
-from scenarios.schema.training import Model, Training
 from sim.units import DURATION, Duration
 
 __all__ = [
