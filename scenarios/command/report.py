@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scenarios.console.printing import print_lines, table
-from scenarios.observing.privacy import privacy_lines
+from scenarios.observing.spent import privacy_lines
 from scenarios.running.disk import disk_problem
 from scenarios.running.folder import ByteRow, Result
 from sim.link import SENDER_GONE

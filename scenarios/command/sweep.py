@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scenarios.command import report
 from scenarios.console import printing
-from scenarios.observing.privacy import caveats_of
+from scenarios.observing.spent import caveats_of
 from scenarios.running.folder import locked, new_folder
 from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from scenarios.sweeping.folder import Asked, ended, write_asked

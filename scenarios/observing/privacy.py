@@ -1,19 +1,17 @@
 """How much noise the table [privacy] asks for, and what the run's releases reveal together."""
 
 import math
-from collections.abc import Callable, Iterable
-
-from msgspec import Struct, structs
+from collections.abc import Callable
 
 from parties.learning import extras
 from protocols.privacy import accounting, sensitivity, xor_mechanism
-from protocols.registry import using
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Scenario
+from protocols.privacy.keys import Privacy
+from scenarios.observing.spent import Spending, Spent
 from sim.setting_error import Problem
+from sim.toml_text import toml
 
 __all__ = [
-    "Spending", "Spent", "after_resuming", "caveats_of", "check_privacy", "privacy_cautions", "privacy_lines",
+    "asked", "check_noise", "noise_cautions", "sensitivity_cautions", "sensitivity_of",
     "spending_on_labels", "spending_on_models", "spending_on_votes",
 ]  # fmt: skip
 
@@ -29,91 +27,23 @@ _SEEDED = (
 _ESTIMATED = "the sensitivity is an estimate: more bits may change"
 
 
-class Spent(Struct, kw_only=True, frozen=True):
-    """The differential privacy of what a run has released.
-
-    `rounds` of `planned` ones are charged: each to which clients were called, whether or not anything came of it.
-    `epsilon` is that of these together with `delta`, by Renyi accounting; `epsilon_pure` the same with delta = 0, by
-    adding up, where that is finite; `epsilon_round` that of each by itself, with `delta_round`. None: no bound.
-    It is `guaranteed` unless `caveats` say why not. `neighbours` says between which data, `covers` against whom. `flip`
-    is the probability that a bit flips, for `sensitivity` bits that may change, which `sensitivity_from` says the
-    source of; `noise` the standard deviation of Gaussian noise, in votes or in units of `clip`. `cohort` says what
-    those who are drawn of all clients are counted as, where not all are.
-    """
-
-    mechanism: str
-    neighbours: str
-    covers: str
-    guaranteed: bool
-    caveats: tuple[str, ...] = ()
-    rounds: int
-    planned: int = 0
-    delta: float
-    delta_round: float
-    epsilon: float | None
-    epsilon_pure: float | None
-    epsilon_round: float | None
-    flip: float | None = None
-    sensitivity: int | None = None
-    sensitivity_from: str = ""
-    noise: float | None = None
-    clip: float | None = None
-    cohort: str = ""
-
-
-Spending = Callable[[int], Spent]
-"""Gives what is spent with a number of rounds charged; the noise is always that of all planned rounds."""
-
-
-def after_resuming(spent: Spent, scenario: Scenario) -> Spent:
-    """What a run that was broken off and went on has `spent`: of seeded noise the same, else without a guarantee."""
-    if scenario.entropy == "seeded":
-        return spent
-    caveat = "the run was broken off and went on: rounds that it held twice had fresh noise, and are charged once"
-    return structs.replace(spent, guaranteed=False, caveats=(*spent.caveats, caveat))
-
-
-def check_privacy(scenario: Scenario) -> None:
-    """Raise Problem for what [privacy] may not say of a private protocol, and for a missing package."""
-    if scenario.protocol.name not in using("private"):
-        return
-    its = scenario.privacy
+def check_noise(its: Privacy) -> None:
+    """Raise Problem for what [privacy] may not say of any private protocol. Raises MissingExtra without its package."""
     if not its.clip < math.inf:
         raise Problem("privacy.clip", "inf clips nothing; allowed: a number above 0")
     if its.noise and not _NOISE[0] <= its.noise <= _NOISE[1]:
         problem = f"{its.noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
         raise Problem("privacy.noise", problem)
-    if scenario.protocol.name == "dp-fedct":
-        _sensitivity_of(its.sensitivity)
-    if scenario.protocol.name == "dp-fedavg":
-        _check_averaging(scenario)
-    if _asked(scenario) < math.inf or its.noise:
-        try:
-            extras.require("dp_accounting", "privacy", "Renyi accounting")
-        except extras.MissingExtra as missing:
-            raise Problem("protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
+    if asked(its) < math.inf or its.noise:
+        extras.require("dp_accounting", "privacy", "Renyi accounting")
 
 
-def _check_averaging(scenario: Scenario) -> None:
-    """Raise Problem for what [training] may not say of dp-fedavg."""
-    its = scenario.training
-    if its.weighting != "equal":
-        problem = f"{toml(its.weighting)} lets one client move the average by more than its share"
-        raise Problem("training.weighting", f'{problem}; allowed: "equal"')
-    if its.update != "fedavg":
-        problem = f"{toml(its.update)} is no part of dp-fedavg, or sends more than is clipped"
-        raise Problem("training.update", f'{problem}; allowed: "fedavg"')
-    if scenario.privacy.noise_at == "clients" and its.averaging != "secure":
-        problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
-        raise Problem("privacy.noise_at", problem)
-
-
-def _asked(scenario: Scenario) -> float:
+def asked(its: Privacy) -> float:
     """The epsilon that is asked for."""
-    return math.inf if scenario.privacy.epsilon == "none" else scenario.privacy.epsilon
+    return math.inf if its.epsilon == "none" else its.epsilon
 
 
-def _sensitivity_of(value: int | str) -> tuple[str, float]:
+def sensitivity_of(value: int | str) -> tuple[str, float]:
     """The kind and the number of `privacy.sensitivity`. Raises Problem."""
     if isinstance(value, int):
         if value > 0:
@@ -132,20 +62,24 @@ def _sensitivity_of(value: int | str) -> tuple[str, float]:
     raise Problem("privacy.sensitivity", f"{toml(value)} is none; allowed: {allowed}")
 
 
-def _caveats(scenario: Scenario) -> tuple[str, ...]:
-    return (_SEEDED,) if scenario.entropy == "seeded" else ()
+def _caveats(entropy: str) -> tuple[str, ...]:
+    return (_SEEDED,) if entropy == "seeded" else ()
 
 
 def spending_on_labels(
-    scenario: Scenario, points: int, planned: int, questions: int, estimate: Callable[[int], sensitivity.Estimate]
+    its: Privacy,
+    entropy: str,
+    points: int,
+    planned: int,
+    questions: int,
+    estimate: Callable[[int], sensitivity.Estimate],
 ) -> Spending:
     """What is spent by `dp-fedct`: labels of `points` public points in each of `planned` rounds and for each question.
 
     `estimate` tries a number of neighbouring data sets.
     """
-    its = scenario.privacy
-    kind, number = _sensitivity_of(its.sensitivity)
-    source, caveats = str(its.sensitivity), _caveats(scenario)
+    kind, number = sensitivity_of(its.sensitivity)
+    source, caveats = str(its.sensitivity), _caveats(entropy)
     if kind == "bits":
         bits, source = int(number), "as given"
     elif kind == "worst-case":
@@ -157,7 +91,7 @@ def spending_on_labels(
         bits, caveats = found.bits, (*caveats, _ESTIMATED)
         source = f"{found.tried} neighbouring data sets, on average {found.mean_bits:.1f}"
     bits = min(bits, sensitivity.worst_case(points))
-    flip = xor_mechanism.flip_probability(_asked(scenario), bits)
+    flip = xor_mechanism.flip_probability(asked(its), bits)
     epsilon = xor_mechanism.epsilon_of(flip, bits)  # of no bits that change, none is spent
 
     def charge(rounds: int) -> Spent:
@@ -183,10 +117,9 @@ def spending_on_labels(
     return charge
 
 
-def spending_on_votes(scenario: Scenario, points: int) -> Spending:
+def spending_on_votes(its: Privacy, entropy: str, points: int) -> Spending:
     """What is spent by `dp-pate`: one noisy vote on each of `points` public points, in its only round."""
-    its = scenario.privacy
-    noise = accounting.votes_noise_for(_asked(scenario), points, its.delta) if its.noise is None else its.noise
+    noise = accounting.votes_noise_for(asked(its), points, its.delta) if its.noise is None else its.noise
     once = _finite(accounting.noisy_max_queries(noise, points, its.delta))
 
     def charge(rounds: int) -> Spent:
@@ -194,8 +127,8 @@ def spending_on_votes(scenario: Scenario, points: int) -> Spending:
             mechanism="Gaussian noisy maximum",
             neighbours=_ELEMENT,
             covers="whoever sees the student or its labels, not the server",
-            guaranteed=not _caveats(scenario),
-            caveats=_caveats(scenario),
+            guaranteed=not _caveats(entropy),
+            caveats=_caveats(entropy),
             rounds=rounds,
             planned=1,
             delta=its.delta,
@@ -209,18 +142,17 @@ def spending_on_votes(scenario: Scenario, points: int) -> Spending:
     return charge
 
 
-def spending_on_models(scenario: Scenario, cohort: int, clients: int) -> Spending:
-    """What is spent by `dp-fedavg`: averages over a `cohort` drawn from all `clients` that train.
+def spending_on_models(its: Privacy, entropy: str, planned: int, cohort: int, clients: int) -> Spending:
+    """What is spent by `dp-fedavg`: averages over a `cohort` drawn from all `clients` that train, in each of `planned` rounds.
 
     Sampling amplifies privacy only while nobody knows who was drawn. A cohort that follows from the file's seed is
     known: then each round counts as if all clients took part.
     """
-    its, planned = scenario.privacy, scenario.training.rounds
-    hidden = cohort < clients and scenario.entropy != "seeded"
+    hidden = cohort < clients and entropy != "seeded"
     counted = cohort if hidden else clients
     noise = its.noise
     if noise is None:
-        noise = accounting.noise_for(_asked(scenario), counted, clients, planned, its.delta)
+        noise = accounting.noise_for(asked(its), counted, clients, planned, its.delta)
     server = "" if its.noise_at == "clients" and not hidden else ", not the server"  # which draws the cohort
     sampled = " and not who was drawn" if hidden else ""
     drawn = (
@@ -234,8 +166,8 @@ def spending_on_models(scenario: Scenario, cohort: int, clients: int) -> Spendin
             mechanism="clipped changes with Gaussian noise",
             neighbours=_CLIENT,
             covers=f"whoever sees the averages{sampled}{server}",
-            guaranteed=not _caveats(scenario),
-            caveats=_caveats(scenario),
+            guaranteed=not _caveats(entropy),
+            caveats=_caveats(entropy),
             rounds=rounds,
             planned=planned,
             delta=its.delta,
@@ -255,50 +187,15 @@ def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-def caveats_of(spent: Iterable[Spent | None]) -> list[str]:
-    """Why the epsilons of several runs are no guarantee, each reason once."""
-    return list(dict.fromkeys(caveat for one in spent if one is not None for caveat in one.caveats))
-
-
-def privacy_lines(spent: Spent | None) -> list[str]:
-    """What a run prints of it."""
-    if spent is None:
-        return []
-    once = f", delta = {spent.delta:g}"
-    pure = f"; {_shown(spent.epsilon_pure)} with delta = 0" if spent.epsilon_pure is not None else ""
-    lines = [f"privacy   epsilon = {_shown(spent.epsilon)}{once}{pure}, of the run"]
-    if spent.rounds < spent.planned or spent.planned > 1:
-        charged = f"{spent.rounds} of {spent.planned} rounds, each that clients were called to, lost or not"
-        lines.append(f"          charged: {charged}")
-    if spent.rounds > 1:
-        each = f", delta = {spent.delta_round:g}" if spent.delta_round else ", delta = 0"
-        lines.append(f"          epsilon = {_shown(spent.epsilon_round)}{each}, of each of {spent.rounds} rounds")
-    if spent.flip is not None:
-        known = f"{spent.sensitivity:,} of them may change ({spent.sensitivity_from})"
-        lines.append(f"          {spent.mechanism}: each bit flips with probability {spent.flip:.6g}; {known}")
-    else:
-        clip = f" of the clip {spent.clip:g}" if spent.clip is not None else " votes"
-        lines.append(f"          {spent.mechanism}: standard deviation {spent.noise:.4g}{clip}")
-    if spent.cohort:
-        lines.append(f"          cohort {spent.cohort}")
-    lines.append(f"          between data that differ in {spent.neighbours}")
-    lines.append(f"          against {spent.covers}")
-    return lines + [f"          NO guarantee: {caveat}" for caveat in spent.caveats]
-
-
-def privacy_cautions(scenario: Scenario) -> list[str]:
-    """One line for each choice that leaves the run less private than it says."""
-    if scenario.protocol.name not in using("private"):
-        return []
-    its, found = scenario.privacy, []
+def noise_cautions(its: Privacy, entropy: str) -> list[str]:
+    """One line for each choice that leaves any private protocol's run less private than it says."""
     if its.noise == 0 or (its.noise is None and its.epsilon == "none"):
         return ["[privacy] asks for no noise: nothing is differentially private"]
-    if scenario.entropy == "seeded":
-        found.append(f"{_SEEDED}, and every epsilon here is void")
-    if scenario.protocol.name == "dp-fedct" and str(its.sensitivity).startswith(("neighbours", "proposition-2")):
-        found.append(f"privacy.sensitivity = {toml(its.sensitivity)}: an estimate; the epsilon is no guarantee")
-    return found
+    return [f"{_SEEDED}, and every epsilon here is void"] if entropy == "seeded" else []
 
 
-def _shown(epsilon: float | None) -> str:
-    return "inf" if epsilon is None else f"{epsilon:.4g}"
+def sensitivity_cautions(its: Privacy) -> list[str]:
+    """A line if the sensitivity is an estimate."""
+    if not str(its.sensitivity).startswith(("neighbours", "proposition-2")):
+        return []
+    return [f"privacy.sensitivity = {toml(its.sensitivity)}: an estimate; the epsilon is no guarantee"]

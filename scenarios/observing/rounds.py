@@ -12,9 +12,9 @@ from parties.data.sets import Dataset
 from parties.server import Loss
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from scenarios.observing.parts import Parts
-from scenarios.observing.privacy import Spending, Spent
 from scenarios.observing.scores import counting
 from scenarios.observing.simulated import ResultFields, Round
+from scenarios.observing.spent import Spending, Spent
 from scenarios.observing.struck import EndingsObserver
 from sim.faults import Fault
 from sim.trace import Event

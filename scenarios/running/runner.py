@@ -16,8 +16,8 @@ from scenarios.files.plugins import failure_reason, recorded
 from scenarios.files.reading import Source, load, read
 from scenarios.observing.deals import deal, parts_of
 from scenarios.observing.experiment import Recounter
-from scenarios.observing.privacy import after_resuming
 from scenarios.observing.simulated import ResultFields
+from scenarios.observing.spent import after_resuming
 from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.running.disk import disk_problem
@@ -162,7 +162,7 @@ def _carry_out(
         result.folder = folder.path
         result.resumed = list(earlier.resumed)
         if earlier.resumed and result.privacy is not None:
-            result.privacy = after_resuming(result.privacy, scenario)
+            result.privacy = after_resuming(result.privacy, seeded=scenario.entropy == "seeded")
         result.vulnerability = vulnerability
         folder.make_room()
         if error is not None and not isinstance(error, KeyboardInterrupt):

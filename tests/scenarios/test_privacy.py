@@ -18,7 +18,7 @@ from protocols.privacy import accounting
 from scenarios.command.report import outcome_lines
 from scenarios.families.cotraining.privacy import estimate
 from scenarios.files.reading import read
-from scenarios.observing.privacy import privacy_lines
+from scenarios.observing.spent import privacy_lines
 from tacit import Result, ScenarioError, run
 
 TINY = """

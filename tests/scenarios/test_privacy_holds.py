@@ -17,7 +17,7 @@ from scenarios.command.report import outcome_lines
 from scenarios.command.sweep import sweep
 from scenarios.files.checks import cautions
 from scenarios.files.reading import read
-from scenarios.observing.privacy import Spent, privacy_lines
+from scenarios.observing.spent import Spent, privacy_lines
 from scenarios.running.runner import Watch, carry_out, resume
 from scenarios.running.simulation import Simulation
 from scenarios.sweeping.folder import Asked

@@ -1,0 +1,86 @@
+"""What a run of a differentially private protocol has revealed."""
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct, structs
+
+__all__ = ["Spending", "Spent", "after_resuming", "caveats_of", "privacy_lines"]
+
+
+class Spent(Struct, kw_only=True, frozen=True):
+    """The differential privacy of what a run has released.
+
+    `rounds` of `planned` ones are charged: each to which clients were called, whether or not anything came of it.
+    `epsilon` is that of these together with `delta`, by Renyi accounting; `epsilon_pure` the same with delta = 0, by
+    adding up, where that is finite; `epsilon_round` that of each by itself, with `delta_round`. None: no bound.
+    It is `guaranteed` unless `caveats` say why not. `neighbours` says between which data, `covers` against whom. `flip`
+    is the probability that a bit flips, for `sensitivity` bits that may change, which `sensitivity_from` says the
+    source of; `noise` the standard deviation of Gaussian noise, in votes or in units of `clip`. `cohort` says what
+    those who are drawn of all clients are counted as, where not all are.
+    """
+
+    mechanism: str
+    neighbours: str
+    covers: str
+    guaranteed: bool
+    caveats: tuple[str, ...] = ()
+    rounds: int
+    planned: int = 0
+    delta: float
+    delta_round: float
+    epsilon: float | None
+    epsilon_pure: float | None
+    epsilon_round: float | None
+    flip: float | None = None
+    sensitivity: int | None = None
+    sensitivity_from: str = ""
+    noise: float | None = None
+    clip: float | None = None
+    cohort: str = ""
+
+
+Spending = Callable[[int], Spent]
+"""Gives what is spent with a number of rounds charged; the noise is always that of all planned rounds."""
+
+
+def after_resuming(spent: Spent, *, seeded: bool) -> Spent:
+    """What a run that was broken off and went on has `spent`: of seeded noise the same, else without a guarantee."""
+    if seeded:
+        return spent
+    caveat = "the run was broken off and went on: rounds that it held twice had fresh noise, and are charged once"
+    return structs.replace(spent, guaranteed=False, caveats=(*spent.caveats, caveat))
+
+
+def caveats_of(spent: Iterable[Spent | None]) -> list[str]:
+    """Why the epsilons of several runs are no guarantee, each reason once."""
+    return list(dict.fromkeys(caveat for one in spent if one is not None for caveat in one.caveats))
+
+
+def privacy_lines(spent: Spent | None) -> list[str]:
+    """What a run prints of it."""
+    if spent is None:
+        return []
+    once = f", delta = {spent.delta:g}"
+    pure = f"; {_shown(spent.epsilon_pure)} with delta = 0" if spent.epsilon_pure is not None else ""
+    lines = [f"privacy   epsilon = {_shown(spent.epsilon)}{once}{pure}, of the run"]
+    if spent.rounds < spent.planned or spent.planned > 1:
+        charged = f"{spent.rounds} of {spent.planned} rounds, each that clients were called to, lost or not"
+        lines.append(f"          charged: {charged}")
+    if spent.rounds > 1:
+        each = f", delta = {spent.delta_round:g}" if spent.delta_round else ", delta = 0"
+        lines.append(f"          epsilon = {_shown(spent.epsilon_round)}{each}, of each of {spent.rounds} rounds")
+    if spent.flip is not None:
+        known = f"{spent.sensitivity:,} of them may change ({spent.sensitivity_from})"
+        lines.append(f"          {spent.mechanism}: each bit flips with probability {spent.flip:.6g}; {known}")
+    else:
+        clip = f" of the clip {spent.clip:g}" if spent.clip is not None else " votes"
+        lines.append(f"          {spent.mechanism}: standard deviation {spent.noise:.4g}{clip}")
+    if spent.cohort:
+        lines.append(f"          cohort {spent.cohort}")
+    lines.append(f"          between data that differ in {spent.neighbours}")
+    lines.append(f"          against {spent.covers}")
+    return lines + [f"          NO guarantee: {caveat}" for caveat in spent.caveats]
+
+
+def _shown(epsilon: float | None) -> str:
+    return "inf" if epsilon is None else f"{epsilon:.4g}"
