@@ -25,10 +25,10 @@ from benchmarks.measure import environment
 from benchmarks.plots import check_plot
 from parties.data.splits import Shard
 from parties.party import Party, play
+from protocols.xclp.choices import variant_of
+from protocols.xclp.payloads import hamming_payloads, round_payloads
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from scenarios.console.printing import make_console
-from scenarios.families.payloads import hamming_payloads, round_payloads
-from scenarios.families.xclp.variants import variant_of
 from scenarios.schema.scenario import ProtocolKeys
 from sim.compute import Free
 from sim.latency import parse_latency

@@ -19,8 +19,8 @@ from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.settings import LocalData
 from parties.learning.vectors import average
+from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.round import Settings
-from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.files.reading import load
 from scenarios.observing.deals import deal, parts_of
 from scenarios.schema.scenario import ProtocolKeys, Scenario, ScenarioError

@@ -40,9 +40,9 @@ from parties.datasets import store
 from parties.datasets.content import Content, Part
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra, require
+from protocols.federated.experiment import cohorts_of, settings_of
+from protocols.federated.observer import TrainedRound
 from scenarios.console.printing import make_console
-from scenarios.families.training.experiment import cohorts_of, settings_of
-from scenarios.families.training.observer import TrainedRound
 from scenarios.observing.deals import dealt
 from scenarios.running import runner
 from scenarios.running.runner import Watch

@@ -107,7 +107,7 @@ def test_cryptography_knows_no_messages(path: Path) -> None:
 
 
 def test_the_oracle_shares_no_code_with_the_protocols() -> None:
-    assert within(imports(read(Path("scenarios/families/xclp/oracle.py"))), "protocols", "parties") == []
+    assert within(imports(read(Path("protocols/xclp/oracle.py"))), "protocols", "parties") == []
 
 
 @pytest.mark.parametrize("path", WORLD, ids=str)
@@ -123,7 +123,7 @@ def test_nothing_escapes_the_virtual_clock_or_the_seeds(path: Path) -> None:
         ("sim", "from protocols import xclp"),
         ("sim", "def late():\n    import parties.data.sets"),
         ("parties", "if False:\n    from protocols.crypto.prg import words"),
-        ("protocols", "from scenarios.families.xclp.oracle import xclp as plain"),
+        ("protocols", "from protocols.xclp.oracle import xclp as plain"),
         ("scenarios", "import benchmarks.crypto as crypto"),
         ("scenarios", "from . import schema"),
         ("benchmarks", "from tests.sim import helpers"),

@@ -11,22 +11,22 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from protocols.registry import PROTOCOLS, declared
-from scenarios.chaos.cotraining import (
+from protocols.cotraining.promises import (
     agrees_on_what_came,
     all_cotraining_rounds_come,
     all_who_are_well_are_counted,
 )
-from scenarios.chaos.declared import ends_early_only_for_loss, who_is_well_counts
-from scenarios.chaos.excused import Affected
-from scenarios.chaos.rounds import who_is_heard_is_called
-from scenarios.chaos.training import (
+from protocols.federated.promises import (
     all_training_rounds_come,
     all_who_are_well_are_averaged,
     averages_what_came,
     equals_plain_average,
     training_ends_early_only_for_loss,
 )
+from protocols.promises import ends_early_only_for_loss, who_is_well_counts
+from protocols.registry import PROTOCOLS, declared
+from protocols.rounds_promises import who_is_heard_is_called
+from scenarios.chaos.excused import Affected
 from scenarios.chaos.trial import Announcement, Overdue, Trial
 from scenarios.schema.scenario import Scenario
 from sim.loop import Deadlock

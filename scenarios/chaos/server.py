@@ -16,11 +16,11 @@ from contextlib import closing
 
 from msgspec import Struct
 
+from protocols.federated.experiment import fewest_hidden
 from protocols.registry import PROTOCOLS
 from scenarios.chaos import campaign as chaos
 from scenarios.chaos.server_lies import Lie, Program, programs, random_lies, random_program, single_lies
 from scenarios.chaos.server_world import Contribute, Miniature, Outcome, contribute, perform
-from scenarios.families.training.experiment import fewest_hidden
 from scenarios.schema.scenario import Scenario
 from sim.streams import generator
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from protocols.privacy.spent import privacy_lines
 from scenarios.console.printing import print_lines, table
-from scenarios.observing.spent import privacy_lines
 from scenarios.running.disk import disk_problem
 from scenarios.running.folder import ByteRow, Result
 from sim.link import SENDER_GONE
 from sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:  # a sweep imports the whole simulator
-    from scenarios.observing.simulated import Round
+    from protocols.observing.simulated import Round
     from scenarios.sweeping.runs import Cell
 
 __all__ = [

@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from protocols.privacy.spent import caveats_of
 from scenarios.command import report
 from scenarios.console import printing
-from scenarios.observing.spent import caveats_of
 from scenarios.running.folder import locked, new_folder
 from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from scenarios.sweeping.folder import Asked, ended, write_asked

@@ -1,14 +1,14 @@
-"""What each protocol is run as: an experiment (`scenarios.observing.experiment`), and a line here."""
+"""What each protocol is run as: an experiment (`protocols.observing.experiment`), and a line here."""
 
 from collections.abc import Callable
 
+from protocols.cotraining.experiment import Cotraining
+from protocols.federated.experiment import Training
+from protocols.federated.prediction import FedavgThenXclp
+from protocols.observing.experiment import Experiment, Setting
+from protocols.one_shot_run import OneRound
 from protocols.registry import using
-from scenarios.families.cotraining.experiment import Cotraining
-from scenarios.families.one_shot import OneRound
-from scenarios.families.training.experiment import Training
-from scenarios.families.training.fedavg_then_xclp import FedavgThenXclp
-from scenarios.families.xclp.experiment import Xclp
-from scenarios.observing.experiment import Experiment, Setting
+from protocols.xclp.experiment import Xclp
 
 __all__ = ["experiment_of"]
 

@@ -15,10 +15,12 @@ from parties.data.sets import DataError, Dataset
 from parties.data.splits import Shard, named, parse_partition
 from parties.datasets.error import DataSettingError
 from parties.learning.extras import MissingExtra
+from protocols.cotraining.attack import kind_of
+from protocols.cotraining.checks import check_cotraining, pooled
+from protocols.federated.checks import check_training
+from protocols.observing.parts import Parts
+from protocols.privacy.spending import privacy_cautions
 from protocols.registry import PROTOCOLS, declared
-from scenarios.families.attack_ways import kind_of
-from scenarios.families.cotraining.checks import check_cotraining, pooled
-from scenarios.families.training.checks import check_training
 from scenarios.files.fault_checks import (
     check_fault_keys,
     check_fault_places,
@@ -28,8 +30,6 @@ from scenarios.files.fault_checks import (
     steps_of,
 )
 from scenarios.observing.deals import deal, parts_of, together
-from scenarios.observing.parts import Parts
-from scenarios.observing.privacy import privacy_cautions
 from scenarios.observing.public_points import alpha_of
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Scenario, ScenarioError
@@ -79,7 +79,7 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
 
 def cautions(scenario: Scenario) -> list[str]:
     """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
-    from scenarios.families.timing import deadline_cautions
+    from protocols.xclp.timing import deadline_cautions
 
     found = [_SIZED] if scenario.fidelity == "sized" else []
     found += privacy_cautions(scenario)

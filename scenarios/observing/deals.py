@@ -11,9 +11,9 @@ from parties.data.features import features_of
 from parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
 from parties.data.splits import Shard, shards
 from parties.datasets.error import DataSettingError
+from protocols.observing.parts import Parts
+from protocols.observing.probe import attacked
 from protocols.registry import PROTOCOLS
-from scenarios.observing.attack_data import attacked
-from scenarios.observing.parts import Parts
 from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from scenarios.observing.simulated import ResultFields, Strike
+from protocols.observing.simulated import ResultFields, Strike
 from scenarios.observing.vulnerability import Vulnerability
 
 __all__ = ["PluginFile", "Result"]

@@ -28,9 +28,9 @@ import tomli_w
 from msgspec import Struct
 
 from parties.server import Loss
+from protocols.observing.simulated import Prediction
 from scenarios.files.plugins import with_copies
 from scenarios.observing.result import Result
-from scenarios.observing.simulated import Prediction
 from scenarios.running.disk import Reserve, disk_problem
 from scenarios.schema.scenario import Scenario
 

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from scenarios.families.attack_signals import Received, Way, received, signals
-from scenarios.families.attack_ways import kind_of, way_of
-from scenarios.observing.attack_data import NOBODY, Probe, probe_of, shadowed
+from protocols.cotraining.attack import kind_of, way_of
+from protocols.observing.parts import Parts
+from protocols.observing.probe import NOBODY, Probe, probe_of, shadowed
+from protocols.observing.signals import Received, Way, received, signals
 from scenarios.observing.deals import deal, parts_of
-from scenarios.observing.parts import Parts
 from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.folder import FolderError
 from scenarios.running.simulation import Simulation

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from scenarios.families.payloads import payloads_of
+from protocols.xclp.payloads import payloads_of
 from scenarios.files.reading import read
 from scenarios.observing.deals import dealt
 from scenarios.schema.scenario import ScenarioError

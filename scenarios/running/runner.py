@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from parties.learning import jobs
+from protocols.observing.experiment import Recounter
+from protocols.observing.simulated import ResultFields
+from protocols.privacy.spent import after_resuming
 from protocols.registry import PROTOCOLS
 from scenarios.files.arguments import check_type
 from scenarios.files.checks import cautions
 from scenarios.files.plugins import failure_reason, recorded
 from scenarios.files.reading import Source, load, read
 from scenarios.observing.deals import deal, parts_of
-from scenarios.observing.experiment import Recounter
-from scenarios.observing.simulated import ResultFields
-from scenarios.observing.spent import after_resuming
 from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.running.disk import disk_problem

@@ -10,14 +10,14 @@ from threadpoolctl import threadpool_limits
 
 from parties.broken_off import BrokenOff
 from parties.party import Begin, play
+from protocols.observing.experiment import Keeper, Setting
+from protocols.observing.parts import Parts
+from protocols.observing.simulated import Simulated
 from protocols.xclp.sized import STAND_INS
 from scenarios.families.experiments import experiment_of
 from scenarios.files.plugins import use_plugins
 from scenarios.observing.deals import deal, parts_of
-from scenarios.observing.experiment import Keeper, Setting
 from scenarios.observing.faults import faults_of
-from scenarios.observing.parts import Parts
-from scenarios.observing.simulated import Simulated
 from scenarios.running.durations import durations_of
 from scenarios.schema import scenario as schema
 from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine

@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 from rich.console import Console
 
+from protocols.privacy.spent import caveats_of
 from protocols.registry import PROTOCOLS
 from scenarios.console import printing
 from scenarios.files.reading import Loaded, Source, read
 from scenarios.files.table_layout import Claim, Layout
-from scenarios.observing.spent import caveats_of
 from scenarios.running.folder import Result
 from scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
 from sim.units import format_bytes, format_duration

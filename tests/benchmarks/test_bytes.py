@@ -17,9 +17,9 @@ from benchmarks.bytes import VARIANTS, Case
 from benchmarks.crossover import Grid, Point, Remembering, crossings, duration, sweep
 from protocols.crypto import ot_sizes
 from protocols.crypto.groups import find_group
+from protocols.xclp.choices import variant_of
 from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
-from scenarios.families.xclp.variants import variant_of
 from tacit import Data, Network, ProtocolKeys, Scenario, run
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))

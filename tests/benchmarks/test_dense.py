@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.dense import dense_labels, main, train
+from protocols.xclp import oracle
 from protocols.xclp.lsh import hash_bits, planes
-from scenarios.families.xclp import oracle
 from scenarios.running.runner import carry_out
 from tacit import ProtocolKeys, ScenarioError, load
 

@@ -17,6 +17,7 @@ from parties.server import Loss, Server
 from protocols.cotraining.round import CotrainingRound, CotrainingServer
 from protocols.crypto.agreement import SharedSecret
 from protocols.federated.fedavg import FedAvgServer
+from protocols.observing.simulated import Simulated
 from protocols.one_shot import Found, OneShotServer
 from protocols.xclp import hamming, rowsums
 from protocols.xclp.xclp import Recording
@@ -24,7 +25,6 @@ from scenarios.chaos.campaign import Plan, campaign
 from scenarios.chaos.promises import PROMISES
 from scenarios.chaos.report import failure_lines, write_findings
 from scenarios.command.main import app
-from scenarios.observing.simulated import Simulated
 from scenarios.running.simulation import Simulation
 from sim.network import Network
 from sim.wire import Ledger, LedgerRow, Message

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from parties.data.splits import Shard
 from parties.party import play
 from protocols.crypto.groups import find_group
+from protocols.xclp import oracle
 from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from scenarios.families.xclp import oracle
 from sim.compute import Cost, Free, StandIns
 from sim.faults import Crash
 from sim.latency import parse_latency

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from parties.data.sets import Dataset
+from protocols.cotraining.observer import CotrainedRound, stable_after
 from protocols.cotraining.round import CotrainingServer
 from protocols.registry import PROTOCOLS, using
 from scenarios.chaos.campaign import Plan, campaign
 from scenarios.command.report import byte_table, outcome_lines
-from scenarios.families.cotraining.observer import CotrainedRound, stable_after
 from scenarios.observing.deals import dealt, parts_of
 from scenarios.observing.public_points import set_apart
 from scenarios.running.folder import byte_rows, message_bytes

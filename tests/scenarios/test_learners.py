@@ -10,7 +10,7 @@ from parties.learning import NetworkLearner
 from parties.learning.boosting import XGBoostLearner
 from parties.learning.rulefit import RuleFitLearner
 from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
-from scenarios.families.cotraining.experiment import learners_of
+from protocols.cotraining.experiment import learners_of
 from scenarios.observing.deals import parts_of
 from tacit import Result, ScenarioError, load, run
 

@@ -12,7 +12,7 @@ import pytest
 from parties.learning import ModelSpec, jobs
 from protocols.cotraining.round import LocalPredictions
 from protocols.federated.averaging import LocalModel
-from scenarios.observing.attack_data import NOBODY, probe_of, shadowed
+from protocols.observing.probe import NOBODY, probe_of, shadowed
 from scenarios.observing.deals import deal, parts_of
 from scenarios.running.folder import FolderError, byte_rows
 from scenarios.running.membership import attack

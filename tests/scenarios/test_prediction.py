@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from scenarios.families.timing import deadline_cautions, hamming_time
+from protocols.xclp.timing import deadline_cautions, hamming_time
 from scenarios.files.checks import cautions
 from tacit import load, run
 

@@ -13,12 +13,12 @@ from parties.data.splits import Shard
 from protocols.cotraining.algorithms import ALGORITHMS
 from protocols.cotraining.options import Options
 from protocols.cotraining.round import Settings
+from protocols.cotraining.spending import estimate
 from protocols.cotraining.study import Public
 from protocols.privacy import accounting
+from protocols.privacy.spent import privacy_lines
 from scenarios.command.report import outcome_lines
-from scenarios.families.cotraining.privacy import estimate
 from scenarios.files.reading import read
-from scenarios.observing.spent import privacy_lines
 from tacit import Result, ScenarioError, run
 
 TINY = """

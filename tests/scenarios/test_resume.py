@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from protocols.observing.simulated import Simulated
 from scenarios.command.report import print_result
-from scenarios.observing.simulated import Simulated
 from scenarios.running.checkpoint import read_checkpoint
 from scenarios.running.runner import Watch, resume
 from scenarios.running.simulation import Simulation

@@ -7,16 +7,16 @@ from parties.data.sets import Dataset
 from parties.learning import jobs, learners
 from parties.learning.learner import Learner
 from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.observer import CotrainingObserver
 from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
+from protocols.cotraining.spending import spending_by
 from protocols.cotraining.study import Method, Public
-from scenarios.families.cotraining.observer import CotrainingObserver
-from scenarios.families.cotraining.privacy import spending_by
-from scenarios.families.cotraining.threats import threatened
-from scenarios.families.training.experiment import model_of
-from scenarios.observing.experiment import Setting
-from scenarios.observing.parts import Parts
-from scenarios.observing.privacy import Spent
+from protocols.cotraining.threats import threatened
+from protocols.federated.experiment import model_of
+from protocols.observing.experiment import Setting
+from protocols.observing.parts import Parts
+from protocols.privacy.spending import Spent
 from scenarios.schema import scenario as schema
 from sim.units import duration
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from parties.data.splits import Shard
 from protocols.cotraining.round import Settings
 from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
-from scenarios.observing.privacy import Spending, spending_on_labels, spending_on_votes
+from protocols.privacy.spending import Spending, spending_on_labels, spending_on_votes
 from scenarios.schema import scenario as schema
 from sim.streams import derive, generator
 

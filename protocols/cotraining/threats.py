@@ -7,8 +7,8 @@ import numpy as np
 from protocols.cotraining.byzantine import Lie
 from protocols.cotraining.round import Settings
 from protocols.cotraining.study import Public
-from scenarios.observing.attack_data import probe_of
-from scenarios.observing.experiment import Setting
+from protocols.observing.experiment import Setting
+from protocols.observing.probe import probe_of
 from sim.streams import derive
 
 __all__ = ["liars", "threatened"]

@@ -5,14 +5,14 @@ from functools import partial
 
 from parties.data.sets import Dataset
 from parties.data.splits import Shard, counted, named
+from protocols.cotraining.payloads import cotraining_payloads
 from protocols.crypto import sizes
 from protocols.declaration import Declaration
+from protocols.federated.payloads import training_payloads
 from protocols.registry import PROTOCOLS, declared
+from protocols.xclp.choices import options_of
 from protocols.xclp.recipe import RECIPES
 from protocols.xclp.variants import ROW_SUMS, VARIANTS
-from scenarios.families.cotraining.payloads import cotraining_payloads
-from scenarios.families.training.payloads import training_payloads
-from scenarios.families.xclp.variants import options_of
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import ProtocolKeys, Scenario
 from sim.setting_error import Problem

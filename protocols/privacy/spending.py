@@ -6,7 +6,7 @@ from collections.abc import Callable
 from parties.learning import extras
 from protocols.privacy import accounting, sensitivity, xor_mechanism
 from protocols.privacy.keys import Privacy
-from scenarios.observing.spent import Spending, Spent
+from protocols.privacy.spent import Spending, Spent
 from sim.setting_error import Problem
 from sim.toml_text import toml
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.data.sets import Dataset
 from parties.server import Loss
+from protocols.observing.parts import Parts
+from protocols.observing.scores import counting
+from protocols.observing.simulated import ResultFields, Round
+from protocols.observing.struck import EndingsObserver
+from protocols.privacy.spent import Spending, Spent
 from protocols.rounds import Record, RoundsClient, RoundsServer
-from scenarios.observing.parts import Parts
-from scenarios.observing.scores import counting
-from scenarios.observing.simulated import ResultFields, Round
-from scenarios.observing.spent import Spending, Spent
-from scenarios.observing.struck import EndingsObserver
 from sim.faults import Fault
 from sim.trace import Event
 from sim.world import World

@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 from parties.learning import jobs
 from protocols.cotraining.dp_fedct import NoisyLabels
+from protocols.cotraining.experiment import exchanges_of, method_of
 from protocols.cotraining.round import LocalPredictions
 from protocols.cotraining.sharing import Sharing
+from protocols.cotraining.threats import QUESTIONS
 from protocols.federated.averaging import LocalModel
+from protocols.federated.experiment import model_of
+from protocols.observing.parts import Parts
+from protocols.observing.probe import Probe
+from protocols.observing.signals import Probabilities, Way
 from protocols.registry import PROTOCOLS
-from scenarios.families.attack_signals import Probabilities, Way
-from scenarios.families.cotraining.experiment import exchanges_of, method_of
-from scenarios.families.cotraining.threats import QUESTIONS
-from scenarios.families.training.experiment import model_of
-from scenarios.observing.attack_data import Probe
-from scenarios.observing.parts import Parts
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Scenario
 from sim.setting_error import Problem

@@ -15,9 +15,9 @@ from parties.learning.vectors import decode
 from parties.server import Loss
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
-from scenarios.observing.parts import Parts
-from scenarios.observing.rounds import HeldRound, Points, RoundsObserver, known_points, testing_points
-from scenarios.observing.simulated import Simulated
+from protocols.observing.parts import Parts
+from protocols.observing.simulated import Simulated
+from protocols.rounds_observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from sim.faults import Fault
 from sim.world import World
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from parties.server import Loss
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
+from protocols.observing.parts import Parts
+from protocols.observing.simulated import Simulated
 from protocols.rounds import Enrolled
-from scenarios.observing.parts import Parts
-from scenarios.observing.rounds import HeldRound, RoundsObserver, testing_points
-from scenarios.observing.simulated import Simulated
+from protocols.rounds_observer import HeldRound, RoundsObserver, testing_points
 from sim.faults import Fault
 from sim.world import World
 

@@ -10,9 +10,9 @@ from typing import Any
 from parties.data.splits import counted, named
 from protocols.registry import PROTOCOLS
 from protocols.setup import Group
+from protocols.xclp.choices import variant_of
+from protocols.xclp.payloads import TO_SERVER, hamming_payloads
 from protocols.xclp.variants import VARIANTS
-from scenarios.families.payloads import TO_SERVER, hamming_payloads
-from scenarios.families.xclp.variants import variant_of
 from scenarios.observing.deals import dealt, together
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Scenario

@@ -10,10 +10,10 @@ from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
+from protocols.federated.blame import key_of
+from protocols.federated.experiment import UPDATE_OF, settings_of, smallest_cohort
 from protocols.federated.round import Settings
-from scenarios.families.training.experiment import UPDATE_OF, settings_of, smallest_cohort
-from scenarios.families.training.keys import key_of
-from scenarios.observing.privacy import check_privacy
+from protocols.privacy.spending import check_privacy
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Model, Scenario, Training
 from sim.setting_error import Problem

@@ -9,9 +9,9 @@ from parties.data.sets import Dataset
 from parties.data.splits import Shard, counted, named
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
+from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.labelling import Across
 from protocols.federated.round import Settings
-from scenarios.families.training.experiment import cohorts_of, settings_of
 from scenarios.schema.scenario import ProtocolKeys, Scenario
 
 __all__ = ["training_payloads"]

@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from parties.server import Loss
-from scenarios.observing.spent import Spent
+from protocols.privacy.spent import Spent
 
 __all__ = ["Prediction", "ResultFields", "Round", "Simulated", "Strike"]
 

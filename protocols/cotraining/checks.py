@@ -11,10 +11,10 @@ from parties.learning.learner import Learner as LearnerOfClient
 from parties.learning.learner import SoftLearner
 from parties.learning.learners import LEARNERS
 from parties.learning.spec import MODELS
-from scenarios.families.cotraining.experiment import names_of, settings_of
-from scenarios.families.training.keys import key_of
-from scenarios.observing.parts import Parts
-from scenarios.observing.privacy import check_privacy
+from protocols.cotraining.experiment import names_of, settings_of
+from protocols.federated.blame import key_of
+from protocols.observing.parts import Parts
+from protocols.privacy.spending import check_privacy
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Cotraining, Learner, Model, Scenario
 from sim.setting_error import Problem

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 from parties.server import Loss
-from scenarios.observing.simulated import Strike
+from protocols.observing.simulated import Strike
 from sim.faults import Crash, Fault, Fired, Leave, MessageFault
 from sim.world import World
 

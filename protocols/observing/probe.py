@@ -16,7 +16,7 @@ from sim.setting_error import Problem
 from sim.streams import generator
 
 if TYPE_CHECKING:
-    from scenarios.observing.parts import Parts
+    from protocols.observing.parts import Parts
 
 __all__ = ["NOBODY", "Probe", "attacked", "probe_of", "shadowed"]
 

@@ -1,12 +1,12 @@
 """XCLP by itself: clients label each other's points as they are, in one round or several."""
 
+from protocols.observing.experiment import Setting
 from protocols.setup import Group
+from protocols.xclp.choices import variant_of
+from protocols.xclp.observer import Observer
 from protocols.xclp.recipe import RECIPES
 from protocols.xclp.variants import ROW_SUMS
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from scenarios.families.xclp.observer import Observer
-from scenarios.families.xclp.variants import variant_of
-from scenarios.observing.experiment import Setting
 from scenarios.schema import scenario as schema
 from sim.units import duration
 

@@ -7,11 +7,11 @@ import numpy as np
 from parties.data.splits import named
 from parties.server import Loss
 from protocols import declaration
+from protocols.observing.experiment import Setting
+from protocols.observing.simulated import Simulated
+from protocols.observing.struck import EndingsObserver
 from protocols.one_shot import OneShot, OneShotClient, OneShotServer
 from protocols.registry import declared
-from scenarios.observing.experiment import Setting
-from scenarios.observing.simulated import Simulated
-from scenarios.observing.struck import EndingsObserver
 
 __all__ = ["OneRound"]
 

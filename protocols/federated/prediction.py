@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning import jobs
+from protocols.federated.experiment import Kinds, Training
 from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
+from protocols.federated.observer import TrainingObserver
 from protocols.federated.round import Record
+from protocols.observing.experiment import Setting
+from protocols.observing.parts import Parts
+from protocols.observing.scores import accuracy, balanced_accuracy
+from protocols.observing.simulated import Simulated
 from protocols.setup import Group
-from scenarios.families.training.experiment import Kinds, Training
-from scenarios.families.training.observer import TrainingObserver
-from scenarios.families.xclp.observer import Observer
-from scenarios.observing.experiment import Setting
-from scenarios.observing.parts import Parts
-from scenarios.observing.scores import accuracy, balanced_accuracy
-from scenarios.observing.simulated import Simulated
+from protocols.xclp.observer import Observer
 from sim.faults import Fault
 from sim.world import World
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from parties.data.splits import Shard
-from scenarios.observing.parts import Parts
-from scenarios.observing.simulated import ResultFields, Simulated, Strike
+from protocols.observing.parts import Parts
+from protocols.observing.simulated import ResultFields, Simulated, Strike
 from scenarios.schema import scenario as schema
 from sim.faults import Fault
 from sim.units import rate

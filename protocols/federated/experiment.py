@@ -19,13 +19,13 @@ from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
+from protocols.federated.observer import TrainingObserver
 from protocols.federated.round import Settings, TrainingClient
+from protocols.observing.experiment import Setting
+from protocols.privacy.spending import Spending, Spent, spending_on_models
 from protocols.registry import PROTOCOLS
 from protocols.setup import Group
-from scenarios.families.training.observer import TrainingObserver
-from scenarios.families.xclp.experiment import parameters_of
-from scenarios.observing.experiment import Setting
-from scenarios.observing.privacy import Spending, Spent, spending_on_models
+from protocols.xclp.experiment import parameters_of
 from scenarios.schema import scenario as schema
 from sim.streams import generator
 from sim.units import duration

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
-from scenarios.families.cotraining.experiment import exchanges_of, method_of
-from scenarios.families.cotraining.threats import QUESTIONS
-from scenarios.observing.attack_data import probe_of
+from protocols.cotraining.experiment import exchanges_of, method_of
+from protocols.cotraining.threats import QUESTIONS
+from protocols.observing.parts import Parts
+from protocols.observing.probe import probe_of
 from scenarios.observing.deals import parts_of
-from scenarios.observing.parts import Parts
 from scenarios.schema.scenario import Scenario
 
 __all__ = ["cotraining_payloads"]

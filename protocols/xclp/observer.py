@@ -13,13 +13,13 @@ from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from parties.server import Loss
 from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
+from protocols.observing.scores import accuracy, balanced_accuracy, counting
+from protocols.observing.simulated import Prediction, Round, Simulated
+from protocols.observing.struck import EndingsObserver
+from protocols.xclp import oracle
 from protocols.xclp.label_propagation import per_client, propagate
 from protocols.xclp.lsh import distances
 from protocols.xclp.xclp import Labels, RoundRecord, XclpClient, XclpServer
-from scenarios.families.xclp import oracle
-from scenarios.observing.scores import accuracy, balanced_accuracy, counting
-from scenarios.observing.simulated import Prediction, Round, Simulated
-from scenarios.observing.struck import EndingsObserver
 from sim.faults import Fault
 from sim.world import World
 

@@ -1,1 +1,0 @@
-"""Co-training."""

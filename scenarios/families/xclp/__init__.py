@@ -1,1 +1,0 @@
-"""XCLP by itself."""
