@@ -1,78 +1,169 @@
-"""What a protocol of one's own says of itself: the one object that the rest of Tacit asks about it.
+"""What a protocol says of itself: the one object that the rest of Tacit asks about it.
 
-It is an instance of a class derived from `protocols.one_shot.OneShot`, handed to `protocols.registry.add`. Scenario
-files can name it then, and everything that Tacit does for a protocol follows from it: `tacit keys` and `tacit steps`,
-faults, `tacit bytes` and chaos.
+Those that come with Tacit are declared in `protocols.xclp.declaration`, `protocols.federated.declaration` and
+`protocols.cotraining.declaration`. One of your own is an instance of a class derived from
+`protocols.one_shot.OneShot`, or from `Declaration` itself, handed to `protocols.registry.add`. Scenario files can name
+it then, and everything that Tacit does for a protocol follows from it: `tacit list`, `tacit keys` and `tacit steps`,
+the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
+
+| part | what asks it |
+| --- | --- |
+| `name`, `summary`, `papers`, `learned` | `tacit steps`, docs |
+| `keys`, `uses` | scenario files, `tacit keys` |
+| `steps`, `message_types`, `choices`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
+| `needs`, `share`, `prepared` | how points are split |
+| `check_tables`, `check_data`, `cautions` | before a run |
+| `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
+| `sent_bytes` | `tacit bytes` |
+| `promises`, `quick` | chaos |
+| `sums`, `attacked` | a server that lies, an attack on membership |
+
+What `tables` has is said by `protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec import Struct
 
 from parties import server
 from parties.data.splits import Shard
+from protocols.observing.experiment import Experiment, Setting
+from protocols.observing.parts import Parts
+from protocols.observing.signals import AttackedMessages
+from protocols.promises import Promise
 from protocols.steps import Step
 from sim.setting_error import Problem
+from sim.toml_text import toml
 from sim.wire import Message
-from sim.world import World
 
-__all__ = ["Declaration", "Problem", "Setting", "messages_in"]
+__all__ = ["Declaration", "Needs", "Problem", "SecureSum", "Setting", "messages_in", "taken_steps"]
 
 
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What a run of a protocol is made of.
+@dataclass(frozen=True)
+class Needs:
+    """Which points a protocol needs besides the clients'.
 
-    `keys`: its [protocol] table, of the type that it declares. `shards`: each client's points, by its name.
-    `client_access` and `server_access`: bytes a second, cores and their speed, as `parties.party.Party` takes them.
+    `testing`: a part to test models on, and public points, if a scenario asks for them. `validation`: a part to select
+    a model by. `texts`: points may be texts, for learners that read them.
     """
 
-    world: World
-    keys: Any
-    shards: Mapping[str, Shard]
-    client_access: Mapping[str, float]
-    server_access: Mapping[str, float]
+    testing: bool = False
+    validation: bool = False
+    texts: bool = False
+
+
+@dataclass(frozen=True)
+class SecureSum:
+    """A secure sum that a protocol takes: its `kind`, the `fewest` inputs that it may open, a `threshold` of shares."""
+
+    kind: str
+    fewest: int
+    threshold: int | None = None
 
 
 class Declaration:
-    """What is asked about a protocol, with defaults for one that declares nothing; `OneShot` fills it in.
+    """What is asked about a protocol, with defaults for one that declares nothing.
 
-    `keys`: the struct of its [protocol] table, a subclass of that of all protocols with fields of its own; None for one
-    without. `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are
-    taken. `message_types`: what its parties send, besides what the server sends in every protocol. `relayed`: names of
-    those messages that one client sends another, which count twice in a star.
+    `keys`: the struct of its [protocol] table, with fields of its own; None for one without. `uses`: the keys of shared
+    tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*`` for a whole table.
+    `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are taken.
+    `message_types`: what its parties send, besides what the server sends in every protocol. `learns`: whether something
+    is trained, in rounds, so that a run can go on from a checkpoint. `quick`: of keys, the most that they need for a
+    quick look.
     """
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    papers: ClassVar[tuple[str, ...]] = ()
-    keys: ClassVar[type[Struct] | None] = None
-    uses: ClassVar[tuple[str, ...]] = ()
-    learned: ClassVar[Mapping[str, str]] = {}
+    name: str
+    summary: str
+    papers: Sequence[str] = ()
+    keys: type[Struct] | None = None
+    uses: Collection[str] = ()
+    learned: Mapping[str, str] = {}
     steps: Sequence[Step] = ()
     message_types: Sequence[type[Message]] = ()
-    relayed: frozenset[str] = frozenset()
-    parts: ClassVar[frozenset[str]] = frozenset()
-    learns: ClassVar[bool] = False
+    needs: Needs = Needs()
+    learns: bool = False
+    quick: Mapping[str, int] = {}
 
-    @property
-    def messages(self) -> tuple[str, ...]:
-        """The names of the types of messages that its parties may send."""
-        return tuple(kind.__name__ for kind in (*messages_in(server), *self.message_types))
+    # What a run is made of
 
-    def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem where `keys` do not go together, or with the clients' points."""
+    def prepared(self, tables: Any) -> Any:
+        """The tables as the protocol runs them."""
+        return tables
 
-    def build(self, setting: Setting) -> Any:
-        """The parties of a run."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how its parties are built")
+    def choices(self, tables: Any) -> Mapping[str, str]:
+        """The values of those keys that bring in steps or messages."""
+        return {}
 
-    def payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
-        """Bytes of payload by message type in a run with nobody lost, each message once; None without a formula."""
+    def steps_with(self, tables: Any) -> Sequence[Step]:
+        """The steps that are taken with these choices."""
+        return self.steps
+
+    def types_with(self, tables: Any) -> Sequence[type[Message]]:
+        """The types of messages that may be sent with these choices, besides what the server always sends."""
+        return self.message_types
+
+    def messages_with(self, tables: Any) -> tuple[str, ...]:
+        """The names of all types of messages that may be sent with these choices."""
+        return tuple(dict.fromkeys(kind.__name__ for kind in (*messages_in(server), *self.types_with(tables))))
+
+    def rounds(self, tables: Any) -> int:
+        """How many rounds there are."""
+        return 1
+
+    def share(self, tables: Any) -> float:
+        """The share of the clients that take part in a round at a time, in (0, 1]."""
+        return 1.0
+
+    def largest(self, tables: Any, shards: Mapping[str, Shard]) -> dict[str, Shard]:
+        """The largest `shards`, in their order, of as many clients as take part in a round at a time."""
+        count = math.ceil(self.share(tables) * len(shards) - 1e-9)
+        return dict(sorted(shards.items(), key=lambda one: -len(one[1].rows))[:count])
+
+    def trains_networks(self, tables: Any) -> bool:
+        """Whether networks are trained, so that it matters where they run."""
+        return False
+
+    def build(self, setting: Setting) -> Experiment:
+        """The parties of a run and their observer."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how a run of it is built")
+
+    # Before a run
+
+    def check_tables(self, tables: Any) -> None:
+        """Raise Problem where values do not go together, before there are data."""
+
+    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem where values do not go together, or with the points."""
+
+    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line for each choice that leaves a run without the secrecy it seems to have, or without enough time.
+
+        `shards` loads the clients' points. Raises OSError and ValueError as it does.
+        """
+        return []
+
+    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
+        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula."""
         return None
+
+    # Under faults and attacks
+
+    def promises(self, tables: Any) -> Mapping[str, Promise] | None:
+        """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
+        return {}
+
+    def sums(self, tables: Any, clients: int) -> Sequence[SecureSum]:
+        """The secure sums that are taken with this number of clients."""
+        return ()
+
+    def attacked(self, tables: Any) -> AttackedMessages:
+        """The messages from which membership may be inferred. Raises Problem where there are none."""
+        problem = f"does not go with protocol.name = {toml(self.name)}, whose clients send nothing of a model"
+        raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
 
 
 def messages_in(*modules: ModuleType) -> tuple[type[Message], ...]:
@@ -83,3 +174,19 @@ def messages_in(*modules: ModuleType) -> tuple[type[Message], ...]:
         for item in vars(module).values()
         if isinstance(item, type) and issubclass(item, Message) and item.__module__ == module.__name__
     )
+
+
+def taken_steps(steps: Iterable[Step], *choices: tuple[Mapping[str, Sequence[Step]], str]) -> tuple[Step, ...]:
+    """`steps` and those of each choice, without those that only what was not chosen takes.
+
+    A choice is the steps of each way by its name, and the name of the one chosen.
+    """
+    added = [step for ways, name in choices for step in ways[name]]
+    unused = {
+        step.name
+        for ways, name in choices
+        for taken in ways.values()
+        for step in taken
+        if step.name not in {mine.name for mine in ways[name]}
+    }
+    return tuple(step for step in (*steps, *added) if step.name not in unused)

@@ -13,7 +13,7 @@ here.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar
@@ -24,19 +24,25 @@ from numpy.typing import NDArray
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
 from parties.party import NoAnswer
-from parties.server import Server
+from parties.server import Loss, Server
 from protocols import setup
 from protocols.crypto import sizes
-from protocols.declaration import Declaration, Setting, messages_in
+from protocols.declaration import Declaration, messages_in
+from protocols.observing.experiment import Setting, Tables
+from protocols.observing.parts import Parts
+from protocols.observing.simulated import Simulated
+from protocols.observing.struck import EndingsObserver
 from protocols.outcome import Abort, require
+from protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from protocols.setup import Group
 from protocols.steps import Step
 from protocols.values import BadValues, announced, ending, values_of
+from sim.setting_error import Problem
 from sim.units import duration
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["Found", "OneShot", "OneShotClient", "OneShotServer"]
+__all__ = ["Found", "OneRound", "OneShot", "OneShotClient", "OneShotServer"]
 
 ENROL = (
     Step("client", "round.enrol", "say that it takes part"),
@@ -65,6 +71,13 @@ class Found:
     value: NDArray[np.float64]
 
 
+_PROMISES = {
+    "equal to the oracle": Promise(equals_oracle, True),
+    "ends early for a loss": Promise(ends_early_only_for_loss, True),
+    "who is well counts": Promise(who_is_well_counts, True),
+}
+
+
 class OneShot(Declaration):
     """A protocol of one round among clients and a server.
 
@@ -82,6 +95,7 @@ class OneShot(Declaration):
     modules: ClassVar[tuple[Any, ...]] = ()
     between_clients: ClassVar[tuple[type[Message], ...]] = ()
     waits: ClassVar[int] = 8
+    uses: Collection[str] = ("protocol.min_clients",)
     tolerance: ClassVar[float] = 0.0
 
     @property
@@ -90,7 +104,7 @@ class OneShot(Declaration):
         return (*(setup.STEPS if self.agrees else ENROL), *self.own_steps)
 
     @property
-    def relayed(self) -> frozenset[str]:  # type: ignore[override]
+    def relayed(self) -> frozenset[str]:
         """The set-up's seed, and what else the clients send each other (`between_clients`)."""
         return frozenset((*(["Seed"] if self.agrees else []), *(kind.__name__ for kind in self.between_clients)))
 
@@ -133,18 +147,16 @@ class OneShot(Declaration):
         """What the server must end with if the inputs of just the clients of `shards` count, computed in the clear."""
         raise NotImplementedError(f"{type(self).__name__} does not say what must come out")
 
+    def check(self, keys: Any, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem where `keys` do not go together, or with the clients' points."""
+
     def own_payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         """Bytes of payload by message type after the set-up, with nobody lost, each message once."""
         return None
 
-    def build(self, setting: Setting) -> tuple["OneShotServer", list["OneShotClient"]]:
-        """The server and the clients of a run."""
-        world, keys = setting.world, setting.keys
-        clients = [
-            OneShotClient(world, name, shard, self, keys, **setting.client_access)
-            for name, shard in setting.shards.items()
-        ]
-        return OneShotServer(world, tuple(setting.shards), self, keys, **setting.server_access), clients
+    def build(self, setting: Setting) -> "OneRound":
+        """The server, the clients and the observer of a run."""
+        return OneRound(setting, self)
 
     def payloads(self, keys: Any, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         """Bytes of payload by message type in the whole run, the set-up's among them."""
@@ -153,6 +165,35 @@ class OneShot(Declaration):
             return None
         before = sizes.setup(names) if self.agrees else {"TakingPart": len(names) * sum(len(name) for name in names)}
         return {**before, **own}
+
+    def check_data(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem for too few clients, and what `check` raises, at a key of [protocol] unless it says more."""
+        keys = tables.protocol
+        if len(shards) < keys.min_clients:
+            problem = f"{len(shards)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
+            raise Problem("data.clients", problem)
+        try:
+            self.check(keys, shards)
+        except Problem as error:
+            raise Problem(error.key if "." in error.key else f"protocol.{error.key}", error.problem) from None
+
+    def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
+        """What `payloads` says, on every hop. Raises Problem where it fails or names what is no message."""
+        where = f"the payloads of {self.name}"
+        try:
+            once = self.payloads(tables.protocol, shards)
+        except Exception as error:
+            raise Problem("protocol.name", f"{where}: {type(error).__name__}: {error}") from error
+        if once is None:
+            return None
+        if strange := [kind for kind in once if kind not in self.messages_with(tables)]:
+            raise Problem("protocol.name", f"{where}: {', '.join(map(str, strange))} is no message that it sends")
+        twice = self.relayed if tables.network.topology == "star" else frozenset()
+        return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
+
+    def promises(self, tables: Tables) -> Mapping[str, Promise]:
+        """What must hold under any faults besides what holds for every protocol."""
+        return _PROMISES
 
 
 class OneShotClient(Client):
@@ -239,3 +280,79 @@ class OneShotServer(Server):
             self.advance(1, 1)
             self.broadcast(names, TakingPart(list(names)))
         return Group(names, {}, {})
+
+
+class OneRound:
+    """The parties of a run of a declared protocol of one round, and its observer."""
+
+    rounds = 1
+
+    def __init__(self, setting: Setting, protocol: OneShot) -> None:
+        world, keys = setting.world, setting.keys
+        self.clients = [
+            OneShotClient(world, name, shard, protocol, keys, **setting.client_access)
+            for name, shard in setting.shards.items()
+        ]
+        self.server = OneShotServer(world, tuple(setting.shards), protocol, keys, **setting.server_access)
+        self.observer = _Observer(setting, protocol, self.server, self.clients)
+
+    def plan(self) -> None:
+        """Announce nothing: how long the computing of a declared protocol takes is known as it begins."""
+
+
+class _Observer(EndingsObserver[OneShotClient]):
+    """Compares what the server ended with with the protocol's oracle, over the clients whose inputs count."""
+
+    def __init__(
+        self, setting: Setting, protocol: OneShot, server: OneShotServer, clients: Sequence[OneShotClient]
+    ) -> None:
+        super().__init__(setting.world, clients, setting.faults)
+        self._keys, self._protocol, self._server = setting.keys, protocol, server
+        self._shards = setting.shards
+
+    def sum_up(self) -> Simulated:
+        """The results, once all parties have ended."""
+        server = self._server
+        endings = self.endings()
+        outcome, reason = self._outcome()
+        output = None if server.found is None else np.asarray(server.found.value, np.float64).ravel().tolist()
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            accuracy=None,
+            output=output,
+            lost=self._losses(),
+            rounds=[],
+            equals_plaintext=self._equals_oracle(),
+            endings=endings,
+            silent=self._struck.silent(),
+        )
+
+    def _outcome(self) -> tuple[str, str]:
+        server = self._server
+        if server.found is not None:
+            return "completed", ""
+        if not any(client.alive for client in self._named.values()):
+            return "failed", "every client was lost"
+        if not server.alive:
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+        return "aborted", server.aborted
+
+    def _losses(self) -> list[Loss]:
+        """Those that the server reported, with the steps at which they fell, and then those that it did not notice."""
+        server, now = self._server, self.world.loop.time()
+        found = [self._struck.noticed(loss, 0.0) for loss in server.lost]
+        for party in (server, *self._named.values()):
+            fall = self._struck.fall(party.name, 0.0, now)
+            if fall is not None and party.name not in {loss.party for loss in found}:
+                action = "every client ends without it" if party is server else "its part was not missed"
+                found.append(Loss(party.name, fall.step, action, 1, fall.time))
+        return found
+
+    def _equals_oracle(self) -> bool | None:
+        found = self._server.found
+        if found is None:
+            return None
+        wanted = self._protocol.oracle(self._keys, {name: self._shards[name] for name in found.over})
+        value, expected = (np.asarray(one, np.float64) for one in (found.value, wanted))
+        return value.shape == expected.shape and bool((abs(value - expected) <= self._protocol.tolerance).all())

@@ -1,11 +1,85 @@
-"""The promises of protocols that were added; `scenarios.chaos.promises` checks them with the rest."""
+"""Promises: what must hold in a run under any faults. `scenarios.chaos` makes the faults and checks.
 
-from collections.abc import Iterator
+A promise looks at announcements, events and results from outside, and shares no code with what it checks.
+"""
 
-from scenarios.chaos.excused import Affected
-from scenarios.chaos.trial import Trial
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["ends_early_only_for_loss", "who_is_well_counts"]
+from msgspec import Struct
+
+from protocols.observing.simulated import Simulated
+from sim.trace import Event
+
+__all__ = [
+    "Affected",
+    "Promise",
+    "Trial",
+    "announced",
+    "ends_early_only_for_loss",
+    "equals_oracle",
+    "who_is_well_counts",
+]
+
+R = TypeVar("R")
+
+
+class Trial(Protocol):
+    """A run that has ended, one way or another: `simulated` are its results. `scenarios.chaos.trial` says more."""
+
+    scenario: Any
+    simulation: Any
+    events: list[Event]
+    announcements: list[Any]
+    masking: list[Any]
+    updates: list[Any]
+    models: list[bytes]
+    records: list[Any]
+    simulated: Simulated | None
+
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    def again(self, function: Callable[..., R], *arguments: Any) -> R: ...
+
+
+class Affected(Protocol):
+    """The parties that the faults of a run affected; nobody else may be lost, or miss anything."""
+
+    @property
+    def clients(self) -> set[str]: ...
+    def __contains__(self, party: str) -> bool: ...
+    def well_since(self, party: str, time: float) -> bool: ...
+
+
+class Promise(Struct, frozen=True):
+    """`broken` yields what in a run broke it, in lines. `of_an_end`: checked only for a run that ended by itself."""
+
+    broken: Callable[[Any, Any], Iterable[str]]
+    of_an_end: bool = False
+
+    @property
+    def words(self) -> str:
+        """The promise in words."""
+        return (self.broken.__doc__ or "").strip()
+
+
+def announced(trial: Trial) -> dict[tuple[str, int, int], list[Any]]:
+    """The announcements by type, round and attempt."""
+    groups: dict[tuple[str, int, int], list[Any]] = {}
+    for one in trial.announcements:
+        groups.setdefault((one.type, one.round, one.attempt), []).append(one)
+    return groups
+
+
+def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:
+    """The result is what the independent oracle computes over the announced sets."""
+    assert trial.simulated is not None
+    if trial.simulated.equals_plaintext is False or (
+        trial.outcome == "completed" and trial.simulated.equals_plaintext is None
+    ):
+        yield "the results are not those of the plaintext oracle"
 
 
 def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:

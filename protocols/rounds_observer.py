@@ -26,7 +26,7 @@ Points = tuple[NDArray[np.generic], NDArray[np.int64]]
 
 
 class HeldRound(Round, frozen=True, kw_only=True):
-    """What came of one round of learning. `cohort`: who was called, `problem`: why the round was lost.
+    """The results of one round of learning. `cohort`: who was called, `problem`: why the round was lost.
 
     Some of those who were `lost` may have answered: they fell after that, or were back before it.
     """
@@ -49,7 +49,7 @@ R = TypeVar("R", bound=Record)
 
 
 class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
-    """Keeps what each round came to. `every`: after how many rounds, and at the end, models are tested.
+    """Keeps the results of each round. `every`: after how many rounds, and at the end, models are tested.
 
     `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
     ended. `answer` is what a client is to send in a round, and `last_step` where it does. `spending` gives what rounds
@@ -77,7 +77,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         server.observers.append(self._end_round)
 
     def keep(self, record: R, *, measured: bool) -> None:
-        """Append what the round came to; `measured`: models are to be tested."""
+        """Append the results of the round; `measured`: models are to be tested."""
         raise NotImplementedError(f"{type(self).__name__} keeps nothing")
 
     def _end_round(self, record: R) -> None:
@@ -124,7 +124,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         return self.spending(called + (server.round > server.ended))
 
     def so_far(self) -> ResultFields:
-        """What there is to tell of a run that was broken off."""
+        """The results, so far, of a run that was broken off."""
         lost = self.losses()
         rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
         return ResultFields(lost=lost, rounds=list(rounds), endings=self.endings(noted=False), privacy=self.privacy)
@@ -142,12 +142,12 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         """
         found: list[Loss] = []
         for one, ended in zip(self.rounds, self.ended, strict=True):
-            told = [loss for loss in self._coordinator.lost if loss.round == one.round]
-            noticed = [self._struck.noticed(loss, one.began) for loss in told]
+            reported = [loss for loss in self._coordinator.lost if loss.round == one.round]
+            noticed = [self._struck.noticed(loss, one.began) for loss in reported]
             found += noticed + self._unnoticed(one, ended, {loss.party for loss in noticed})
         return found
 
-    def _unnoticed(self, one: H, ended: float, told: set[str]) -> list[Loss]:
+    def _unnoticed(self, one: H, ended: float, reported: set[str]) -> list[Loss]:
         """Who fell in the round and was not missed: its answer was in already, or the round was lost."""
         server, found = self._coordinator, []
         if one.round == self.last and not server.alive:
@@ -156,7 +156,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
         for name in self._named:
             fall = self._struck.fall(name, 0.0 if one.round == 1 else one.began, ended)
-            if fall is None or name in told:
+            if fall is None or name in reported:
                 continue
             action = self.answer if name in one.came else "nobody missed it"
             if fall.time < one.began:
@@ -166,7 +166,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         return found
 
     def outcome(self, lost: Sequence[Loss]) -> tuple[str, str]:
-        """Outcome and reason. A run that all clients are lost to has failed, whatever came of it before."""
+        """Outcome and reason. A run that all clients are lost to has failed, whatever its rounds gave."""
         server = self._coordinator
         last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].came)
         if last >= set(self._named) or not any(client.alive for client in self._named.values()):

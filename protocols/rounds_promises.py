@@ -1,4 +1,4 @@
-"""The promises of rounds, of training and co-training alike; `scenarios.chaos.promises` checks them with the rest.
+"""The promises of rounds, of training and co-training alike; chaos checks them with those of every protocol.
 
 It looks at what was delivered to the server and at whom the server calls, and at nothing that the server keeps.
 """
@@ -6,23 +6,19 @@ It looks at what was delivered to the server and at whom the server calls, and a
 import math
 from collections.abc import Iterator
 
-from protocols.registry import PROTOCOLS
-from scenarios.chaos.excused import Affected
-from scenarios.chaos.trial import Trial
+from protocols.promises import Affected, Promise, Trial
 
-__all__ = ["who_is_heard_is_called"]
+__all__ = ["promises_of_rounds"]
 
 _CALLS = ("TrainingRound", "CotrainingRound", "Enroll")
 
 
-def who_is_heard_is_called(trial: Trial, affected: Affected) -> Iterator[str]:
+def who_is_heard_is_called(trial: Trial, affected: Affected, *, share: float, labeled: bool) -> Iterator[str]:
     """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
 
     Others are asked. Training draws its share of those with labels, co-training calls everybody.
     """
-    draws = "training" in PROTOCOLS[trial.scenario.protocol.name].parts
-    share = trial.scenario.training.share if draws else 1.0
-    eligible = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not draws}
+    eligible = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not labeled}
     openings, heard, reached = list[int](), dict[str, int](), set[tuple[int, str]]()
     for place, event in enumerate(trial.events):
         if event.kind == "enter" and (event.party, event.step) == ("server", "train.open"):
@@ -42,3 +38,33 @@ def who_is_heard_is_called(trial: Trial, affected: Affected) -> Iterator[str]:
         for client in trial.simulation.clients:
             if client.name not in known and (record.number, client.name) not in reached:
                 yield f"{client.name} was neither called to round {record.number} nor asked whether it is there"
+
+
+def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A run is aborted only when the server or clients of every round were affected, and fails only when all were."""
+    assert trial.simulated is not None
+    if trial.outcome == "completed":
+        return
+    server = trial.simulation.server
+    if not server.alive:
+        if "server" not in affected:
+            yield f"the server is gone and no fault affected it: {trial.reason}"
+        elif "server" not in {loss.party for loss in trial.simulated.lost}:
+            yield "the server is lost, and the losses do not name it"
+    elif trial.outcome == "failed" and len(affected.clients) < len(trial.simulated.endings):
+        yield f"failed ({trial.reason}), and not every client was affected"
+    elif not affected.clients:
+        yield f"{trial.outcome} ({trial.reason}), and nobody was affected"
+
+
+def promises_of_rounds(share: float, labeled: bool) -> dict[str, Promise]:
+    """The promises of rounds that draw a `share` of the clients; with `labeled`, of those that have labels."""
+
+    def called(trial: Trial, affected: Affected) -> Iterator[str]:
+        return who_is_heard_is_called(trial, affected, share=share, labeled=labeled)
+
+    called.__doc__ = who_is_heard_is_called.__doc__
+    return {
+        "training ends for a loss": Promise(ends_early_only_for_loss, True),
+        "who is heard is called": Promise(called),
+    }

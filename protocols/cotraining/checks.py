@@ -1,6 +1,7 @@
 """What [public], [learner] and [cotraining] may not say: what does not go together, or does not fit the data."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,25 +12,24 @@ from parties.learning.learner import Learner as LearnerOfClient
 from parties.learning.learner import SoftLearner
 from parties.learning.learners import LEARNERS
 from parties.learning.spec import MODELS
-from protocols.cotraining.experiment import names_of, settings_of
+from protocols.cotraining.experiment import method_of, names_of, settings_of
+from protocols.cotraining.keys import Cotraining, CotrainingTables, Learner
 from protocols.federated.blame import key_of
+from protocols.federated.keys import Model
 from protocols.observing.parts import Parts
-from protocols.privacy.spending import check_privacy
-from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import Cotraining, Learner, Model, Scenario
+from protocols.privacy.spending import check_noise
+from sim.registry import similar
 from sim.setting_error import Problem
+from sim.toml_text import toml
 
-__all__ = ["check_cotraining", "pooled"]
-
-_ALONE = ("local", "centralised")
-"""Protocols without any use for public points."""
+__all__ = ["check_byzantine", "check_cotraining", "check_privacy", "pooled"]
 
 
-def pooled(scenario: Scenario) -> Scenario:
-    """Of `centralised`, the scenario with one client that holds all points, and as many labels; others as they are."""
-    data = scenario.data
-    if scenario.protocol.name != "centralised" or data.clients == 1:
-        return scenario
+def pooled(tables: Any) -> Any:
+    """The tables with one client that holds all points, and as many labels."""
+    data = tables.data
+    if data.clients == 1:
+        return tables
     with_labels, each = data.labeled_clients or data.clients, data.labels_per_client
     share = data.labeled if data.labeled_clients is None else data.labeled * min(1.0, with_labels / data.clients)
     one = msgspec.structs.replace(
@@ -40,62 +40,77 @@ def pooled(scenario: Scenario) -> Scenario:
         labeled_clients=None,
         labels_per_client=None if each is None else each * with_labels,
     )
-    return msgspec.structs.replace(scenario, data=one)
+    return msgspec.structs.replace(tables, data=one)
 
 
-def check_cotraining(scenario: Scenario, parts: Parts, dealt: Sequence[Shard]) -> None:
-    """Raise Problem where `scenario` cannot be co-trained on its `parts`, as they are `dealt`."""
-    check_privacy(scenario)
-    _check_learners(scenario)
-    name, source = scenario.protocol.name, scenario.public.source
-    if parts.public is None and name not in _ALONE:
+def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Shard]) -> None:
+    """Raise Problem where `tables` cannot be co-trained on its `parts`, as they are `dealt`."""
+    _check_learners(tables)
+    name, source = tables.protocol.name, tables.public.source
+    if parts.public is None and method_of(tables).sharing.needs != "nothing":
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise Problem("public.size", problem)
     try:
-        settings = settings_of(scenario, parts)
-        if {"network", "mlp"} & set(names_of(scenario)):
-            jobs.choose_device(scenario.training.device)
+        settings = settings_of(tables, parts)
+        if {"network", "mlp"} & set(names_of(tables)):
+            jobs.choose_device(tables.training.device)
     except MissingExtra as missing:
         raise Problem("learner", str(missing)) from None
     except ValueError as error:
         key = key_of(error, {"learner": Learner, "cotraining": Cotraining, "model": Model}) or "cotraining"
         raise Problem(key, str(error)) from None
-    if scenario.training.fewest() > len(dealt):
-        problem = f"{scenario.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
+    if tables.training.fewest() > len(dealt):
+        problem = f"{tables.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
         raise Problem("training.min_clients", problem)
     if settings.method.sharing.needs == "probabilities":
-        _check_soft(scenario, settings.learners)
+        _check_soft(tables, settings.learners)
     if settings.method.study.labelled and not (settings.public.labels >= 0).any():
         problem = f"{toml(source)} has labels of other classes, and {name} learns those of the public points"
         raise Problem("public.source", f"{problem}; allowed: none")
 
 
-def _learner_key(scenario: Scenario) -> str:
-    return "learner.names" if scenario.learner.names else "learner.name"
+def _learner_key(tables: CotrainingTables) -> str:
+    return "learner.names" if tables.learner.names else "learner.name"
 
 
-def _check_learners(scenario: Scenario) -> None:
+def _check_learners(tables: CotrainingTables) -> None:
     """That they are known, and that a network can be made."""
-    names = names_of(scenario)
+    names = names_of(tables)
     for name in names:
         if name not in LEARNERS:
             problem = f"{toml(name)} is not known; allowed: {', '.join(LEARNERS)}{similar(name, LEARNERS)}"
-            raise Problem(_learner_key(scenario), problem)
+            raise Problem(_learner_key(tables), problem)
     if "network" not in names:
         return
     try:
         jobs.require_torch()
     except MissingExtra as missing:
-        raise Problem(_learner_key(scenario), f"{toml('network')}: {missing}") from None
-    if scenario.model.name not in MODELS:
-        problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
-        raise Problem("model.name", problem + similar(scenario.model.name, MODELS))
+        raise Problem(_learner_key(tables), f"{toml('network')}: {missing}") from None
+    if tables.model.name not in MODELS:
+        problem = f"{toml(tables.model.name)} is not known; allowed: {', '.join(MODELS)}"
+        raise Problem("model.name", problem + similar(tables.model.name, MODELS))
 
 
-def _check_soft(scenario: Scenario, learners: Sequence[LearnerOfClient]) -> None:
+def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -> None:
     """That all can learn how likely each class is."""
-    names = names_of(scenario)
+    names = names_of(tables)
     for i, learner in enumerate(learners):
         if not isinstance(learner, SoftLearner):
             problem = f"client/{i} learns by {toml(names[i % len(names)])}, which cannot learn probabilities as "
-            raise Problem(_learner_key(scenario), f"{problem}{scenario.protocol.name} asks for")
+            raise Problem(_learner_key(tables), f"{problem}{tables.protocol.name} asks for")
+
+
+def check_privacy(tables: CotrainingTables) -> None:
+    """Raise Problem for what [privacy] may not say of a private protocol, and for a missing package."""
+    try:
+        check_noise(tables.privacy)
+    except MissingExtra as missing:
+        raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
+
+
+def check_byzantine(tables: CotrainingTables) -> None:
+    """Raise Problem where no client is honest."""
+    byzantine, clients = tables.byzantine.clients, tables.data.clients
+    if byzantine >= clients:
+        problem = f"{byzantine} of {clients} clients leave no honest one; allowed: 0 to {clients - 1}"
+        raise Problem("byzantine.clients", problem)

@@ -7,121 +7,125 @@ from parties.data.sets import Dataset
 from parties.learning import jobs, learners
 from parties.learning.learner import Learner
 from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.observer import CotrainingObserver
 from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
-from protocols.cotraining.spending import spending_by
+from protocols.cotraining.spending import SpendsBy
 from protocols.cotraining.study import Method, Public
 from protocols.cotraining.threats import threatened
 from protocols.federated.experiment import model_of
 from protocols.observing.experiment import Setting
 from protocols.observing.parts import Parts
 from protocols.privacy.spending import Spent
-from scenarios.schema import scenario as schema
 from sim.units import duration
 
-__all__ = ["Cotraining", "exchanges_of", "learners_of", "method_of", "model_bytes", "names_of", "settings_of"]
+__all__ = ["CotrainingRun", "exchanges_of", "learners_of", "method_of", "model_bytes", "names_of", "settings_of"]
 
 
-class Cotraining:
-    """Rounds of co-training."""
+class CotrainingRun:
+    """Rounds of co-training. `spends`: what their messages reveal, of a private protocol."""
 
-    def __init__(self, setting: Setting) -> None:
-        world, scenario = setting.world, setting.scenario
-        settings = threatened(settings_of(scenario, setting.parts), setting)
-        spending = spending_by(scenario, settings, setting.shards)
+    def __init__(self, setting: Setting, spends: SpendsBy | None = None) -> None:
+        world, tables = setting.world, setting.tables
+        shards = list(setting.shards.values())
+        settings = threatened(settings_of(tables, setting.parts), setting)
+        spending = None if spends is None else spends(tables, settings, shards, setting.progress)
         spent = None if spending is None else spending(settings.rounds)
-        self.settings = replace(settings, method=method_of(scenario, spent))
+        self.settings = replace(settings, method=method_of(tables, spent))
         self.clients = [
-            CotrainingClient(world, f"client/{i}", shard, self.settings, **setting.client_access)
-            for i, shard in enumerate(setting.shards)
+            CotrainingClient(world, name, shard, self.settings, **setting.client_access)
+            for name, shard in setting.shards.items()
         ]
-        names = tuple(client.name for client in self.clients)
-        self.server = CotrainingServer(world, names, self.settings, **setting.server_access)
+        self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.server_access)
         self.observer = CotrainingObserver(
             world,
             setting.parts,
             self.clients,
             self.server,
             setting.faults,
-            scenario.training.evaluate_every,
-            model_bytes(scenario, setting.parts.held),
+            tables.training.evaluate_every,
+            model_bytes(tables, setting.parts.held),
         )
         self.observer.spending = spending
         self.rounds = self.settings.rounds
 
     def plan(self) -> None:
         """As it will be if nobody is lost and every point has a consensus."""
-        its = self.settings
-        sharing, study, points = its.method.sharing, its.method.study, len(its.public)
-        for number in range(1, its.rounds + 1):
+        settings = self.settings
+        sharing, study, points = settings.method.sharing, settings.method.study, len(settings.public)
+        for number in range(1, settings.rounds + 1):
             targets = points if number > 1 and sharing.needs != "nothing" else None
             for client in self.clients:
                 known = int(client.shard.labeled.sum())
-                client.plan(study.work(client.learner, number == 1, known, points, targets, its.period))
+                client.plan(study.work(client.learner, number == 1, known, points, targets, settings.period))
                 if sharing.needs != "nothing":
                     client.plan(client.learner.predict_work(points))
 
 
-def options_of(scenario: schema.Scenario, spent: Spent | None = None) -> Options:
-    """What the algorithm is told; `spent` holds the noise of private ones, which without it have none."""
-    its = scenario.cotraining
+def options_of(tables: CotrainingTables, spent: Spent | None = None) -> Options:
+    """The algorithm's options; `spent` holds the noise of private ones, which without it have none."""
+    cotraining = tables.cotraining
     flip, sigma = (0.0, 0.0) if spent is None else (spent.flip or 0.0, spent.noise or 0.0)
-    return Options(consensus=its.consensus, quorum=its.quorum, flip=flip, sigma=sigma)
+    return Options(consensus=cotraining.consensus, quorum=cotraining.quorum, flip=flip, sigma=sigma)
 
 
-def learner_of(name: str, scenario: schema.Scenario, held: Dataset) -> Learner:
+def learner_of(name: str, tables: CotrainingTables, held: Dataset) -> Learner:
     """The learner of a `name` that [learner] gives. Raises ValueError."""
-    its, kind = scenario.learner, learners.LEARNERS.get(name)
-    said = {key: getattr(its, key, None) for key in (kind.options if kind else ())}
+    learner, kind = tables.learner, learners.LEARNERS.get(name)
+    said = {key: getattr(learner, key, None) for key in (kind.options if kind else ())}
     options = {key: value for key, value in said.items() if value is not None}
-    model = model_of(scenario, held) if name == "network" else None
-    return learners.learner_of(name, options, held.shape, len(held.classes), model, scenario.training.device)
+    model = model_of(tables, held) if name == "network" else None
+    return learners.learner_of(name, options, held.shape, len(held.classes), model, tables.training.device)
 
 
-def names_of(scenario: schema.Scenario) -> Sequence[str]:
+def names_of(tables: CotrainingTables) -> Sequence[str]:
     """The names of the clients' learners, which are taken in turn."""
-    return scenario.learner.names or (scenario.learner.name,)
+    return tables.learner.names or (tables.learner.name,)
 
 
-def learners_of(scenario: schema.Scenario, held: Dataset) -> tuple[Learner, ...]:
+def learners_of(tables: CotrainingTables, held: Dataset) -> tuple[Learner, ...]:
     """That of each client. Raises ValueError."""
-    names = names_of(scenario)
-    made = {name: learner_of(name, scenario, held) for name in dict.fromkeys(names)}
-    return tuple(made[names[i % len(names)]] for i in range(scenario.data.clients))
+    names = names_of(tables)
+    made = {name: learner_of(name, tables, held) for name in dict.fromkeys(names)}
+    return tuple(made[names[i % len(names)]] for i in range(tables.data.clients))
 
 
-def method_of(scenario: schema.Scenario, spent: Spent | None = None) -> Method:
+def method_of(tables: CotrainingTables, spent: Spent | None = None) -> Method:
     """The algorithm. Raises ValueError."""
-    return ALGORITHMS[scenario.protocol.name](options_of(scenario, spent))
+    return ALGORITHMS[tables.protocol.name](options_of(tables, spent))
 
 
-def exchanges_of(scenario: schema.Scenario, method: Method) -> tuple[int, int]:
+def exchanges_of(tables: CotrainingTables, method: Method) -> tuple[int, int]:
     """Rounds, and fits of a client in each. Where clients learn alone they do so for as long, and share once."""
-    its = scenario.cotraining
-    return (its.rounds, its.period) if method.sharing.collaborative else (1, its.rounds * its.period)
+    cotraining = tables.cotraining
+    return (
+        (cotraining.rounds, cotraining.period)
+        if method.sharing.collaborative
+        else (1, cotraining.rounds * cotraining.period)
+    )
 
 
-def model_bytes(scenario: schema.Scenario, held: Dataset) -> int | None:
+def model_bytes(tables: CotrainingTables, held: Dataset) -> int | None:
     """Bytes of one message of FedAvg with the network of [model], 4 P; None where no client has a network."""
-    if "network" not in names_of(scenario):
+    if "network" not in names_of(tables):
         return None
-    return 4 * jobs.size(model_of(scenario, held))
+    return 4 * jobs.size(model_of(tables, held))
 
 
-def settings_of(scenario: schema.Scenario, parts: Parts) -> Settings:
+def settings_of(tables: CotrainingTables, parts: Parts) -> Settings:
     """What all parties of a run of co-training know beforehand. Raises ValueError for what does not go together."""
-    held, method = parts.held, method_of(scenario)
-    rounds, period = exchanges_of(scenario, method)
+    held, method = parts.held, method_of(tables)
+    rounds, period = exchanges_of(tables, method)
     public = held.take(slice(0)) if parts.public is None else parts.public
     return Settings(
         method,
-        learners_of(scenario, held),
-        learner_of(scenario.learner.name, scenario, held),
+        learners_of(tables, held),
+        learner_of(tables.learner.name, tables, held),
         Public(public.points, public.labels),
         len(held.classes),
         rounds=rounds,
         period=period,
-        min_clients=scenario.training.fewest(),
-        deadline=duration(scenario.protocol.deadline),
+        min_clients=tables.training.fewest(),
+        deadline=duration(tables.protocol.deadline),
     )

@@ -1,16 +1,17 @@
 """The tables [public], [learner], [cotraining] and [byzantine]: public points, who learns, what is shared, who lies."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
 from parties.learning.learners import LEARNERS
+from protocols.federated.keys import TrainingTables
 
-__all__ = ["Byzantine", "Cotraining", "Learner", "Public"]
+__all__ = ["Byzantine", "Cotraining", "CotrainingTables", "Learner", "Public"]
 
 
 class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[public]: points that all parties know, whose labels nobody is told (but by `fedmd`)."""
+    """[public]: points that all parties know, whose labels only `fedmd` uses."""
 
     size: Annotated[
         float,
@@ -151,3 +152,16 @@ class Byzantine(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "`colluding`, all the same label of a point, one that they know to be wrong.",
         ),
     ] = "random"
+
+
+class CotrainingTables(TrainingTables, Protocol):
+    """The tables that co-training uses."""
+
+    @property
+    def public(self) -> Public: ...
+    @property
+    def learner(self) -> Learner: ...
+    @property
+    def cotraining(self) -> Cotraining: ...
+    @property
+    def byzantine(self) -> Byzantine: ...

@@ -23,11 +23,11 @@ __all__ = ["CotrainedRound", "CotrainingObserver", "stable_after"]
 
 
 class CotrainedRound(HeldRound, frozen=True, kw_only=True):
-    """What came of one round of co-training.
+    """The results of one round of co-training.
 
-    `answered`: whose predictions came and count. `agreed` is the share of the public points with a label from then on,
-    `changed` that of those whose label is another than before (labels that came or went count; None in the first round,
-    and in one that was lost), `agreed_accuracy` the share of the labels that are right, where that is known. `accuracy`
+    `answered`: whose predictions were received and count. `agreed` is the share of the public points with a label from
+    then on, `changed` that of those whose label is another than before (labels that are new or gone count; None in the
+    first round, and in one that was lost), `agreed_accuracy` the share of the labels that are right, where that is known. `accuracy`
     is the mean over the models of the clients that are up, `deviation` their standard deviation, on the points for
     testing; of the student alone where there is one. None where not measured.
     """
@@ -84,7 +84,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         self.rounds, self.ended, self._labels = state
 
     def sum_up(self) -> Simulated:
-        """What came out, once all parties have ended."""
+        """The results, once all parties have ended."""
         server, states = self._server, self._states()
         if self.unended is not None:
             self.keep(Record(**self.unended), measured=False)
@@ -112,7 +112,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         )
 
     def keep(self, record: Record, *, measured: bool) -> None:
-        """Append what the round came to, and test the models."""
+        """Append the results of the round, and test the models."""
         before, now = self._labels, self._agreed()
         self._labels = now
         truth = self._server.settings.public.labels
@@ -134,15 +134,17 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         self.tell(one, ("agreed", "changed", "agreed_accuracy", "accuracy", "deviation"))
 
     def _message_bytes(self) -> dict[str, int]:
-        its = self._server.settings
-        sharing, points = its.method.sharing, len(its.public)
-        found = {"up": sharing.size(points, its.classes), "down": sharing.merged_size(points, its.classes)}
+        settings = self._server.settings
+        sharing, points = settings.method.sharing, len(settings.public)
+        found = {"up": sharing.size(points, settings.classes), "down": sharing.merged_size(points, settings.classes)}
         return found | ({} if self._model_bytes is None else {"fedavg": self._model_bytes})
 
     def _agreed(self) -> NDArray[np.int64] | None:
         """The labels that clients agree on; None before the first, and where they share nothing."""
-        its, merged = self._server.settings, self._server.agreed
-        return its.method.sharing.receive(merged, len(its.public), its.classes).labels if merged else None
+        settings, merged = self._server.settings, self._server.agreed
+        return (
+            settings.method.sharing.receive(merged, len(settings.public), settings.classes).labels if merged else None
+        )
 
     def _states(self) -> dict[str, bytes]:
         """What each client has learnt, of those that have learnt anything; and the student, if there is one."""
@@ -150,7 +152,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         return found | ({"student": self._server.student} if self._server.student else {})
 
     def _accuracies(self) -> dict[str, float]:
-        """Of the models of all honest clients that are up, and of the student."""
+        """The models of all honest clients that are up, and of the student."""
         if self._test is None:
             return {}
         points, labels = self._test

@@ -2,41 +2,37 @@
 
 from collections.abc import Sequence
 
-from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from protocols.cotraining.experiment import exchanges_of, method_of
+from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.threats import QUESTIONS
 from protocols.observing.parts import Parts
 from protocols.observing.probe import probe_of
-from scenarios.observing.deals import parts_of
-from scenarios.schema.scenario import Scenario
 
 __all__ = ["cotraining_payloads"]
 
 
-def cotraining_payloads(scenario: Scenario, held: Dataset, shards: Sequence[Shard]) -> dict[str, int]:
+def cotraining_payloads(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> dict[str, int]:
     """Payload of each message type of the whole run with nobody lost.
 
     In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
     Clients without a label of their own have nothing to say in the first round (but of `fedmd`). What an attacker asks
     at the end all answer.
     """
-    parts = parts_of(scenario)
-    method, classes, public = method_of(scenario), len(held.classes), parts.public
+    method, classes, public = method_of(tables), len(parts.held.classes), parts.public
     points = 0 if public is None else len(public.labels)
-    rounds, _ = exchanges_of(scenario, method)
+    rounds, _ = exchanges_of(tables, method)
     mute = 0 if method.study.labelled else sum(1 for shard in shards if not shard.labeled.any())
     up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
     return {
         "CotrainingRound": len(shards) * (rounds - 1) * down,
-        "LocalPredictions": (len(shards) * rounds - mute) * up
-        + len(shards) * _answers(scenario, parts, shards, classes),
+        "LocalPredictions": (len(shards) * rounds - mute) * up + len(shards) * _answers(tables, parts, shards, classes),
     }
 
 
-def _answers(scenario: Scenario, parts: Parts, shards: Sequence[Shard], classes: int) -> int:
+def _answers(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard], classes: int) -> int:
     """Bytes of one client's answers to what an attacker asks."""
-    if not scenario.attack.kind:
+    if not tables.attack.kind:
         return 0
-    asked = len(probe_of(parts, shards, scenario.attack.points, scenario.seed).labels)
-    return (scenario.attack.epochs or QUESTIONS) * method_of(scenario).sharing.size(asked, classes)
+    asked = len(probe_of(parts, shards, tables.attack.points, tables.seed).labels)
+    return (tables.attack.epochs or QUESTIONS) * method_of(tables).sharing.size(asked, classes)

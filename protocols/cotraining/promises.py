@@ -1,11 +1,10 @@
-"""The promises of co-training under any faults; `scenarios.chaos.promises` checks them with the rest."""
+"""The promises of co-training under any faults; chaos checks them with those of every protocol."""
 
 from collections.abc import Iterator
 
-from scenarios.chaos.excused import Affected
-from scenarios.chaos.trial import Trial
+from protocols.promises import Affected, Promise, Trial
 
-__all__ = ["agrees_on_what_came", "all_cotraining_rounds_come", "all_who_are_well_are_counted"]
+__all__ = ["PROMISES"]
 
 
 def agrees_on_what_came(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -45,3 +44,10 @@ def all_cotraining_rounds_come(trial: Trial, affected: Affected) -> Iterator[str
     numbers = [record.number for record in trial.records]
     if trial.outcome == "completed" and numbers != list(range(1, trial.simulation.server.settings.rounds + 1)):
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
+
+
+PROMISES = {
+    "agreed on what came": Promise(agrees_on_what_came),
+    "who is well is counted": Promise(all_who_are_well_are_counted, True),
+    "all rounds of co-training": Promise(all_cotraining_rounds_come, True),
+}

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -10,31 +10,50 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from parties.data.splits import Shard
+from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.round import Settings
+from protocols.observing.experiment import Progress, silent
 from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
-from protocols.privacy.spending import Spending, spending_on_labels, spending_on_votes
-from scenarios.schema import scenario as schema
+from protocols.privacy.spending import spending_on_labels, spending_on_votes
+from protocols.privacy.spent import Spending
 from sim.streams import derive, generator
 
-__all__ = ["estimate", "spending_by"]
+__all__ = ["SpendsBy", "estimate", "spending_by_labels", "spending_by_votes"]
 
 _KEPT: OrderedDict[bytes, Estimate] = OrderedDict()  # runs of a table ask for the same again and again
 _MOST = 16
 
 
-def spending_by(scenario: schema.Scenario, settings: Settings, shards: Sequence[Shard]) -> Spending | None:
-    """What a run with these `settings` and clients' `shards` reveals; None for protocols that promise nothing.
+SpendsBy = Callable[[CotrainingTables, Settings, Sequence[Shard], Progress], Spending]
+"""What a run with settings and the clients' shards reveals; shows the progress of what takes long.
 
-    The answers to a curious server's questions are labels as those of rounds are, and are all charged.
-    """
-    points = max(len(settings.public), 0 if settings.asked is None else len(settings.asked))
-    if scenario.protocol.name == "dp-fedct":
-        tries = partial(estimate, scenario.seed, settings, shards)
-        return spending_on_labels(scenario, points, settings.rounds, settings.questions, tries)
-    return spending_on_votes(scenario, points) if scenario.protocol.name == "dp-pate" else None
+The answers to a curious server's questions are labels as those of rounds are, and are all charged.
+"""
 
 
-def estimate(seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int) -> Estimate:
+def spending_by_labels(
+    tables: CotrainingTables, settings: Settings, shards: Sequence[Shard], progress: Progress
+) -> Spending:
+    """What noisy labels reveal (`dp_fedct`)."""
+    tries = partial(estimate, tables.seed, settings, shards, progress=progress)
+    points = _points(settings)
+    return spending_on_labels(tables.privacy, tables.entropy, points, settings.rounds, settings.questions, tries)
+
+
+def spending_by_votes(
+    tables: CotrainingTables, settings: Settings, shards: Sequence[Shard], progress: Progress
+) -> Spending:
+    """What noisy votes reveal (`dp_pate`)."""
+    return spending_on_votes(tables.privacy, tables.entropy, _points(settings))
+
+
+def _points(settings: Settings) -> int:
+    return max(len(settings.public), 0 if settings.asked is None else len(settings.asked))
+
+
+def estimate(
+    seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int, progress: Progress = silent
+) -> Estimate:
     """How many bits of one-hot labels of the public points change when one labeled element of a client's data is gone.
 
     `neighbours` data sets in all, spread over the clients that have labels; of each client what it learns in its first
@@ -44,10 +63,7 @@ def estimate(seed: int, settings: Settings, shards: Sequence[Shard], neighbours:
     able = [i for i, shard in enumerate(shards) if shard.labeled.any()]
     key = _digest(seed, settings, [shards[i] for i in able], neighbours)
     if key not in _KEPT:
-        from scenarios.console.bars import shown
-        from scenarios.console.printing import make_console
-
-        with shown(make_console(stderr=True), "sensitivity") as tell, threadpool_limits(1):  # as in a run
+        with progress("sensitivity") as tell, threadpool_limits(1):  # as in a run
             found, done = [], 0
             for place, i in enumerate(able):
                 share = neighbours // len(able) + (place < neighbours % len(able))
@@ -81,7 +97,7 @@ def _labels(
 
 
 def _digest(seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int) -> bytes:
-    """Of all that an estimate rests on."""
+    """A digest of all that an estimate rests on."""
     state = hashlib.sha256(repr((seed, neighbours, settings.period, settings.learners, settings.method.study)).encode())
     arrays = [settings.public.points]
     for shard in shards:

@@ -18,17 +18,17 @@ QUESTIONS = 1
 
 
 def liars(clients: int, byzantine: int) -> tuple[str, ...]:
-    """The Byzantine ones of so many clients: the last."""
+    """The names of the Byzantine ones among `clients`: the last."""
     return tuple(f"client/{i}" for i in range(clients - byzantine, clients))
 
 
 def threatened(settings: Settings, setting: Setting) -> Settings:
     """`settings` with the points that a curious server asks about, and what Byzantine clients send."""
-    its, parts = setting.scenario, setting.parts
-    lie = Lie(its.byzantine.kind, settings.public.labels, derive(its.seed, "byzantine"))
-    settings = replace(settings, liars=dict.fromkeys(liars(its.data.clients, its.byzantine.clients), lie))
-    if not its.attack.kind:
+    tables = setting.tables
+    lie = Lie(tables.byzantine.kind, settings.public.labels, derive(tables.seed, "byzantine"))
+    settings = replace(settings, liars=dict.fromkeys(liars(tables.data.clients, tables.byzantine.clients), lie))
+    if not tables.attack.kind:
         return settings
-    probe = probe_of(parts, setting.shards, its.attack.points, its.seed)
+    probe = probe_of(setting.parts, list(setting.shards.values()), tables.attack.points, tables.seed)
     asked = Public(probe.points, np.full(len(probe.labels), -1))
-    return replace(settings, asked=asked, questions=its.attack.epochs or QUESTIONS)
+    return replace(settings, asked=asked, questions=tables.attack.epochs or QUESTIONS)

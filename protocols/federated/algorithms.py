@@ -16,19 +16,41 @@ from protocols.federated.method import Extra, Method, Options
 from protocols.federated.server_update import ServerUpdate
 from sim.registry import Registry
 
-__all__ = ["ALGORITHMS", "UPDATES", "Update"]
+__all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update"]
 
-ALGORITHMS: dict[str, Callable[[Options], Method]] = {
-    "fedavg": fedavg.fedavg,
-    "fedavg+xclp": fedavg_xclp,
-    "fedprop": fedprop,
-    "fedprop+mt": fedprop_mt,
-    "fedavg+perclient-lp": fedavg_perclient,
-    "fedavg+network": fedavg_network,
-    "fedsem+": fedsem,
-    "fedmatch": fedmatch,
-    "fedsiam": fedsiam,
-    "fedavg+mt": fedavg_mt,
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm: its `method`, and the server `update` that it always has, if there is one.
+
+    `private`: models are clipped and made noisy (`dp_fedavg`). `predicts`: XCLP follows, once (`fedavg_then_xclp`).
+    """
+
+    method: Callable[[Options], Method]
+    update: str = ""
+    private: bool = False
+    predicts: bool = False
+
+    def __call__(self, options: Options) -> Method:
+        """The method."""
+        return self.method(options)
+
+
+ALGORITHMS = {
+    "fedavg-then-xclp": Algorithm(fedavg.fedavg, predicts=True),
+    "fedavg": Algorithm(fedavg.fedavg),
+    "fedavg+xclp": Algorithm(fedavg_xclp),
+    "fedprop": Algorithm(fedprop),
+    "fedprop+mt": Algorithm(fedprop_mt),
+    "fedavg+perclient-lp": Algorithm(fedavg_perclient),
+    "fedavg+network": Algorithm(fedavg_network),
+    "fedsem+": Algorithm(fedsem),
+    "fedmatch": Algorithm(fedmatch),
+    "fedsiam": Algorithm(fedsiam),
+    "fedavg+mt": Algorithm(fedavg_mt),
+    "fedprox": Algorithm(fedavg.fedavg, update="fedprox"),
+    "scaffold": Algorithm(fedavg.fedavg, update="scaffold"),
+    "dp-fedavg": Algorithm(fedavg.fedavg, private=True),
 }
 
 

@@ -80,10 +80,10 @@ class Averaging(Protocol):
     individual: ClassVar[bool]
 
     def waits(self, clients: int) -> int:
-        """For how many deadlines of the server it takes at most, with so many clients."""
+        """For how many deadlines of the server it takes at most, with this number of clients."""
 
     def fewest(self, min_clients: int) -> int:
-        """Of how many clients an average is made at least, where a round needs `min_clients`."""
+        """The fewest clients of which an average is made, where a round needs `min_clients`."""
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         """Contribute `update`, to an average of at least `fewest(least)` where the server does not see it."""

@@ -10,13 +10,15 @@ from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
+from protocols.federated.algorithms import ALGORITHMS
 from protocols.federated.blame import key_of
-from protocols.federated.experiment import UPDATE_OF, settings_of, smallest_cohort
+from protocols.federated.experiment import settings_of, smallest_cohort
+from protocols.federated.keys import Model, Training, TrainingTables
 from protocols.federated.round import Settings
-from protocols.privacy.spending import check_privacy
-from scenarios.schema.keys import similar, toml
-from scenarios.schema.scenario import Model, Scenario, Training
+from protocols.privacy.spending import check_noise
+from sim.registry import similar
 from sim.setting_error import Problem
+from sim.toml_text import toml
 from sim.units import format_bytes
 
 __all__ = ["check_training"]
@@ -25,46 +27,65 @@ _LEAST_SIDE = 5
 """Pixels; augmentation moves an image by four of them."""
 
 _COPIES = 4
-"""Of each vector of a client in a round: as trained, as a message, as read, and in the average."""
+"""Copies of each vector of a client in a round: as trained, as a message, as read, and in the average."""
 
 
-def check_training(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
-    """Raise Problem where `scenario` cannot be trained on the clients' points `held`, as they are `dealt`."""
+def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]) -> None:
+    """Raise Problem where `tables` cannot be trained on the clients' points `held`, as they are `dealt`."""
     try:
         jobs.require_torch()
     except MissingExtra as missing:
-        raise Problem("protocol.name", f"{toml(scenario.protocol.name)}: {missing}") from None
-    if scenario.model.name not in MODELS:
-        problem = f"{toml(scenario.model.name)} is not known; allowed: {', '.join(MODELS)}"
-        raise Problem("model.name", problem + similar(scenario.model.name, MODELS))
-    check_privacy(scenario)
-    _check_update(scenario)
-    _check_augmentation(scenario, held)
+        raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
+    if tables.model.name not in MODELS:
+        problem = f"{toml(tables.model.name)} is not known; allowed: {', '.join(MODELS)}"
+        raise Problem("model.name", problem + similar(tables.model.name, MODELS))
+    if ALGORITHMS[tables.protocol.name].private:
+        _check_private(tables)
+    _check_update(tables)
+    _check_augmentation(tables, held)
     try:
-        settings = settings_of(scenario, held, shards=dealt)
-        jobs.choose_device(scenario.training.device)
+        settings = settings_of(tables, held, shards=dealt)
+        jobs.choose_device(tables.training.device)
         jobs.size(settings.spec)
     except MissingExtra as missing:
-        raise Problem("model.name", f"{toml(scenario.model.name)}: {missing}") from None
+        raise Problem("model.name", f"{toml(tables.model.name)}: {missing}") from None
     except ValueError as error:
         key = key_of(error, {"training": Training, "model": Model}) or "training"
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
-        raise Problem("model.name", f"{toml(scenario.model.name)} cannot be built here: {error}") from None
-    _check_rounds(scenario, settings, dealt)
-    _check_memory(scenario, settings)
+        raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
+    _check_rounds(tables, settings, dealt)
+    _check_memory(tables, settings)
 
 
-def _check_update(scenario: Scenario) -> None:
-    name, update = scenario.protocol.name, scenario.training.update
-    its = UPDATE_OF.get(name, update)
-    if update not in ("fedavg", its):
+def _check_private(tables: TrainingTables) -> None:
+    """Raise Problem for what [privacy] and [training] may not say where models are clipped and noise is added."""
+    try:
+        check_noise(tables.privacy)
+    except MissingExtra as missing:
+        raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
+    training = tables.training
+    if training.weighting != "equal":
+        problem = f"{toml(training.weighting)} lets one client move the average by more than its share"
+        raise Problem("training.weighting", f'{problem}; allowed: "equal"')
+    if training.update != "fedavg":
+        problem = f"{toml(training.update)} is no part of dp-fedavg, or sends more than is clipped"
+        raise Problem("training.update", f'{problem}; allowed: "fedavg"')
+    if tables.privacy.noise_at == "clients" and training.averaging != "secure":
+        problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
+        raise Problem("privacy.noise_at", problem)
+
+
+def _check_update(tables: TrainingTables) -> None:
+    name, update = tables.protocol.name, tables.training.update
+    settings = ALGORITHMS[name].update or update
+    if update not in ("fedavg", settings):
         problem = f"{toml(update)} does not go with protocol.name = {toml(name)}, which has its own; allowed: "
-        raise Problem("training.update", problem + toml(its))
+        raise Problem("training.update", problem + toml(settings))
 
 
-def _check_augmentation(scenario: Scenario, held: Dataset) -> None:
-    name, shape = scenario.training.augmentation, held.shape
+def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:
+    name, shape = tables.training.augmentation, held.shape
     if name == "none" or (len(shape) == 3 and min(shape[1:]) >= _LEAST_SIDE):
         return
     problem = f"{toml(name)} changes images, and the points of {held.name} are "
@@ -72,31 +93,31 @@ def _check_augmentation(scenario: Scenario, held: Dataset) -> None:
     raise Problem("training.augmentation", f"{problem}; allowed: {toml('none')}")
 
 
-def _check_rounds(scenario: Scenario, settings: Settings, dealt: Sequence[Shard]) -> None:
-    its = scenario.training
-    if settings.method.labeller is not None and its.label_from > its.rounds:
-        problem = f"{its.label_from} is after the last round; allowed: 1 to {its.rounds} (training.rounds)"
+def _check_rounds(tables: TrainingTables, settings: Settings, dealt: Sequence[Shard]) -> None:
+    training = tables.training
+    if settings.method.labeller is not None and training.label_from > training.rounds:
+        problem = f"{training.label_from} is after the last round; allowed: 1 to {training.rounds} (training.rounds)"
         raise Problem("training.label_from", problem)
     alone, secure = not settings.trains_unlabeled(1), not settings.averaging.individual
-    if secure and its.min_clients == 1:
+    if secure and training.min_clients == 1:
         problem = '1 is too small: with training.averaging = "secure" it would show one client\'s model'
         raise Problem("training.min_clients", f"{problem}; allowed: 2 or more")
     drawn, least = smallest_cohort(settings, dealt), settings.averaging.fewest(settings.min_clients)
     if drawn < least:
         able = sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)
         who = "clients with labels" if alone else "clients"
-        why = 'averaging = "secure"' if its.min_clients is None else "training.min_clients"
-        problem = f"{its.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
+        why = 'averaging = "secure"' if training.min_clients is None else "training.min_clients"
+        problem = f"{training.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
         raise Problem("training.share", problem)
 
 
-def _check_memory(scenario: Scenario, settings: Settings) -> None:
-    clients = scenario.data.clients
+def _check_memory(tables: TrainingTables, settings: Settings) -> None:
+    clients = tables.data.clients
     drawn = math.ceil(settings.share * clients - 1e-9)
     vector, kept = sum(settings.expected.sizes), sum(settings.expected.sizes[1:])
     needed, free = vector * (_COPIES * drawn + 2) + kept * clients, psutil.virtual_memory().available
     if needed > free:
-        problem = f"{drawn} models of {format_bytes(vector)} at a time, of {scenario.model.name}, need about "
+        problem = f"{drawn} models of {format_bytes(vector)} at a time, of {tables.model.name}, need about "
         problem += f"{format_bytes(needed)} of memory and {format_bytes(free)} are free"
         most = max(0.0, (free / vector - 2) / _COPIES / clients)
         raise Problem("training.share", f"{problem}; allowed here: less than {most:.2g}")

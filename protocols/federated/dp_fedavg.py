@@ -30,7 +30,7 @@ seed: whoever has it takes the noise off, and no guarantee holds; a cohort is th
 took part in each round. Every round to which clients were called is charged, lost or not, for what they sent in it may
 have been read: so is a secure sum that ends in an Abort after its Survivors were named.
 
-Clients do not send their losses; one that is drawn and has nothing to train on sends the model as it came, noise and
+Clients do not send their losses; one that is drawn and has nothing to train on sends the model as it was, noise and
 all, and counts one. That a client takes part, and how many points and labels it has, is not covered.
 """
 
@@ -67,7 +67,7 @@ class Clipped:
 
     @property
     def _deviation(self) -> float:
-        """Of the noise in the sum, z S."""
+        """The standard deviation of the noise in the sum, z S."""
         return self.multiplier * self.clip if self.multiplier else 0.0
 
     def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
@@ -78,7 +78,7 @@ class Clipped:
         start = decode(before).astype(np.float64)
         change = decode(after) - start
         norm = float(np.linalg.norm(change))
-        if not np.isfinite(norm):  # training has diverged: its change is none, whatever the others have
+        if not np.isfinite(norm):  # training has diverged: it changes nothing, whatever the others have
             change, norm, after = np.zeros_like(start), 0.0, before
         own = self._deviation / np.sqrt(fewest - 1) if self.at == "clients" else 0.0
         if norm <= self.clip and not own:
@@ -89,7 +89,7 @@ class Clipped:
         return encode(start + change)
 
     def released(self, mean: bytes, models: int, entropy: Entropy) -> bytes:
-        """What the server makes of the `mean` of so many models."""
+        """What the server makes of the `mean` of this number of models."""
         deviation = self._deviation / models if self.at == "server" else 0.0
         if not deviation:
             return mean

@@ -17,21 +17,19 @@ from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
 from protocols.federated.observer import TrainingObserver
 from protocols.federated.round import Settings, TrainingClient
 from protocols.observing.experiment import Setting
 from protocols.privacy.spending import Spending, Spent, spending_on_models
-from protocols.registry import PROTOCOLS
 from protocols.setup import Group
-from protocols.xclp.experiment import parameters_of
-from scenarios.schema import scenario as schema
+from protocols.xclp.choices import parameters_of
 from sim.streams import generator
 from sim.units import duration
 
 __all__ = [
-    "UPDATE_OF",
     "Kinds",
     "Training",
     "cohorts_of",
@@ -57,48 +55,48 @@ class Training:
     kinds = Kinds(FedAvgClient, FedAvgServer, TrainingObserver)
 
     def __init__(self, setting: Setting) -> None:
-        world, scenario, held = setting.world, setting.scenario, setting.parts.held
-        spending = spending_by(scenario, setting.shards)
-        spent = None if spending is None else spending(scenario.training.rounds)
-        self.settings = settings_of(scenario, held, spent, shards=setting.shards)
+        world, tables, held = setting.world, setting.tables, setting.parts.held
+        shards = list(setting.shards.values())
+        spending = spending_by(tables, shards)
+        spent = None if spending is None else spending(tables.training.rounds)
+        self.settings = settings_of(tables, held, spent, shards=shards)
         self.clients = [
-            self.kinds.client(world, f"client/{i}", shard, self.settings, **setting.client_access)
-            for i, shard in enumerate(setting.shards)
+            self.kinds.client(world, name, shard, self.settings, **setting.client_access)
+            for name, shard in setting.shards.items()
         ]
-        names = tuple(client.name for client in self.clients)
-        first = jobs.initial(self.settings.spec, scenario.seed)
-        self.server = self.kinds.server(world, names, self.settings, first, **setting.server_access)
+        first = jobs.initial(self.settings.spec, tables.seed)
+        self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.server_access)
         self.observer = self.kinds.observer(
-            world, setting.parts, self.clients, self.server, setting.faults, scenario.training.evaluate_every
+            world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
         self.observer.spending = spending
         self.rounds = self.settings.rounds
-        self._seed = scenario.seed
+        self._seed = tables.seed
 
     def plan(self) -> None:
         """As it will be if nobody is lost: the cohorts follow from the seed."""
-        its = self.settings
+        settings = self.settings
         shards = {client.name: client.shard for client in self.clients}
         points = {name: len(shard.rows) for name, shard in shards.items()}
-        for number, members in enumerate(cohorts_of(its, shards, self._seed), 1):
+        for number, members in enumerate(cohorts_of(settings, shards, self._seed), 1):
             group = Group(members, {name: points[name] for name in members}, {})
             for client in self.clients:
                 if client.name in group.points:
                     self._plan(client, group, number)
 
     def _plan(self, client: TrainingClient, group: Group, number: int) -> None:
-        its, points = self.settings, len(client.shard.rows)
+        settings, points = self.settings, len(client.shard.rows)
         known = int(client.shard.labeled.sum())
-        labeller = its.method.labeller if its.labels_in(number) else None
-        others = points - known if its.trains_unlabeled(number) else 0
-        client.plan(jobs.train_work(its.spec, its.update, known, others))
+        labeller = settings.method.labeller if settings.labels_in(number) else None
+        others = points - known if settings.trains_unlabeled(number) else 0
+        client.plan(jobs.train_work(settings.spec, settings.update, known, others))
         if labeller is not None:
-            client.plan(jobs.embed_work(its.spec, points))
+            client.plan(jobs.embed_work(settings.spec, points))
         if isinstance(labeller, Across):
             client.plan(labeller.parameters.variant.plan(client, group))
 
 
-def cohorts_of(its: Settings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
+def cohorts_of(settings: Settings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
     """Who is drawn in each round, of clients that have all enrolled with these `shards`.
 
     Where training is private, as many as will be drawn and not who: that is the server's entropy's to say.
@@ -106,106 +104,102 @@ def cohorts_of(its: Settings, shards: Mapping[str, Shard], seed: int) -> list[tu
     names, labeled = tuple(shards), {name: int(shard.labeled.sum()) for name, shard in shards.items()}
     return [
         cohort.draw(
-            names, labeled, its.share, generator(seed, "cohort", number), only_labeled=not its.trains_unlabeled(number)
+            names,
+            labeled,
+            settings.share,
+            generator(seed, "cohort", number),
+            only_labeled=not settings.trains_unlabeled(number),
         )
-        for number in range(1, its.rounds + 1)
+        for number in range(1, settings.rounds + 1)
     ]
 
 
-def model_of(scenario: schema.Scenario, held: Dataset) -> ModelSpec:
+def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
     """The network. Raises ValueError where it does not fit the data."""
-    its = scenario.model
+    model = tables.model
     return ModelSpec(
-        its.name, held.shape, len(held.classes), its.width, its.embedding, its.normalised, its.mean, its.std
+        model.name, held.shape, len(held.classes), model.width, model.embedding, model.normalised, model.mean, model.std
     )
 
 
-UPDATE_OF = {"fedprox": "fedprox", "scaffold": "scaffold"}
-"""Of the protocols that are `fedavg` with another server update."""
-
-
-def method_of(scenario: schema.Scenario, spec: ModelSpec) -> Method:
+def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
     """The algorithm with its server update; Shamir's threshold goes with FedProp, too."""
-    its, name = scenario.training, scenario.protocol.name
-    parameters = parameters_of(scenario, spec.classes)
-    base = ALGORITHMS.get(name, ALGORITHMS["fedavg"])(Options(spec, parameters, scenario.seed, its.device))
-    update = UPDATE_OF.get(name, its.update)
-    extra = UPDATES[update]
-    return Method(base.labeller, (*base.additions, *extra(its.mu)), extra.server)
+    training, algorithm = tables.training, ALGORITHMS[tables.protocol.name]
+    base = algorithm(Options(spec, parameters_of(tables, spec.classes), tables.seed, training.device))
+    extra = UPDATES[algorithm.update or training.update]
+    return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
 
 
 _AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure())}
 
 
-def spending_by(scenario: schema.Scenario, shards: Sequence[Shard]) -> Spending | None:
+def spending_by(tables: TrainingTables, shards: Sequence[Shard]) -> Spending | None:
     """What the averages of dp-fedavg reveal; None for protocols that promise nothing.
 
     The cohort is drawn of those with labels and of those that have not enrolled: for how many of them there may be, the
     largest share that rounding up makes of it counts.
     """
-    if scenario.protocol.name != "dp-fedavg":
+    if not ALGORITHMS[tables.protocol.name].private:
         return None
     able = sum(1 for shard in shards if shard.labeled.any())
-    cohorts = [
-        (math.ceil(scenario.training.share * many - 1e-9), many) for many in range(max(1, able), len(shards) + 1)
-    ]
+    cohorts = [(math.ceil(tables.training.share * many - 1e-9), many) for many in range(max(1, able), len(shards) + 1)]
     cohort, clients = max(cohorts, key=lambda one: (one[0] / one[1], -one[1]))
-    return spending_on_models(scenario, cohort, clients)
+    return spending_on_models(tables.privacy, tables.entropy, tables.training.rounds, cohort, clients)
 
 
-def _private(scenario: schema.Scenario, spent: Spent | None) -> Clipped | None:
+def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
     """The clipping and the noise; to be checked, before it is known what is `spent`, without noise."""
-    its = scenario.privacy
-    if scenario.protocol.name != "dp-fedavg":
+    privacy = tables.privacy
+    if not ALGORITHMS[tables.protocol.name].private:
         return None
-    return Clipped(its.clip, 0.0 if spent is None or spent.noise is None else spent.noise, its.noise_at)
+    return Clipped(privacy.clip, 0.0 if spent is None or spent.noise is None else spent.noise, privacy.noise_at)
 
 
-def smallest_cohort(its: Settings, shards: Sequence[Shard]) -> int:
+def smallest_cohort(settings: Settings, shards: Sequence[Shard]) -> int:
     """How many clients are drawn in the round that draws the fewest of those with `shards`, if all have enrolled."""
-    able = sum(1 for shard in shards if its.trains_unlabeled(1) or shard.labeled.any())
-    return math.ceil(its.share * able - 1e-9)
+    able = sum(1 for shard in shards if settings.trains_unlabeled(1) or shard.labeled.any())
+    return math.ceil(settings.share * able - 1e-9)
 
 
 def settings_of(
-    scenario: schema.Scenario, held: Dataset, spent: Spent | None = None, *, shards: Sequence[Shard]
+    tables: TrainingTables, held: Dataset, spent: Spent | None = None, *, shards: Sequence[Shard]
 ) -> Settings:
     """What all parties of a training run know beforehand. Raises ValueError for what does not go together.
 
     `spent` holds the noise of dp-fedavg; `shards` are the clients', whose numbers decide how many a cohort has.
     """
-    its, spec = scenario.training, model_of(scenario, held)
-    method = method_of(scenario, spec)
+    training, spec = tables.training, model_of(tables, held)
+    method = method_of(tables, spec)
     update = LocalUpdate(
-        epochs=its.epochs,
-        labeled_batch=its.labeled_batch,
-        learning_rate=its.learning_rate,
-        recipe=scenario.protocol.recipe,
-        weight_decay=its.weight_decay,
-        momentum=its.momentum,
-        decay_rounds=its.decay_rounds,
-        restart=0 if method.labeller is None else its.label_from - 1,
-        augmentation=its.augmentation,
-        device=its.device,
+        epochs=training.epochs,
+        labeled_batch=training.labeled_batch,
+        learning_rate=training.learning_rate,
+        recipe=tables.protocol.recipe,
+        weight_decay=training.weight_decay,
+        momentum=training.momentum,
+        decay_rounds=training.decay_rounds,
+        restart=0 if method.labeller is None else training.label_from - 1,
+        augmentation=training.augmentation,
+        device=training.device,
         additions=tuple(addition for addition, _ in method.additions),
     )
     kind: Callable[..., Settings] = Settings
-    if "prediction" in PROTOCOLS[scenario.protocol.name].parts:
-        kind = partial(fedavg_then_xclp.Settings, prediction=parameters_of(scenario, spec.classes))
+    if ALGORITHMS[tables.protocol.name].predicts:
+        kind = partial(fedavg_then_xclp.Settings, prediction=parameters_of(tables, spec.classes))
     settings = kind(
         spec,
         update,
         method,
-        scenario.data.clients,
-        rounds=its.rounds,
-        share=its.share,
-        label_from=its.label_from,
-        averaging=_AVERAGINGS[its.averaging],
-        by_points=its.weighting == "points",
-        deadline=duration(scenario.protocol.deadline),
-        private=_private(scenario, spent),
+        tables.data.clients,
+        rounds=training.rounds,
+        share=training.share,
+        label_from=training.label_from,
+        averaging=_AVERAGINGS[training.averaging],
+        by_points=training.weighting == "points",
+        deadline=duration(tables.protocol.deadline),
+        private=_private(tables, spent),
     )
-    return replace(settings, min_clients=its.fewest(_fewest(settings, shards)))
+    return replace(settings, min_clients=training.fewest(_fewest(settings, shards)))
 
 
 def _fewest(settings: Settings, shards: Sequence[Shard]) -> int:

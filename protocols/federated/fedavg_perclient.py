@@ -11,5 +11,5 @@ __all__ = ["fedavg_perclient"]
 
 def fedavg_perclient(options: Options) -> Method:
     """Pseudo-labels from the client's own graph."""
-    its = options.xclp
-    return Method(Alone(options.spec, its.bits, its.k, its.alpha, its.recipe, options.device))
+    xclp = options.xclp
+    return Method(Alone(options.spec, xclp.bits, xclp.k, xclp.alpha, xclp.recipe, options.device))

@@ -69,8 +69,8 @@ class PredictingClient(FedAvgClient):
         return self.settings.rounds + 1
 
     async def take_part(self, call: TrainingRound) -> None:
-        its = self.settings
-        if self.round <= its.rounds:
+        settings = self.settings
+        if self.round <= settings.rounds:
             await super().take_part(call)
             return
 
@@ -79,9 +79,11 @@ class PredictingClient(FedAvgClient):
 
         points = self.shard.points
         with self.step("predict.embed"):
-            work = jobs.embed_work(its.spec, len(points))
-            features = await self.compute(work, jobs.embed_all, its.spec, call.model, points, its.update.device)
-        found = await xclp.client(self, features.astype(np.float64), its.prediction, hashed)
+            work = jobs.embed_work(settings.spec, len(points))
+            features = await self.compute(
+                work, jobs.embed_all, settings.spec, call.model, points, settings.update.device
+            )
+        found = await xclp.client(self, features.astype(np.float64), settings.prediction, hashed)
         self.labels = self.results[self.round] = found
 
 

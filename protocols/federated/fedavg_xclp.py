@@ -1,7 +1,7 @@
 """FedAvg+XCLP: in each round the cohort labels its unlabeled points by XCLP, on features of the model that it trains.
 
 Scott, Yeo, Lampert, Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR,
-Algorithm 2. Pseudo-labels are made anew whenever a client is drawn, so they get better as the features do.
+Algorithm 2. Pseudo-labels are made again whenever a client is drawn, so they get better as the features do.
 """
 
 from protocols.federated.labelling import Across

@@ -9,7 +9,7 @@ and the server averages as FedAvg does:
 
     w_{t+1} = sum_k n_k/n w_{t+1}^k.
 
-The client term adds mu (w - w_t) to the gradients; the server term is none, and nothing travels beside the models.
+The client term adds mu (w - w_t) to the gradients; there is no server term, and nothing travels beside the models.
 """
 
 from dataclasses import dataclass

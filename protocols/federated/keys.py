@@ -1,13 +1,15 @@
 """The tables [model] and [training] of a scenario: which network is trained, and how."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
 from parties.learning.spec import MODELS
 from protocols.federated.algorithms import UPDATES
+from protocols.privacy.keys import Privacy
+from protocols.xclp.keys import XclpTables
 
-__all__ = ["Model", "Training"]
+__all__ = ["Model", "Training", "TrainingTables"]
 
 
 class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -171,3 +173,14 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     def fewest(self, unless_given: int = 1) -> int:
         """`min_clients`, or its default."""
         return unless_given if self.min_clients is None else self.min_clients
+
+
+class TrainingTables(XclpTables, Protocol):
+    """The tables that federated training uses."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def training(self) -> Training: ...
+    @property
+    def privacy(self) -> Privacy: ...

@@ -32,7 +32,7 @@ __all__ = ["Across", "Alone", "Labeller", "Network", "Once", "PseudoLabels"]
 
 @dataclass(frozen=True, eq=False)
 class PseudoLabels:
-    """Of each of a client's n points: `labels` int64 (n,), -1 for none, and `weights` float32 (n,) in [0, 1].
+    """The labels of a client's n points: `labels` int64 (n,), -1 for none, and `weights` float32 (n,) in [0, 1].
 
     Those of points that have a label of their own do not count.
     """
@@ -76,11 +76,11 @@ class Network(_Local):
         return await me.compute(jobs.embed_work(self.spec, len(images)), _predict, self, model, images)
 
 
-def _predict(its: Network, model: bytes, images: NDArray[np.generic]) -> PseudoLabels:
-    scores_of = jobs.logits if its.recipe.logits else jobs.probabilities
-    scores = scores_of(its.spec, model, images, its.device).astype(np.float64)
+def _predict(settings: Network, model: bytes, images: NDArray[np.generic]) -> PseudoLabels:
+    scores_of = jobs.logits if settings.recipe.logits else jobs.probabilities
+    scores = scores_of(settings.spec, model, images, settings.device).astype(np.float64)
     scores[~np.isfinite(scores).all(axis=1)] = 0.0  # a model that has diverged says nothing
-    labels, confidence = label_by(its.recipe, scores, np.zeros(its.spec.classes))
+    labels, confidence = label_by(settings.recipe, scores, np.zeros(settings.spec.classes))
     return PseudoLabels(labels, confidence.astype(np.float32))
 
 
@@ -108,11 +108,13 @@ class Alone(_Local):
 
 
 def _propagate_alone(
-    its: Alone, model: bytes, images: NDArray[np.generic], known: NDArray[np.int64], seed: bytes
+    settings: Alone, model: bytes, images: NDArray[np.generic], known: NDArray[np.int64], seed: bytes
 ) -> PseudoLabels:
-    features = jobs.embed_all(its.spec, model, images, its.device).astype(np.float64)
-    bits = hash_bits(features, planes(seed, its.bits, features.shape[1]))
-    found = propagate(distances(bits, bits), its.bits, known, its.spec.classes, its.k, its.alpha, its.recipe)
+    features = jobs.embed_all(settings.spec, model, images, settings.device).astype(np.float64)
+    bits = hash_bits(features, planes(seed, settings.bits, features.shape[1]))
+    found = propagate(
+        distances(bits, bits), settings.bits, known, settings.spec.classes, settings.k, settings.alpha, settings.recipe
+    )
     return PseudoLabels(found.labels, found.confidence.astype(np.float32))
 
 

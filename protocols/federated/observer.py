@@ -25,10 +25,10 @@ __all__ = ["TrainedRound", "TrainingObserver"]
 
 
 class TrainedRound(HeldRound, frozen=True, kw_only=True):
-    """What came of one round of training.
+    """The results of one round of training.
 
-    `cohort`: who was drawn, `averaged`: whose models came, or `problem`: why the round was lost. `loss` is the mean of
-    theirs over the round. `accuracy` is that of the average on the points for testing, `validation` on those held out,
+    `cohort`: who was drawn, `averaged`: whose models were received, or `problem`: why the round was lost. `loss` is the
+    mean of theirs over the round. `accuracy` is that of the average on the points for testing, `validation` on those held out,
     `pseudo_accuracy` that of the pseudo-labels of unlabeled points that were trained on; None where not measured.
     """
 
@@ -81,7 +81,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self.rounds, self.ended, self._best = state
 
     def sum_up(self) -> Simulated:
-        """What came out, once all parties have ended."""
+        """The results, once all parties have ended."""
         server = self._server
         if self.unended is not None:
             self.keep(Record(**self.unended), measured=False)
@@ -127,7 +127,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self.tell(one, ("loss", "pseudo_accuracy", "validation", "accuracy"))
 
     def _pseudo_accuracy(self, record: Record) -> float | None:
-        """Of the unlabeled points of those averaged whose label is known; a point without a pseudo-label is wrong."""
+        """The share that is right, of unlabeled points whose label is known; one without a pseudo-label is wrong."""
         right = []
         for name in record.averaged:
             client, shard = self._clients[name], self._clients[name].shard
@@ -138,8 +138,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         return float(hits.mean()) if len(hits) else None
 
     def _accuracy(self, model: bytes, on: Points | None) -> float | None:
-        its = self._server.settings
-        return None if on is None else jobs.accuracy(its.spec, model, *on, its.update.device)
+        settings = self._server.settings
+        return None if on is None else jobs.accuracy(settings.spec, model, *on, settings.update.device)
 
     # What is kept
 

@@ -1,46 +1,44 @@
 """The payloads of federated training, by formula: the model both ways, what goes beside it, and XCLP's in between."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from parties.data.sets import Dataset
-from parties.data.splits import Shard, counted, named
+from parties.data.splits import Shard, counted
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
 from protocols.federated.experiment import cohorts_of, settings_of
+from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.round import Settings
-from scenarios.schema.scenario import ProtocolKeys, Scenario
+from protocols.xclp.payloads import round_payloads
 
 __all__ = ["training_payloads"]
 
 
-def training_payloads(
-    scenario: Scenario,
-    held: Dataset,
-    shards: Sequence[Shard],
-    xclp: Callable[[ProtocolKeys, Mapping[str, int], Mapping[str, int], int, str], Mapping[str, int]],
-) -> dict[str, int]:
-    """Payload of each message type of the whole run with nobody lost. `xclp` gives that of a round of XCLP."""
-    settings = settings_of(scenario, held, shards=shards)
-    of, classes, topology = named(shards), len(held.classes), scenario.network.topology
+def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> dict[str, int]:
+    """Payload of each message type of the whole run with nobody lost, among clients with the shards `of` theirs."""
+    settings = settings_of(tables, held, shards=list(of.values()))
+    classes, topology = len(held.classes), tables.network.topology
     total: Counter[str] = Counter()
     seen: list[str] = []
-    for number, members in enumerate(cohorts_of(settings, of, scenario.seed), 1):
+    for number, members in enumerate(cohorts_of(settings, of, tables.seed), 1):
         total.update(_sent(settings, members, seen))
         labeller = settings.method.labeller if settings.labels_in(number) else None
         if isinstance(labeller, Across):
-            its = msgspec.structs.replace(scenario.protocol, recovery=labeller.parameters.recovery.name)
-            total.update(xclp(its, *counted({name: of[name] for name in members}), classes, topology))
+            settings_settings = msgspec.structs.replace(tables.protocol, recovery=labeller.parameters.recovery.name)
+            total.update(
+                round_payloads(settings_settings, *counted({name: of[name] for name in members}), classes, topology)
+            )
         if not settings.averaging.individual:
             total.update(_secure(settings, members, topology))
         trained = (name for name in members if name not in seen and _trains(settings, of[name], number))
         seen.extend(trained)
     if isinstance(settings, fedavg_then_xclp.Settings):
-        total["TrainingRound"] += len(shards) * settings.expected.sizes[0]
-        total.update(xclp(scenario.protocol, *counted(of), classes, topology))
+        total["TrainingRound"] += len(of) * settings.expected.sizes[0]
+        total.update(round_payloads(tables.protocol, *counted(of), classes, topology))
     return dict(total)
 
 

@@ -1,4 +1,4 @@
-"""Federated averaging and then XCLP once: what the model's features tell of new points, beside the model itself."""
+"""Federated averaging, then XCLP once: labels of new points by the model's features, beside those by the model."""
 
 import hashlib
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class PredictionObserver(TrainingObserver):
         self._xclp = Observer(world, parts.held, [client.shard for client in clients], clients, server, faults)
 
     def sum_up(self) -> Simulated:
-        """What came out, once all parties have ended: the labels by XCLP, beside those by the model."""
+        """The results, once all parties have ended: the labels by XCLP, beside those by the model."""
         server = self._predicting
         if not server.record.number:  # it did not live to predict anything
             found = super().sum_up()
@@ -55,7 +55,7 @@ class PredictionObserver(TrainingObserver):
         lost = self.losses()
         problems = [one.problem for one in self.rounds]
         untrained = found.outcome == "completed" and all(problems)
-        told = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
+        reported = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
         network = {NETWORK: self._by_network()}
         return msgspec.structs.replace(
             found,
@@ -65,7 +65,7 @@ class PredictionObserver(TrainingObserver):
             balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),
             model_digest=hashlib.sha256(server.model).hexdigest(),
             lost=[*lost, *found.lost],
-            rounds=[*told, *found.rounds],
+            rounds=[*reported, *found.rounds],
             keep=partial(self._save, server.model, None),
         )
 
@@ -77,9 +77,9 @@ class PredictionObserver(TrainingObserver):
 
     def _by_network(self) -> dict[str, NDArray[np.int64]]:
         """What the model says of all points of those who got labels."""
-        its, model = self._predicting.settings, self._predicting.model
+        settings, model = self._predicting.settings, self._predicting.model
         return {
-            name: jobs.predict(its.spec, model, client.shard.points, its.update.device)
+            name: jobs.predict(settings.spec, model, client.shard.points, settings.update.device)
             for name, client in self._labelled.items()
             if client.alive and client.labels is not None
         }

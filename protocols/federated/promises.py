@@ -1,4 +1,4 @@
-"""The promises of federated training under any faults; `scenarios.chaos.promises` checks them with the rest.
+"""The promises of federated training under any faults; chaos checks them with those of every protocol.
 
 The oracle knows which models a round was made of, as the server announces it to observers, and which updates clients
 began. It computes these again in the clear and averages them in numpy.
@@ -6,22 +6,16 @@ began. It computes these again in the clear and averages them in numpy.
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning import jobs
 from protocols.federated.server_update import State, updated
-from scenarios.chaos.excused import Affected
-from scenarios.chaos.trial import Trial, Update
+from protocols.promises import Affected, Promise, Trial
 
-__all__ = [
-    "all_training_rounds_come",
-    "all_who_are_well_are_averaged",
-    "averages_what_came",
-    "equals_plain_average",
-    "training_ends_early_only_for_loss",
-]
+__all__ = ["PROMISES"]
 
 Numbers = NDArray[np.float64]
 
@@ -65,11 +59,11 @@ def equals_plain_average(trial: Trial, affected: Affected) -> Iterator[str]:
             yield f"the model of round {record.number} is not the average of {', '.join(record.averaged)}"
 
 
-def _begun(trial: Trial, name: str, number: int, model: bytes) -> list[Update]:
+def _begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
     return [one for one in trial.updates if (one.party, one.round) == (name, number) and one.arguments[1] == model]
 
 
-def _average(trial: Trial, updates: tuple[Update, ...]) -> Numbers:
+def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
     """The average of models that were trained with points; they count alike, or as many as the points of an epoch."""
     vectors, weights = [], []
     for one in updates:
@@ -117,18 +111,9 @@ def all_training_rounds_come(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
 
 
-def training_ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A run is aborted only when the server or clients of every round were affected, and fails only when all were."""
-    assert trial.simulated is not None
-    if trial.outcome == "completed":
-        return
-    server = trial.simulation.server
-    if not server.alive:
-        if "server" not in affected:
-            yield f"the server is gone and no fault affected it: {trial.reason}"
-        elif "server" not in {loss.party for loss in trial.simulated.lost}:
-            yield "the server is lost, and the losses do not name it"
-    elif trial.outcome == "failed" and len(affected.clients) < len(trial.simulated.endings):
-        yield f"failed ({trial.reason}), and not every client was affected"
-    elif not affected.clients:
-        yield f"{trial.outcome} ({trial.reason}), and nobody was affected"
+PROMISES = {
+    "the model is the oracle's": Promise(equals_plain_average),
+    "averages of what came": Promise(averages_what_came),
+    "who is well is averaged": Promise(all_who_are_well_are_averaged, True),
+    "all rounds of training": Promise(all_training_rounds_come, True),
+}

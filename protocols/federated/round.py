@@ -15,7 +15,7 @@ pseudo-labels come from is in `labelling`, how models come together in `averagin
 Papers: McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
 Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
 
-Lost clients: one whose model has not come by the deadline, or whose model cannot be, is left out of the average of this
+Lost clients: one whose model is not received by the deadline, or is invalid, is left out of the average of this
 round. With fewer than `min_clients` models, or where the labelling fails for want of clients, the round is lost: the
 model stays as it was, and the next round begins. A client that comes back takes part as soon as it is drawn again. One
 that never enrolled is asked again in each round, and is drawn as one without labels until it answers.
@@ -78,7 +78,7 @@ def steps(
     for step in (*_OPEN, *(_LABEL if labels else ()), *inside, *_AVERAGE, *(_SECURE if secure else ())):
         taken.setdefault((step.role, step.name), step)
     for step in after:
-        taken.pop((step.role, step.name), None)  # told where it is always taken
+        taken.pop((step.role, step.name), None)  # listed where it is always taken
     return (*taken.values(), *after)
 
 
@@ -273,11 +273,11 @@ class TrainingServer(RoundsServer[Settings, Record]):
         return super().state() | own
 
     def restore(self, state: dict[str, Any]) -> None:
-        its = dict(state)
-        for companion, one in zip(self._companions, its.pop("companions"), strict=True):
+        settings = dict(state)
+        for companion, one in zip(self._companions, settings.pop("companions"), strict=True):
             companion.restore(one)
-        self._kept = its.pop("kept")
-        super().restore(its)
+        self._kept = settings.pop("kept")
+        super().restore(settings)
 
     def draw(self, number: int) -> tuple[str, ...]:
         """S_t, a share C of the clients."""

@@ -1,1 +1,1 @@
-"""What is looked at from outside in a run of any protocol, and what came out of it."""
+"""What is looked at from outside in a run of any protocol, and its results."""

@@ -1,35 +1,75 @@
-"""What every experiment is: parties in a world, built from a scenario, and an observer who sees what no party could."""
+"""What a run is made of: its world and tables, its parties, and an observer who sees what no party could."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from parties.data.splits import Shard
+from parties.datasets.content import Report
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import ResultFields, Simulated, Strike
-from scenarios.schema import scenario as schema
 from sim.faults import Fault
 from sim.units import rate
 from sim.world import World
 
-__all__ = ["Experiment", "Keeper", "Onlooker", "Recounter", "Setting"]
+__all__ = ["Checkpointable", "Experiment", "Observer", "PartialReporter", "Progress", "Setting", "Tables", "silent"]
+
+Progress = Callable[[str], AbstractContextManager[Report]]
+"""Makes, of what takes long, a context whose value is called with what is done, how much of it, and of how much."""
+
+
+def silent(title: str) -> AbstractContextManager[Report]:
+    """A `Progress` that shows nothing."""
+    return nullcontext(lambda what, done, of: None)
+
+
+class Tables(Protocol):
+    """What a protocol may ask of the scenario that it is run by: the seed, and tables."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def entropy(self) -> str: ...
+    @property
+    def cost(self) -> str: ...
+    @property
+    def protocol(self) -> Any: ...
+    @property
+    def data(self) -> Any: ...
+    @property
+    def network(self) -> Any: ...
+    @property
+    def device(self) -> Any: ...
+    @property
+    def attack(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What an experiment is built in. `faults`: those that each [[fault]] stands for."""
+    """What a run of a protocol is made of.
+
+    `tables`: those of its scenario, which have what the protocol `uses`. `parts`: all points of the run. `shards`: each
+    client's, by its name. `faults`: those that each [[fault]] stands for.
+    """
 
     world: World
-    scenario: schema.Scenario
+    tables: Any
     parts: Parts
-    shards: Sequence[Shard]
-    faults: Sequence[tuple[Fault, ...]]
+    shards: Mapping[str, Shard]
+    faults: Sequence[tuple[Fault, ...]] = ()
+    progress: Progress = silent
+
+    @property
+    def keys(self) -> Any:
+        """The [protocol] table, of the type that the protocol declares."""
+        return self.tables.protocol
 
     @property
     def client_access(self) -> dict[str, float]:
-        """Of each client: bytes a second, cores, and their speed."""
-        network, device = self.scenario.network, self.scenario.device
+        """Each client's bytes a second, cores and their speed, as `parties.party.Party` takes them."""
+        network, device = self.tables.network, self.tables.device
         return {
             "up": _pipe(network.up or network.bandwidth),
             "down": _pipe(network.down or network.bandwidth),
@@ -39,8 +79,8 @@ class Setting:
 
     @property
     def server_access(self) -> dict[str, float]:
-        """The same of the server."""
-        network, device = self.scenario.network, self.scenario.device
+        """The same for the server."""
+        network, device = self.tables.network, self.tables.device
         own = _pipe(network.server_bandwidth)
         return {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
 
@@ -51,19 +91,19 @@ def _pipe(text: str) -> float:
     return 0.0 if math.isinf(value) else value
 
 
-class Onlooker(Protocol):
+class Observer(Protocol):
     """Looks at a run as no party could."""
 
     def sum_up(self) -> Simulated:
-        """What came out, once all parties have ended."""
+        """The results, once all parties have ended."""
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far."""
 
 
 @runtime_checkable
-class Keeper(Onlooker, Protocol):
-    """An onlooker of a run that can be broken off between two rounds and taken up again.
+class Checkpointable(Observer, Protocol):
+    """The observer of a run that can be broken off between two rounds and go on later.
 
     It calls `after_round` with the number of each round that has ended. `kinds` are the classes, of plain fields, of
     what it and the parties hold.
@@ -80,11 +120,11 @@ class Keeper(Onlooker, Protocol):
 
 
 @runtime_checkable
-class Recounter(Protocol):
-    """An onlooker that can tell of a run that was broken off."""
+class PartialReporter(Protocol):
+    """An observer that can report on a run that was broken off."""
 
     def so_far(self) -> ResultFields:
-        """What had come of it."""
+        """The results until then."""
 
 
 class Experiment(Protocol):
@@ -95,7 +135,7 @@ class Experiment(Protocol):
     @property
     def server(self) -> Any: ...
     @property
-    def observer(self) -> Onlooker: ...
+    def observer(self) -> Observer: ...
     @property
     def rounds(self) -> int: ...
 

@@ -1,22 +1,17 @@
 """The data of an attack: the attacker's own, and the points that it asks about."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parties.data.splits import Shard
 from parties.datasets.content import Points
-from scenarios.schema.scenario import Scenario
+from protocols.observing.experiment import Tables
+from protocols.observing.parts import Parts
 from sim.setting_error import Problem
 from sim.streams import generator
-
-if TYPE_CHECKING:
-    from protocols.observing.parts import Parts
 
 __all__ = ["NOBODY", "Probe", "attacked", "probe_of", "shadowed"]
 
@@ -24,20 +19,20 @@ NOBODY = -1
 """The owner of a point that no client has."""
 
 
-def attacked(parts: Parts, scenario: Scenario) -> Parts:
+def attacked(parts: Parts, tables: Tables) -> Parts:
     """The parts of a run that is attacked: half of the clients' points go to the attacker, drawn from (seed, "attack").
 
     Of the other half `attack.points` are outside. Raises Problem where too few are left.
     """
-    n, points, clients = len(parts.held.labels), scenario.attack.points, scenario.data.clients
+    n, points, clients = len(parts.held.labels), tables.attack.points, tables.data.clients
     half = n // 2
     if half < points + clients:
         problem = f"{points} points that nobody has and {clients} clients need more than half of {n} points"
         raise Problem("attack.points", f"{problem}; allowed: 2 to {half - clients}")
-    order = generator(scenario.seed, "attack").permutation(n)
+    order = generator(tables.seed, "attack").permutation(n)
     attacker = parts.held.take(np.sort(order[half : 2 * half]))
     return _hold_out(
-        replace(parts, held=parts.held.take(np.sort(order[:half])), attacker=attacker), points, scenario.seed
+        replace(parts, held=parts.held.take(np.sort(order[:half])), attacker=attacker), points, tables.seed
     )
 
 

@@ -12,11 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from protocols.observing.parts import Parts
+from protocols.observing.probe import Probe
 from sim.wire import Message, Packet, decode_body, decode_frame
 
-__all__ = ["Received", "Way", "received", "signals"]
+__all__ = ["AttackedMessages", "Probabilities", "Reader", "Received", "Way", "received", "signals"]
 
 Probabilities = NDArray[np.float64]
+
+Reader = Callable[[Message, NDArray[np.int64]], Probabilities]
+"""Takes a message and the rows of the probe that are asked about, and gives (p, classes) of them."""
 
 _CERTAIN = 1e-7
 """Probabilities are kept this far from 0 and 1: float32 has no more precision."""
@@ -49,13 +54,31 @@ class Way:
 
     signal: str
     message: type[Message]
-    probabilities: Callable[[Message, NDArray[np.int64]], Probabilities]
+    probabilities: Reader
     epochs: int
     since: tuple[int, int]
 
     def counts(self, one: Received) -> bool:
         """Whether `one` is a message of this kind, since then."""
         return one.type == self.message.__name__ and (one.round, one.attempt) >= self.since
+
+
+@dataclass(frozen=True)
+class AttackedMessages:
+    """The messages of a protocol that an attacker reads; the fields are as in `Way`.
+
+    `reader` makes, of the points of a run and those asked about, what reads the messages.
+    """
+
+    signal: str
+    message: type[Message]
+    epochs: int
+    since: tuple[int, int]
+    reader: Callable[[Parts, Probe], Reader]
+
+    def way(self, parts: Parts, probe: Probe) -> Way:
+        """How the messages of a run on `parts` are read, in which `probe` is asked about."""
+        return Way(self.signal, self.message, self.reader(parts, probe), self.epochs, self.since)
 
 
 def signals(

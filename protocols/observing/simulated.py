@@ -1,4 +1,4 @@
-"""What came out of a run, whatever was run."""
+"""The results of a run, whatever was run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +30,7 @@ class Strike(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True, kw_only=True):
-    """What came of one round, which `began` at that virtual time. An experiment says more of its own rounds.
+    """The results of one round, which `began` at that virtual time. An experiment says more of its own rounds.
 
     `columns` are the titles of `cells`, which a table shows between when it began and who was lost.
     """
@@ -57,7 +57,7 @@ class ResultFields(Struct, kw_only=True):
     out. Of co-training it is the mean of `client_accuracy`, with their standard `deviation`, and no label of a public
     point changed after round `agreed_after`, None if one changed in the last; `message_bytes` are the payload of one
     message, up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and
-    `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `rounds` tell of
+    `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `rounds` are of
     all rounds, `endings` how each client's part ended, `privacy` what differentially private protocols revealed,
     `output` what the server of a declared protocol ended with.
     """
@@ -89,10 +89,10 @@ def _nothing(folder: Path) -> None:
 
 
 class Simulated(ResultFields, kw_only=True):
-    """What came out of a run that ended by itself.
+    """The results of a run that ended by itself.
 
     `predictions` are party, its name in the data set, row of the data set, label, confidence. `silent` says of each
-    fault that never came, by its number, that it did not. `keep` writes what else there is into the run's folder.
+    fault that never struck, by its number, why it did not. `keep` writes what else there is into the run's folder.
     """
 
     outcome: str

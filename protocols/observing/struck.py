@@ -45,7 +45,7 @@ class Struck:
         return "left" if fall is not None and isinstance(fall.fault, Leave) else "crashed"
 
     def noticed(self, loss: Loss, began: float) -> Loss:
-        """A `loss` that the server told of in a round that `began` then, with the step at which the party fell."""
+        """A `loss` that the server reported in a round that `began` then, with the step at which the party fell."""
         fall = self.fall(loss.party, began, loss.time)
         if fall is None or fall.step in ("", loss.step):
             return loss
@@ -86,7 +86,7 @@ class EndingsObserver(Generic[C]):
 
 
 def _missed(made: tuple[Fault, ...]) -> str:
-    """That a fault never came, in words."""
+    """That a fault never struck, in words."""
     if not made or len(made) > 1:
         return "the availability trace took nobody down before the run ended"
     (fault,) = made

@@ -27,20 +27,20 @@ _SEEDED = (
 _ESTIMATED = "the sensitivity is an estimate: more bits may change"
 
 
-def check_noise(its: Privacy) -> None:
+def check_noise(privacy: Privacy) -> None:
     """Raise Problem for what [privacy] may not say of any private protocol. Raises MissingExtra without its package."""
-    if not its.clip < math.inf:
+    if not privacy.clip < math.inf:
         raise Problem("privacy.clip", "inf clips nothing; allowed: a number above 0")
-    if its.noise and not _NOISE[0] <= its.noise <= _NOISE[1]:
-        problem = f"{its.noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
+    if privacy.noise and not _NOISE[0] <= privacy.noise <= _NOISE[1]:
+        problem = f"{privacy.noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
         raise Problem("privacy.noise", problem)
-    if asked(its) < math.inf or its.noise:
+    if asked(privacy) < math.inf or privacy.noise:
         extras.require("dp_accounting", "privacy", "Renyi accounting")
 
 
-def asked(its: Privacy) -> float:
+def asked(privacy: Privacy) -> float:
     """The epsilon that is asked for."""
-    return math.inf if its.epsilon == "none" else its.epsilon
+    return math.inf if privacy.epsilon == "none" else privacy.epsilon
 
 
 def sensitivity_of(value: int | str) -> tuple[str, float]:
@@ -67,7 +67,7 @@ def _caveats(entropy: str) -> tuple[str, ...]:
 
 
 def spending_on_labels(
-    its: Privacy,
+    privacy: Privacy,
     entropy: str,
     points: int,
     planned: int,
@@ -78,20 +78,20 @@ def spending_on_labels(
 
     `estimate` tries a number of neighbouring data sets.
     """
-    kind, number = sensitivity_of(its.sensitivity)
-    source, caveats = str(its.sensitivity), _caveats(entropy)
+    kind, number = sensitivity_of(privacy.sensitivity)
+    source, caveats = str(privacy.sensitivity), _caveats(entropy)
     if kind == "bits":
         bits, source = int(number), "as given"
     elif kind == "worst-case":
         bits = sensitivity.worst_case(points)
     elif kind == "proposition-2":
-        bits, caveats = sensitivity.proposition_2(points, number, its.delta), (*caveats, _ESTIMATED)
+        bits, caveats = sensitivity.proposition_2(points, number, privacy.delta), (*caveats, _ESTIMATED)
     else:
         found = estimate(int(number))
         bits, caveats = found.bits, (*caveats, _ESTIMATED)
         source = f"{found.tried} neighbouring data sets, on average {found.mean_bits:.1f}"
     bits = min(bits, sensitivity.worst_case(points))
-    flip = xor_mechanism.flip_probability(asked(its), bits)
+    flip = xor_mechanism.flip_probability(asked(privacy), bits)
     epsilon = xor_mechanism.epsilon_of(flip, bits)  # of no bits that change, none is spent
 
     def charge(rounds: int) -> Spent:
@@ -104,9 +104,9 @@ def spending_on_labels(
             caveats=caveats,
             rounds=labelled,
             planned=planned + questions,
-            delta=its.delta,
+            delta=privacy.delta,
             delta_round=0.0,
-            epsilon=_finite(accounting.random_bits(flip, bits * labelled, its.delta)),
+            epsilon=_finite(accounting.random_bits(flip, bits * labelled, privacy.delta)),
             epsilon_pure=_finite(accounting.pure(epsilon, labelled)),
             epsilon_round=_finite(epsilon),
             flip=flip,
@@ -117,10 +117,12 @@ def spending_on_labels(
     return charge
 
 
-def spending_on_votes(its: Privacy, entropy: str, points: int) -> Spending:
+def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
     """What is spent by `dp-pate`: one noisy vote on each of `points` public points, in its only round."""
-    noise = accounting.votes_noise_for(asked(its), points, its.delta) if its.noise is None else its.noise
-    once = _finite(accounting.noisy_max_queries(noise, points, its.delta))
+    noise = (
+        accounting.votes_noise_for(asked(privacy), points, privacy.delta) if privacy.noise is None else privacy.noise
+    )
+    once = _finite(accounting.noisy_max_queries(noise, points, privacy.delta))
 
     def charge(rounds: int) -> Spent:
         return Spent(
@@ -131,8 +133,8 @@ def spending_on_votes(its: Privacy, entropy: str, points: int) -> Spending:
             caveats=_caveats(entropy),
             rounds=rounds,
             planned=1,
-            delta=its.delta,
-            delta_round=its.delta,
+            delta=privacy.delta,
+            delta_round=privacy.delta,
             epsilon=once if rounds else 0.0,
             epsilon_pure=None,
             epsilon_round=once,
@@ -142,18 +144,18 @@ def spending_on_votes(its: Privacy, entropy: str, points: int) -> Spending:
     return charge
 
 
-def spending_on_models(its: Privacy, entropy: str, planned: int, cohort: int, clients: int) -> Spending:
-    """What is spent by `dp-fedavg`: averages over a `cohort` drawn from all `clients` that train, in each of `planned` rounds.
+def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int, clients: int) -> Spending:
+    """What is spent by `dp-fedavg`: averages over a `cohort` of all `clients` that train, in each of `planned` rounds.
 
     Sampling amplifies privacy only while nobody knows who was drawn. A cohort that follows from the file's seed is
     known: then each round counts as if all clients took part.
     """
     hidden = cohort < clients and entropy != "seeded"
     counted = cohort if hidden else clients
-    noise = its.noise
+    noise = privacy.noise
     if noise is None:
-        noise = accounting.noise_for(asked(its), counted, clients, planned, its.delta)
-    server = "" if its.noise_at == "clients" and not hidden else ", not the server"  # which draws the cohort
+        noise = accounting.noise_for(asked(privacy), counted, clients, planned, privacy.delta)
+    server = "" if privacy.noise_at == "clients" and not hidden else ", not the server"  # which draws the cohort
     sampled = " and not who was drawn" if hidden else ""
     drawn = (
         "hidden: its sampling is counted where it gains anything"
@@ -170,13 +172,13 @@ def spending_on_models(its: Privacy, entropy: str, planned: int, cohort: int, cl
             caveats=_caveats(entropy),
             rounds=rounds,
             planned=planned,
-            delta=its.delta,
-            delta_round=its.delta,
-            epsilon=_finite(accounting.federated_gaussian(noise, counted, clients, rounds, its.delta)),
+            delta=privacy.delta,
+            delta_round=privacy.delta,
+            epsilon=_finite(accounting.federated_gaussian(noise, counted, clients, rounds, privacy.delta)),
             epsilon_pure=None,
-            epsilon_round=_finite(accounting.federated_gaussian(noise, counted, clients, 1, its.delta)),
+            epsilon_round=_finite(accounting.federated_gaussian(noise, counted, clients, 1, privacy.delta)),
             noise=noise,
-            clip=its.clip,
+            clip=privacy.clip,
             cohort=drawn if cohort < clients else "",
         )
 
@@ -187,15 +189,15 @@ def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-def noise_cautions(its: Privacy, entropy: str) -> list[str]:
+def noise_cautions(privacy: Privacy, entropy: str) -> list[str]:
     """One line for each choice that leaves any private protocol's run less private than it says."""
-    if its.noise == 0 or (its.noise is None and its.epsilon == "none"):
+    if privacy.noise == 0 or (privacy.noise is None and privacy.epsilon == "none"):
         return ["[privacy] asks for no noise: nothing is differentially private"]
     return [f"{_SEEDED}, and every epsilon here is void"] if entropy == "seeded" else []
 
 
-def sensitivity_cautions(its: Privacy) -> list[str]:
+def sensitivity_cautions(privacy: Privacy) -> list[str]:
     """A line if the sensitivity is an estimate."""
-    if not str(its.sensitivity).startswith(("neighbours", "proposition-2")):
+    if not str(privacy.sensitivity).startswith(("neighbours", "proposition-2")):
         return []
-    return [f"privacy.sensitivity = {toml(its.sensitivity)}: an estimate; the epsilon is no guarantee"]
+    return [f"privacy.sensitivity = {toml(privacy.sensitivity)}: an estimate; the epsilon is no guarantee"]

@@ -10,7 +10,7 @@ __all__ = ["Spending", "Spent", "after_resuming", "caveats_of", "privacy_lines"]
 class Spent(Struct, kw_only=True, frozen=True):
     """The differential privacy of what a run has released.
 
-    `rounds` of `planned` ones are charged: each to which clients were called, whether or not anything came of it.
+    `rounds` of `planned` ones are charged: each to which clients were called, whether or not it had a result.
     `epsilon` is that of these together with `delta`, by Renyi accounting; `epsilon_pure` the same with delta = 0, by
     adding up, where that is finite; `epsilon_round` that of each by itself, with `delta_round`. None: no bound.
     It is `guaranteed` unless `caveats` say why not. `neighbours` says between which data, `covers` against whom. `flip`

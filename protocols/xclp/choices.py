@@ -1,19 +1,65 @@
-"""The variant of SecureHamming that a scenario names."""
+"""What [protocol] chooses of XCLP: the variant of SecureHamming, the strategy of the row sums, and all parameters."""
 
+from collections.abc import Mapping
+
+from protocols import setup
+from protocols.declaration import messages_in
+from protocols.steps import Step
+from protocols.xclp import hamming, influence, rowsums
 from protocols.xclp.hamming import SecureHamming
-from protocols.xclp.variants import VARIANTS, HammingOptions
-from scenarios.schema.scenario import ProtocolKeys
+from protocols.xclp.keys import ProtocolKeys, XclpTables
+from protocols.xclp.recipe import RECIPES
+from protocols.xclp.variants import ROW_SUMS, VARIANTS, HammingOptions
+from protocols.xclp.xclp import Parameters
+from sim.units import duration
+from sim.wire import Message
 
-__all__ = ["options_of", "variant_of"]
+__all__ = ["chosen", "messages_of", "options_of", "parameters_of", "recovery_steps", "variant_of"]
 
 
-def options_of(its: ProtocolKeys) -> HammingOptions:
+def options_of(keys: ProtocolKeys) -> HammingOptions:
     """What [protocol] says about SecureHamming."""
     return HammingOptions(
-        its.bits, its.key_bits, its.insecure_keys, its.packing, its.rerandomise, its.group, its.short_exponents
+        keys.bits, keys.key_bits, keys.insecure_keys, keys.packing, keys.rerandomise, keys.group, keys.short_exponents
     )
 
 
-def variant_of(its: ProtocolKeys) -> SecureHamming:
-    """`hamming = ...` with its sizes, packing and group."""
-    return VARIANTS[its.hamming].make(options_of(its))
+def variant_of(keys: ProtocolKeys) -> SecureHamming:
+    """The variant of SecureHamming with its sizes, packing and group."""
+    return VARIANTS[keys.hamming].make(options_of(keys))
+
+
+def parameters_of(tables: XclpTables, classes: int) -> Parameters:
+    """XCLP's parameters."""
+    keys = tables.protocol
+    return Parameters(
+        variant=variant_of(keys),
+        recovery=ROW_SUMS[keys.recovery].make(keys.threshold),
+        clients=tables.data.clients,
+        classes=classes,
+        bits=keys.bits,
+        k=keys.k,
+        alpha=keys.alpha,
+        recipe=RECIPES[keys.recipe],
+        rows=keys.rows,
+        fraction_bits=keys.fraction_bits,
+        min_clients=keys.min_clients,
+        deadline=duration(keys.deadline),
+        rounds=keys.rounds,
+    )
+
+
+def chosen(keys: ProtocolKeys, recovery: str = "") -> dict[str, str]:
+    """The choices that bring in steps or messages; `recovery` in place of what the keys say, if it is given."""
+    return {"protocol.hamming": keys.hamming, "protocol.recovery": recovery or keys.recovery}
+
+
+def recovery_steps() -> Mapping[str, tuple[Step, ...]]:
+    """The steps of each strategy of the row sums."""
+    return {name: way.steps for name, way in ROW_SUMS.items()}
+
+
+def messages_of(choices: Mapping[str, str]) -> tuple[type[Message], ...]:
+    """The types of messages that XCLP sends with these choices."""
+    variant, sums = VARIANTS[choices["protocol.hamming"]], ROW_SUMS[choices["protocol.recovery"]]
+    return (*messages_in(setup, hamming, influence, rowsums), *variant.messages, *sums.messages)

@@ -1,13 +1,14 @@
 """The table [protocol]: which protocol runs, what it computes and with which cryptography."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
+from protocols.observing.experiment import Tables
 from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from sim.units import DURATION, Duration
 
-__all__ = ["ProtocolKeys"]
+__all__ = ["ProtocolKeys", "XclpTables"]
 
 
 class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -103,3 +104,10 @@ class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
     ] = "60s"
     rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1
+
+
+class XclpTables(Tables, Protocol):
+    """The tables that XCLP uses."""
+
+    @property
+    def protocol(self) -> ProtocolKeys: ...

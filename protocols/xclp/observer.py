@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import Struct
@@ -12,27 +12,26 @@ from numpy.typing import NDArray
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from parties.server import Loss
-from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from protocols.observing.scores import accuracy, balanced_accuracy, counting
 from protocols.observing.simulated import Prediction, Round, Simulated
 from protocols.observing.struck import EndingsObserver
 from protocols.xclp import oracle
 from protocols.xclp.label_propagation import per_client, propagate
 from protocols.xclp.lsh import distances
-from protocols.xclp.xclp import Labels, RoundRecord, XclpClient, XclpServer
+from protocols.xclp.xclp import Labels, RoundRecord
 from sim.faults import Fault
 from sim.world import World
 
 __all__ = ["Observer", "XclpRound"]
 
 Measure = Callable[[NDArray[np.int64], NDArray[np.int64]], float | None]
-"""Of labels found (n,) and the true ones."""
+"""A measure of the labels found (n,) and the true ones."""
 
 _MEASURED = "the {} points of clients that got labels in the last round"
 
 
 class XclpRound(Round, frozen=True, kw_only=True):
-    """What came of one round of XCLP.
+    """The results of one round of XCLP.
 
     `finished`: the server sent out all sums. `joined` is P, `members` Q, `contributors` those whose labels count (if it
     is not finished, those announced last), `labeled` those who got labels. `equals_plaintext`: H and all that clients
@@ -65,10 +64,10 @@ class _Truth(Struct, frozen=True):
     step: str
 
 
-class Observer(EndingsObserver[XclpClient | PredictingClient]):
-    """Compares each round with the plaintext when it is told of its end, and sums the run up.
+class Observer(EndingsObserver[Any]):
+    """Compares each round with the plaintext as it ends, and sums the run up.
 
-    `faults`: those that each [[fault]] stands for.
+    `clients` and `server`: those of `xclp`, or of a protocol that XCLP is a part of. `faults`: those of each [[fault]].
     """
 
     def __init__(
@@ -76,8 +75,8 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
         world: World,
         dataset: Dataset,
         shards: Sequence[Shard],
-        clients: Sequence[XclpClient] | Sequence[PredictingClient],
-        server: XclpServer | PredictingServer,
+        clients: Sequence[Any],
+        server: Any,
         faults: Sequence[tuple[Fault, ...]],
     ) -> None:
         super().__init__(world, clients, faults)
@@ -87,7 +86,7 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
         self._truths: list[_Truth] = []
 
     def sum_up(self) -> Simulated:
-        """What came out, once all parties have ended."""
+        """The results, once all parties have ended."""
         server = self._server
         if server.record.number > (self._truths[-1].record.number if self._truths else 0):
             self.end_round(server.record)  # which the server did not live to end
@@ -95,8 +94,8 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
         outcome, reason = self._outcome(lost)
         found = {n: c.labels for n, c in self._named.items() if c.alive and c.labels is not None}
         endings = self.endings()
-        told = [self._round(truth, lost) for truth in self._truths]
-        compared = [one.equals_plaintext for one in told if one.equals_plaintext is not None]
+        reported = [self._round(truth, lost) for truth in self._truths]
+        compared = [one.equals_plaintext for one in reported if one.equals_plaintext is not None]
         members, h = server.record.members, server.record.h.astype("<i4")
         labels = {name: _everywhere(self._shards[name], own) for name, own in found.items()}
         baselines = self._baselines(list(found))
@@ -113,7 +112,7 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
                 [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
             ),
             lost=lost,
-            rounds=list(told),
+            rounds=list(reported),
             equals_plaintext=all(compared) if compared else None,
             predictions=self._predictions(found),
             endings=endings,
@@ -129,14 +128,14 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
         """
         found = []
         for truth in self._truths:
-            told = [loss for loss in self._server.lost if loss.round == truth.record.number]
-            noticed = [self._struck.noticed(loss, truth.record.began) for loss in told]
+            reported = [loss for loss in self._server.lost if loss.round == truth.record.number]
+            noticed = [self._struck.noticed(loss, truth.record.began) for loss in reported]
             names = {loss.party for loss in noticed}
             found += noticed + [loss for loss in self._unnoticed(truth) if loss.party not in names]
         return found
 
     def _unnoticed(self, truth: _Truth) -> list[Loss]:
-        """Who fell in the round, or got nothing out of it, unless the server told of it."""
+        """Who fell in the round, or got nothing out of it, unless the server reported it."""
         record, server = truth.record, self._server
         later = [other.ended for other in self._truths if other.record.number > record.number]
         end = min(later, default=self.world.loop.time())  # a client may be in the round still while the next begins
@@ -180,7 +179,7 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
 
     def end_round(self, record: RoundRecord) -> None:
         """Keep what the oracle says of a round that ends while the clients' bits are there; H need not be kept."""
-        its, members = self._server.parameters, [self._named[name] for name in record.members]
+        parameters, members = self._server.parameters, [self._named[name] for name in record.members]
         bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
         labels: dict[str, Labels] = {}
         same = True
@@ -189,12 +188,12 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
                 bits,
                 [_known(self._shards[client.name]) for client in members],
                 [record.members.index(name) for name in record.contributors],
-                its.classes,
-                its.k,
-                its.alpha,
-                its.fraction_bits,
-                its.recipe.name,
-                its.rows,
+                parameters.classes,
+                parameters.k,
+                parameters.alpha,
+                parameters.fraction_bits,
+                parameters.recipe.name,
+                parameters.rows,
             )
             same = np.array_equal(record.h, plain.distances)
             for name, part in zip(record.members, plain.slices, strict=True):
@@ -250,7 +249,7 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
         Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
         labels of those lost after they had hashed theirs.
         """
-        its, last = self._server.parameters, self._server.round
+        parameters, last = self._server.parameters, self._server.round
         hashed = [client for client in self._named.values() if client.hashed_in == last]
         bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if survivors else {}
         if not bits:
@@ -258,22 +257,22 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
         known = {name: _known(self._shards[name]) for name in bits}
         alone = per_client(
             [distances(own, own) for own in bits.values()],
-            its.bits,
+            parameters.bits,
             list(known.values()),
-            its.classes,
-            its.k,
-            its.alpha,
-            its.recipe,
+            parameters.classes,
+            parameters.k,
+            parameters.alpha,
+            parameters.recipe,
         )
         joint = np.concatenate(list(bits.values()))
         together = propagate(
             distances(joint, joint),
-            its.bits,
+            parameters.bits,
             np.concatenate(list(known.values())),
-            its.classes,
-            its.k,
-            its.alpha,
-            its.recipe,
+            parameters.classes,
+            parameters.k,
+            parameters.alpha,
+            parameters.recipe,
         )
         parts = np.split(together.labels, np.cumsum([len(own) for own in bits.values()])[:-1])
         applicable = any(self._counting(name).any() and (own >= 0).any() for name, own in known.items())
@@ -305,8 +304,8 @@ class Observer(EndingsObserver[XclpClient | PredictingClient]):
 def _equal(own: Labels, truth: Labels | None) -> bool:
     """Whether what a client got is what the oracle says of the same rows."""
     return truth is not None and all(
-        np.array_equal(mine, its[own.rows])
-        for mine, its in (
+        np.array_equal(found, expected[own.rows])
+        for found, expected in (
             (own.z, truth.z), (own.labels, truth.labels), (own.confidence, truth.confidence)
         )
     )  # fmt: skip

@@ -3,20 +3,18 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from parties.data.splits import counted, named
-from protocols.registry import PROTOCOLS
+from parties.data.splits import Shard, counted
 from protocols.setup import Group
 from protocols.xclp.choices import variant_of
+from protocols.xclp.keys import XclpTables
 from protocols.xclp.payloads import TO_SERVER, hamming_payloads
 from protocols.xclp.variants import VARIANTS
-from scenarios.observing.deals import dealt, together
-from scenarios.schema.keys import toml
-from scenarios.schema.scenario import Scenario
 from sim.compute import CostTable
+from sim.toml_text import toml
 from sim.units import duration, format_bytes, format_duration, rate
 
 __all__ = ["HammingTime", "deadline_cautions", "hamming_time"]
@@ -24,7 +22,7 @@ __all__ = ["HammingTime", "deadline_cautions", "hamming_time"]
 _SENT_BY_J = frozenset(
     ("PlainBits", "EncryptedBits", "BaseRequest", "Corrections", "TransferSetup", "TransferReply", "MaskedDistances")
 )
-"""Of a pair's messages those of its earlier client. (`Masks` and `MaskedDistances` are alike, whoever sends which.)"""
+"""The messages that the earlier client of a pair sends. (`Masks` and `MaskedDistances` are alike.)"""
 
 
 @dataclass(frozen=True)
@@ -44,46 +42,39 @@ class HammingTime:
         return self.computing + self.transfer
 
 
-def deadline_cautions(scenario: Scenario) -> list[str]:
-    """A line if SecureHamming will hardly be done by the deadline; it says what it needs."""
-    takes, deadline = hamming_time(scenario), duration(scenario.protocol.deadline)
+def deadline_cautions(tables: XclpTables, shards: Mapping[str, Shard]) -> list[str]:
+    """A line if SecureHamming among clients with `shards` will hardly be done by the deadline, with what it needs."""
+    takes, deadline = hamming_time(tables, shards), duration(tables.protocol.deadline)
     if takes is None or takes.seconds <= deadline:
         return []
-    its, enough = scenario.protocol, math.ceil(2 * takes.seconds / 10) * 10
+    keys, enough = tables.protocol, math.ceil(2 * takes.seconds / 10) * 10
     return [
-        f"protocol.deadline = {toml(its.deadline)}: SecureHamming by {its.hamming} will take about "
+        f"protocol.deadline = {toml(keys.deadline)}: SecureHamming by {keys.hamming} will take about "
         f"{format_duration(takes.seconds)} ({format_duration(takes.computing)} of computing, "
         f"{format_duration(takes.transfer)} for {format_bytes(takes.bytes)} through the access of one party), "
         f'and who is not done by then is left out; protocol.deadline = "{enough}s" would do'
     ]
 
 
-@lru_cache(maxsize=4)
-def hamming_time(scenario: Scenario) -> HammingTime | None:
-    """How long SecureHamming takes if nobody is lost, without latencies; None where there is none, or no data.
+def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime | None:
+    """How long SecureHamming takes if nobody is lost, without latencies; None for a variant without a formula.
 
     Of each client the computing that its variant plans, at the price of the cost table (0 for `cost = "free"`), and
     what its pairs send and receive through its access to the network; of the server what it relays.
     """
-    if not any(step.name == "hamming.collect" for step in PROTOCOLS[scenario.protocol.name].steps):
+    if VARIANTS[tables.protocol.hamming].payloads is None:
         return None
-    try:
-        shards = together(scenario, dealt(scenario)[1])
-    except (OSError, ValueError):
-        return None
-    if VARIANTS[scenario.protocol.hamming].payloads is None:
-        return None
-    points, _ = counted(named(shards))
+    points, _ = counted(shards)
     group = Group(tuple(points), points, {})
-    busiest = max(_transfers(scenario, group), key=lambda transfer: transfer[0])
-    return HammingTime(_computing(scenario, group), *busiest)
+    busiest = max(_transfers(tables, group), key=lambda transfer: transfer[0])
+    return HammingTime(_computing(tables, group), *busiest)
 
 
-def _computing(scenario: Scenario, group: Group) -> float:
+def _computing(tables: XclpTables, group: Group) -> float:
     """Seconds that the busiest client computes with all its cores."""
-    if scenario.cost == "free":
+    if tables.cost == "free":
         return 0.0
-    variant, table, device = variant_of(scenario.protocol), CostTable.load(), scenario.device
+    variant, table, device = variant_of(tables.protocol), CostTable.load(), tables.device
     # As much of a client as a plan asks for: of no party yet, in no world.
     everybody: list[Any] = [
         SimpleNamespace(name=name, round=0, attempt=0, world=SimpleNamespace(run_id=b"")) for name in group.names
@@ -92,15 +83,15 @@ def _computing(scenario: Scenario, group: Group) -> float:
     return seconds / device.speed / min(device.cores, max(1, len(everybody) - 1))
 
 
-def _transfers(scenario: Scenario, group: Group) -> list[tuple[float, int]]:
+def _transfers(tables: XclpTables, group: Group) -> list[tuple[float, int]]:
     """Seconds and bytes of each party's access in its longer direction, the server's last; all names take a byte."""
-    its, network = scenario.protocol, scenario.network
+    keys, network = tables.protocol, tables.network
     up, down = (dict.fromkeys(group.names, 0) for _ in range(2))
     relayed = to_server = 0
 
     @cache
     def pair(n_j: int, n_k: int) -> Mapping[str, int]:
-        return hamming_payloads(its, {"j": n_j, "k": n_k})
+        return hamming_payloads(keys, {"j": n_j, "k": n_k})
 
     for place, j in enumerate(group.names):
         for k in group.names[place + 1 :]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from scenarios.chaos.campaign import Failure, Verdict, bare_run, failure_of, first_run, perform, shrunk
 from scenarios.chaos.configurations import Configuration
-from scenarios.chaos.promises import PROMISES
+from scenarios.chaos.promises import promises_of
 from scenarios.chaos.schedules import Schedule, random_schedules
 from scenarios.chaos.trial import Calm
 from scenarios.files.reading import read
@@ -135,7 +135,7 @@ def _failures(scenarios: dict[str, Scenario], found: BroadFindings, shrinks: int
     broken = [
         (name, promise, min(those, key=lambda one: len(one.faults)), len(those))
         for name, runs in found.runs.items()
-        for promise in PROMISES
+        for promise in promises_of(scenarios[name])
         if (those := [one for one in runs if promise in one.promises_broken])
     ]
     smallest = [one for _, _, one, _ in broken]

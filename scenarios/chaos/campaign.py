@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from scenarios.chaos.memory import Remembering
-from scenarios.chaos.promises import PROMISES, Broken, check
+from scenarios.chaos.promises import Broken, check, promises_of
 from scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes
 from scenarios.chaos.shrinking import shrink
 from scenarios.chaos.trial import Calm, Limits, observed
@@ -244,7 +244,7 @@ def _pairs(verdicts: Iterable[Verdict], singles: Collection[Schedule]) -> list[S
 def _failures(scenario: Scenario, verdicts: Sequence[Verdict], calm: Calm | None) -> list[Failure]:
     """For each promise that was broken the smallest schedule that breaks it; without shrinking if `calm` is None."""
     failures: list[Failure] = []
-    for promise in PROMISES:
+    for promise in promises_of(scenario):
         runs = [one for one in verdicts if promise in one.promises_broken]
         if runs:
             smallest = min(runs, key=lambda one: len(one.faults))

@@ -1,10 +1,12 @@
 """Chaos from Python; and what it has in common with that of the command line: how a scenario is made ready for it."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 
+from protocols.registry import PROTOCOLS
 from scenarios.chaos.campaign import Findings, Plan, Verdict, campaign
-from scenarios.chaos.promises import is_cotraining, is_training, promises_of
+from scenarios.chaos.promises import promises_of
 from scenarios.chaos.report import write_findings
 from scenarios.files.arguments import check_count, check_type, check_types
 from scenarios.files.reading import Loaded, Source, read
@@ -77,11 +79,9 @@ def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded,
     if plan.quick and "data.limit" not in keys:
         limit = read(scenario, [*changes, *ours]).scenario.data.limit
         ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
-    if plan.quick and is_training(own.scenario) and not keys & {"training.rounds", "training.label_from"}:
-        training = own.scenario.training
-        ours += [f"training.rounds={min(training.rounds, 2)}", f"training.label_from={min(training.label_from, 2)}"]
-    if plan.quick and is_cotraining(own.scenario) and "cotraining.rounds" not in keys:
-        ours.append(f"cotraining.rounds={min(own.scenario.cotraining.rounds, 2)}")
+    most = PROTOCOLS[own.scenario.protocol.name].quick
+    if plan.quick and not keys & set(most):
+        ours += [f"{key}={min(attrgetter(key)(own.scenario), number)}" for key, number in most.items()]
     return promising(read(scenario, [*changes, *ours])), len(own.scenario.fault)
 
 
@@ -89,7 +89,7 @@ def promising(loaded: Loaded) -> Loaded:
     """`loaded`, if it is of a protocol whose promises are known. Raises ScenarioError."""
     name = loaded.scenario.protocol.name
     if not promises_of(loaded.scenario):
-        allowed = '"xclp", co-training, and training without noise or prediction'
+        allowed = "any but training with noise or prediction"
         problem = f'chaos cannot tell what "{name}" promises; allowed: {allowed}'
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded

@@ -12,7 +12,7 @@ from msgspec import structs
 from rich.table import Table
 
 from scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
-from scenarios.chaos.promises import PROMISES, promises_of
+from scenarios.chaos.promises import promises_of
 from scenarios.chaos.schedules import Schedule, text
 from scenarios.console.printing import table
 from scenarios.files.plugins import with_copies
@@ -95,10 +95,11 @@ def replay_command(path: Path) -> str:
     return f"tacit chaos {path} --replay"
 
 
-def failure_lines(failure: Failure, path: Path) -> list[str]:
+def failure_lines(failure: Failure, scenario: Scenario, path: Path) -> list[str]:
     """The broken promise, the smallest schedule that breaks it, and how to replay it."""
+    words = promises_of(scenario)[failure.promise].words
     runs = f"in {failure.runs} run{'s' * (failure.runs > 1)}"
-    lines = [f"BROKEN    {failure.promise}, {runs}: {PROMISES[failure.promise].words}", f"          {failure.how}"]
+    lines = [f"BROKEN    {failure.promise}, {runs}: {words}", f"          {failure.how}"]
     faults = toml_of(failure.faults).splitlines() if failure.faults else ["          (without any fault)"]
     return [*lines, "", *faults, "", f"replay    {replay_command(path)}", f"trace     {failure.trace_hash}", ""]
 

@@ -16,7 +16,6 @@ from contextlib import closing
 
 from msgspec import Struct
 
-from protocols.federated.experiment import fewest_hidden
 from protocols.registry import PROTOCOLS
 from scenarios.chaos import campaign as chaos
 from scenarios.chaos.server_lies import Lie, Program, programs, random_lies, random_program, single_lies
@@ -33,7 +32,6 @@ PROMISES = {
 
 _MOST_CLIENTS = 5
 _FEW_CLIENTS = 4
-_ALWAYS_SHAMIR = ("fedprop", "fedprop+mt")
 
 
 class Sweep(Struct, frozen=True, kw_only=True):
@@ -90,21 +88,12 @@ class Trials(Struct):
 
 def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
     """The secure sums of `scenario` in miniature; () where it takes none."""
-    protocol, parts = scenario.protocol, PROTOCOLS[scenario.protocol.name].parts
     few = min(scenario.data.clients, _FEW_CLIENTS if quick else _MOST_CLIENTS)
     found: list[Miniature] = []
-
-    def add(kind: str, least: int, threshold: int | None = None) -> None:
-        clients = min(scenario.data.clients, max(few, least + 1))  # so that one can be missing
-        t = None if threshold is None else min(threshold, clients)
-        found.append(Miniature(kind, clients, least, t, scenario.seed))
-
-    if "xclp" in parts:
-        kind = "shamir" if protocol.name in _ALWAYS_SHAMIR else protocol.recovery
-        add(kind, protocol.min_clients, protocol.threshold if kind == "shamir" else None)
-    if "training" in parts and scenario.training.averaging == "secure":
-        noisy = protocol.name == "dp-fedavg" and scenario.privacy.noise_at == "clients"
-        add("secure_sum", max(2, scenario.training.fewest(fewest_hidden(few, noisy))))
+    for one in PROTOCOLS[scenario.protocol.name].sums(scenario, few):
+        clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one can be missing
+        threshold = None if one.threshold is None else min(one.threshold, clients)
+        found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed))
     return tuple(found)
 
 

@@ -81,9 +81,8 @@ class Limits:
         """
         if calm is None:
             calm = Calm(_MOST_EVENTS, 0.0)
-        learns = PROTOCOLS[scenario.protocol.name].learns
         deadline = duration(scenario.protocol.deadline)
-        rounds = scenario.training.rounds if learns else scenario.protocol.rounds
+        rounds = PROTOCOLS[scenario.protocol.name].rounds(scenario)
         keys = ("time", "back_after", "lasts", "by")
         outages = sum(duration(getattr(fault, key) or 0.0) for fault in scenario.fault for key in keys)
         # Nobody waits for a straggler, but the run goes on until it has received what ends its own part.

@@ -57,7 +57,7 @@ def chaos(
     if findings.verdicts:
         console.print(findings_table(findings.verdicts))
     for path, failure in files.items():
-        print_lines(console, failure_lines(failure, path))
+        print_lines(console, failure_lines(failure, loaded.scenario, path))
     print_lines(console, [_summary(findings, len(promises_of(loaded.scenario))), f"folder    {folder}"])
     return 130 if findings.interrupted else 1 if findings.broken or _useless(findings) else 0
 

@@ -56,7 +56,7 @@ def broad(
         shutil.copyfile(folder / "chaos.json", json_file)
     console.print(_table(found))
     for path, one in files.items():
-        print_lines(console, ["", f"of        {one.configuration}", *failure_lines(one.failure, path)])
+        print_lines(console, ["", f"of        {one.configuration}", *failure_lines(one.failure, one.scenario, path)])
     print_lines(console, [*_summary(found), f"folder    {folder}"])
     if found.ended_by == "interrupted":
         return 130

@@ -180,7 +180,7 @@ def steps(
     debug: Debug = False,
 ) -> int:
     """The steps of a protocol, which a scenario's faults may name."""
-    from protocols.registry import PROTOCOLS, declared
+    from protocols.registry import PROTOCOLS
     from scenarios.console import printing
     from scenarios.files.plugins import load_plugins
     from scenarios.files.reading import find, read
@@ -198,8 +198,7 @@ def steps(
     printing.print_lines(console, [f"{protocol.name}: {protocol.summary}"])
     rows = [(step.role, step.name, step.what) for step in protocol.steps]
     console.print(printing.table(("role", "step", "what is done"), rows))
-    if declaration := declared(name):
-        printing.print_lines(console, (f"the {role} learns {what}" for role, what in declaration.learned.items()))
+    printing.print_lines(console, (f"the {role} learns {what}" for role, what in protocol.learned.items()))
     return 0
 
 

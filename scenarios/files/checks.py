@@ -3,24 +3,18 @@
 Each check raises `ScenarioError` without a place; `check` adds it.
 """
 
-import math
 import re
-from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from parties.data.sets import DataError, Dataset
 from parties.data.splits import Shard, named, parse_partition
 from parties.datasets.error import DataSettingError
 from parties.learning.extras import MissingExtra
-from protocols.cotraining.attack import kind_of
-from protocols.cotraining.checks import check_cotraining, pooled
-from protocols.federated.checks import check_training
 from protocols.observing.parts import Parts
-from protocols.privacy.spending import privacy_cautions
-from protocols.registry import PROTOCOLS, declared
+from protocols.registry import PROTOCOLS
 from scenarios.files.fault_checks import (
     check_fault_keys,
     check_fault_places,
@@ -29,21 +23,15 @@ from scenarios.files.fault_checks import (
     read_text,
     steps_of,
 )
-from scenarios.observing.deals import deal, parts_of, together
+from scenarios.observing.deals import deal, dealt, parts_of
 from scenarios.observing.public_points import alpha_of
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.latency import parse_latency
 from sim.setting_error import Problem
-from sim.units import duration, format_bytes, rate
+from sim.units import duration, rate
 
 __all__ = ["cautions", "check"]
-
-BYTES_PER_DISTANCE = 40
-"""Peak memory for each entry of the n x n distances, the comparison with the oracle included.
-
-Measured, inline: between 17 and 39, the latter with half of the points labeled.
-"""
 
 _SIZED = (
     'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
@@ -56,8 +44,10 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
 
     `clients_given`: whether the user wrote `data.clients`; if not, `natural` takes all that the data names.
     """
-    scenario = pooled(scenario)
     try:
+        _check_name(scenario)
+        protocol = PROTOCOLS[scenario.protocol.name]
+        scenario = protocol.prepared(scenario)
         for test in _WITHOUT_DATA:
             test(scenario)
         parts = _parts(scenario)
@@ -65,11 +55,8 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
         if scenario.data.partition == "natural" and not clients_given and held.client_names:
             clients = len(held.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
-        dealt = _deal(scenario, held)
-        _check_points(scenario, held, dealt)
-        if "cotraining" in PROTOCOLS[scenario.protocol.name].parts:
-            check_cotraining(scenario, parts, dealt)
-        _check_declared(scenario, dealt)
+        shards = named(_deal(scenario, held))
+        protocol.check_data(scenario, parts, shards)
         check_fault_places(scenario)
         _check_expect(scenario)
     except (Problem, ScenarioError) as error:
@@ -79,30 +66,14 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
 
 def cautions(scenario: Scenario) -> list[str]:
     """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
-    from protocols.xclp.timing import deadline_cautions
-
     found = [_SIZED] if scenario.fidelity == "sized" else []
-    found += privacy_cautions(scenario)
     found += fault_cautions(scenario)
-    if "xclp" not in PROTOCOLS[scenario.protocol.name].parts:
-        return found
-    found += deadline_cautions(scenario)
-    if scenario.protocol.hamming == "plaintext":
-        found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
-    elif scenario.protocol.key_bits < 2048:
-        found.append(f"protocol.key_bits = {scenario.protocol.key_bits}: insecure keys, for tests only")
-    if scenario.protocol.rows == "paper":
-        found.append('protocol.rows = "paper": a curious client can work out the others\' labels from its rows')
-    if scenario.protocol.min_clients <= 2:
-        problem = "with two clients that have labels, each works out the other's scores exactly; 3 or more hides them"
-        found.append(f"protocol.min_clients = {scenario.protocol.min_clients}: {problem}")
-    threshold, clients = scenario.protocol.threshold, scenario.data.clients
-    if scenario.protocol.recovery == "shamir" and threshold is not None and 2 * threshold <= clients:
-        found.append(
-            f"protocol.threshold = {threshold}: not more than half of {clients} clients, with which a server that lies "
-            "about who is left could unmask one; more than half of those who sum are taken"
-        )
-    return found
+    return found + PROTOCOLS[scenario.protocol.name].cautions(scenario, lambda: _shards(scenario))
+
+
+@lru_cache(maxsize=4)
+def _shards(scenario: Scenario) -> dict[str, Shard]:
+    return named(dealt(scenario)[1])
 
 
 def _check_specs(scenario: Scenario) -> None:
@@ -146,31 +117,21 @@ def _check_cost(scenario: Scenario) -> None:
         raise ScenarioError("", "cost", problem)
 
 
+def _check_name(scenario: Scenario) -> None:
+    name = scenario.protocol.name
+    if name not in PROTOCOLS:
+        problem = f"{toml(name)} is not known; allowed: {', '.join(PROTOCOLS)}"
+        raise ScenarioError("", "protocol.name", problem + similar(name, PROTOCOLS))
+
+
 def _check_protocol(scenario: Scenario) -> None:
-    protocol, clients = scenario.protocol, scenario.data.clients
-    if protocol.name not in PROTOCOLS:
-        problem = f"{toml(protocol.name)} is not known; allowed: {', '.join(PROTOCOLS)}"
-        raise ScenarioError("", "protocol.name", problem + similar(protocol.name, PROTOCOLS))
-    if "xclp" not in PROTOCOLS[protocol.name].parts:
-        return
-    if protocol.hamming == "paillier" and protocol.key_bits < 2048 and not protocol.insecure_keys:
-        problem = f"{protocol.key_bits} is insecure; allowed: 2048, 3072, or set protocol.insecure_keys = true"
-        raise ScenarioError("", "protocol.key_bits", problem)
-    if scenario.data.partition != "natural" and clients < protocol.min_clients:
-        problem = f"{clients} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
-        raise ScenarioError("", "data.clients", problem)
-
-
-def _check_threats(scenario: Scenario) -> None:
-    liars, clients = scenario.byzantine.clients, scenario.data.clients
-    if "cotraining" in PROTOCOLS[scenario.protocol.name].parts and liars >= clients:
-        problem = f"{liars} of {clients} clients leave no honest one; allowed: 0 to {clients - 1}"
-        raise ScenarioError("", "byzantine.clients", problem)
+    protocol = PROTOCOLS[scenario.protocol.name]
+    protocol.check_tables(scenario)
     if scenario.attack.kind:
-        kind_of(scenario)
+        protocol.attacked(scenario)
 
 
-_WITHOUT_DATA = (_check_protocol, _check_threats, _check_specs, _check_cost, check_fault_keys)
+_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost, check_fault_keys)
 
 
 def _parts(scenario: Scenario) -> Parts:
@@ -203,61 +164,6 @@ def _about_data(error: ValueError, key: str) -> ScenarioError:
     if isinstance(error, DataSettingError):
         return ScenarioError("", f"data.{error.key}", f"{error.shown} {error.problem}")
     return ScenarioError("", f"data.{key}", str(error))
-
-
-def _check_points(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
-    """What depends on the points, for each part of the protocol."""
-    parts = PROTOCOLS[scenario.protocol.name].parts
-    for part, test in _WITH_POINTS.items():
-        if part in parts:
-            test(scenario, held, dealt)
-
-
-def _check_declared(scenario: Scenario, dealt: Sequence[Shard]) -> None:
-    """What a declared protocol says of its keys and the points."""
-    declaration, keys = declared(scenario.protocol.name), scenario.protocol
-    if declaration is None:
-        return
-    if len(dealt) < keys.min_clients:
-        problem = f"{len(dealt)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
-        raise ScenarioError("", "data.clients", problem)
-    try:
-        declaration.check(keys, named(dealt))
-    except Problem as error:
-        key = error.key if "." in error.key else f"protocol.{error.key}"
-        raise ScenarioError("", key, error.problem) from None
-
-
-def _check_graph(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
-    points, protocol = len(held.labels), scenario.protocol
-    if protocol.k >= points:
-        problem = f"{protocol.k} is too large; allowed: 1 to {points - 1} (n - 1)"
-        raise ScenarioError("", "protocol.k", problem)
-
-
-def _check_clients(scenario: Scenario, held: Dataset, dealt: Sequence[Shard]) -> None:
-    protocol, drawn = scenario.protocol, together(scenario, dealt)
-    if len(drawn) < protocol.min_clients:  # a natural partition's clients are known only now
-        problem = f"{len(drawn)} is too small; allowed: {protocol.min_clients} (protocol.min_clients) or more"
-        if len(drawn) < len(dealt):
-            problem = f"{scenario.training.share:g} of {len(dealt)} clients are too few: {problem}"
-        raise ScenarioError("", "data.clients", problem)
-    if protocol.threshold is not None and protocol.threshold > len(drawn):
-        problem = f"{protocol.threshold} is too large; allowed: 2 to {len(drawn)} (the clients)"
-        raise ScenarioError("", "protocol.threshold", problem)
-    points = sum(len(shard.rows) for shard in drawn)
-    needed, free = BYTES_PER_DISTANCE * points**2, psutil.virtual_memory().available
-    if needed > free:
-        most = math.isqrt(free // BYTES_PER_DISTANCE)
-        problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
-        raise ScenarioError("", "data.limit", f"{problem}; allowed here: 1 to {most}")
-
-
-_WITH_POINTS: dict[str, Callable[[Scenario, Dataset, Sequence[Shard]], None]] = {
-    "graph": _check_graph,
-    "xclp": _check_clients,
-    "training": check_training,
-}
 
 
 def _check_expect(scenario: Scenario) -> None:

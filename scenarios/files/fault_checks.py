@@ -1,102 +1,34 @@
 """What [[fault]] tables may not say: keys of another kind, or steps, parties and messages that are not there."""
 
-import itertools
-from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
+from collections.abc import Callable, Iterable
 
-from parties import server
-from protocols import dealing, rounds, secure_sum, setup
-from protocols.cotraining import round as cotraining_round
-from protocols.cotraining.round import STUDENT
-from protocols.declaration import messages_in
-from protocols.federated import averaging
-from protocols.federated import round as training_round
-from protocols.registry import PROTOCOLS, declared
+from protocols.registry import PROTOCOLS
 from protocols.rounds import ENROLL
-from protocols.steps import Step
-from protocols.xclp import hamming, influence, rowsums
-from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from scenarios.observing.faults import DURATIONS, KINDS, faults_of, given, matching, parties, unfit
-from scenarios.schema.keys import keys, similar, toml
+from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Fault, Scenario, ScenarioError
 from sim.units import duration
-from sim.wire import Message
 
 __all__ = [
     "check_fault_keys",
     "check_fault_places",
     "check_party",
-    "choices_of",
     "fault_cautions",
     "messages_of",
     "read_text",
     "steps_of",
 ]
 
-_MODULES: dict[str, tuple[ModuleType, ...]] = {
-    "xclp": (setup, hamming, influence, rowsums),
-    "training": (rounds, training_round),
-    "cotraining": (rounds, cotraining_round),
-}
-"""The modules of a protocol's parts that send messages."""
-
-_CHOICES: dict[str, Callable[[str], tuple[type[Message], ...]]] = {
-    "protocol.hamming": lambda name: VARIANTS[name].messages,
-    "protocol.recovery": lambda name: ROW_SUMS[name].messages,
-    "training.averaging": lambda name: {
-        "plain": messages_in(averaging),
-        "secure": messages_in(setup, dealing, secure_sum),
-    }[name],
-}
-"""The messages that a choice brings in, where the protocol has the choice."""
-
-_CHOSEN_STEPS: dict[str, Callable[[], Mapping[str, tuple[Step, ...]]]] = {
-    "protocol.recovery": lambda: {name: way.steps for name, way in ROW_SUMS.items()},
-    "training.averaging": lambda: {"plain": (), "secure": secure_sum.STEPS},
-}
-"""The steps that are taken with one value of a key and not with another."""
-
-
-def choices_of(scenario: Scenario) -> dict[str, str]:
-    """What the scenario chooses, of the keys that bring in steps or messages and that its protocol uses."""
-    used = {key.name for key in keys() if not key.protocols or scenario.protocol.name in key.protocols}
-    found = {}
-    for key in _CHOICES:
-        table, _, name = key.partition(".")
-        if key in used:
-            found[key] = getattr(getattr(scenario, table), name)
-    return found | _FIXED.get(scenario.protocol.name, {})
-
-
-_FIXED = {name: {"protocol.recovery": "shamir"} for name in ("fedprop", "fedprop+mt")}
-"""What a protocol does not leave to the scenario."""
-
 
 def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server")) -> list[str]:
     """The steps that parties of these roles take in a run with these choices."""
-    if (declaration := declared(scenario.protocol.name)) is not None:
-        return list(dict.fromkeys(step.name for step in declaration.steps if step.role in roles))
-    chosen, unused, added = choices_of(scenario), set[str](), list[Step]()
-    for key, choice in _CHOSEN_STEPS.items():
-        ways = choice()
-        mine = {step.name for step in ways[chosen[key]]} if key in chosen else set()
-        added += ways[chosen[key]] if key in chosen else ()
-        unused |= {step.name for steps in ways.values() for step in steps} - mine
-    if "xclp" not in PROTOCOLS[scenario.protocol.name].parts and chosen.get("training.averaging") != "secure":
-        unused |= {step.name for step in setup.STEPS}
-    steps = (step for step in (*PROTOCOLS[scenario.protocol.name].steps, *added) if step.role in roles)
-    return list(dict.fromkeys(step.name for step in steps if step.name not in unused))
+    steps = PROTOCOLS[scenario.protocol.name].steps_with(scenario)
+    return list(dict.fromkeys(step.name for step in steps if step.role in roles))
 
 
-def messages_of(scenario: Scenario) -> list[str]:
+def messages_of(scenario: Scenario) -> tuple[str, ...]:
     """The types of messages that may be sent in a run with these choices."""
-    if (declaration := declared(scenario.protocol.name)) is not None:
-        return list(declaration.messages)
-    parts = PROTOCOLS[scenario.protocol.name].parts
-    parts_of = (modules for part, modules in _MODULES.items() if part in parts)
-    always = messages_in(server, *itertools.chain.from_iterable(parts_of))
-    chosen = (kind for key, value in choices_of(scenario).items() for kind in _CHOICES[key](value))
-    return list(dict.fromkeys(kind.__name__ for kind in (*always, *chosen)))
+    return PROTOCOLS[scenario.protocol.name].messages_with(scenario)
 
 
 def check_fault_keys(scenario: Scenario) -> None:
@@ -118,7 +50,7 @@ def fault_cautions(scenario: Scenario) -> list[str]:
 
     That is known of faults at a step of a round; a party that falls before the first round may be back for it.
     """
-    rounds, found = _rounds(scenario), []
+    rounds, found = PROTOCOLS[scenario.protocol.name].rounds(scenario), []
     for number, fault in enumerate(scenario.fault):
         step = fault.at or fault.before or fault.after
         if fault.back_after is None or step is None or step in {step.name for step in ENROLL}:
@@ -132,16 +64,6 @@ def fault_cautions(scenario: Scenario) -> list[str]:
         problem = "changes nothing: a party that is back takes part from the next round on, and"
         found.append(f"fault[{number}].back_after = {toml(fault.back_after)} {problem} {why}")
     return found
-
-
-def _rounds(scenario: Scenario) -> int:
-    """How many rounds there are."""
-    protocol = PROTOCOLS[scenario.protocol.name]
-    if "cotraining" in protocol.parts:
-        return 1 if STUDENT in protocol.steps else scenario.cotraining.rounds
-    if "training" in protocol.parts:
-        return scenario.training.rounds + ("prediction" in protocol.parts)
-    return scenario.protocol.rounds
 
 
 def check_party(key: str, party: str, clients: int, patterns: bool = True) -> None:
@@ -231,7 +153,7 @@ def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
             continue
         allowed = f"; allowed: {', '.join(known)}"
         if step in {step.name for step in PROTOCOLS[protocol.name].steps if step.role in roles}:
-            problem = f"{toml(step)} is not a step with {_told(scenario, _CHOSEN_STEPS)}"
+            problem = f"{toml(step)} is not a step with {_choices(scenario)}"
         else:
             problem = f"{toml(step)} is not a step of a {' or '.join(roles)} in {protocol.name}{similar(step, known)}"
         raise ScenarioError("", f"{key}.{trigger}", problem + allowed)
@@ -240,15 +162,15 @@ def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
 def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
     known = messages_of(scenario)
     if fault.message and fault.message not in known:
-        its, choices = scenario.protocol, _told(scenario, _CHOICES)
+        its, choices = scenario.protocol, _choices(scenario)
         problem = f"{toml(fault.message)} is not a message of {its.name} with {choices}{similar(fault.message, known)}"
         raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known)}")
 
 
-def _told(scenario: Scenario, of: Iterable[str]) -> str:
-    """The choices in words."""
-    chosen = choices_of(scenario)
-    return ", ".join(f"{key.partition('.')[2]} = {toml(chosen[key])}" for key in of if key in chosen)
+def _choices(scenario: Scenario) -> str:
+    """The choices that bring in steps or messages, in words."""
+    choices = PROTOCOLS[scenario.protocol.name].choices(scenario)
+    return ", ".join(f"{key.partition('.')[2]} = {toml(value)}" for key, value in choices.items()) or "these keys"
 
 
 def _check_return(key: str, fault: Fault, scenario: Scenario) -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from protocols.registry import declared
-from scenarios.files.fault_checks import choices_of
+from protocols.registry import PROTOCOLS
 from scenarios.schema.keys import keys
 from scenarios.schema.scenario import Scenario
 
@@ -14,7 +13,6 @@ __all__ = ["needless", "unused"]
 def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
     """The keys given in `raw` that only other protocols than `protocols`, those of a table's cells, use."""
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
-    used |= {"protocol.min_clients" for name in protocols if declared(name)}
     known = {key.name for key in keys()}
     return tuple(name for name in _given(raw) if name in known - used)
 
@@ -25,8 +23,6 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     `scenario` is what became of `raw`.
     """
     found: dict[str, str] = {}
-    if declared(scenario.protocol.name):
-        return found
     for name in _given(raw):
         for key, takes, chosen in _TAKES:
             if name.startswith(key) and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
@@ -39,7 +35,7 @@ def _given(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
-    return lambda scenario: choices_of(scenario).get(key) in values
+    return lambda scenario: PROTOCOLS[scenario.protocol.name].choices(scenario).get(key) in values
 
 
 def _proximal(scenario: Scenario) -> bool:

@@ -1,7 +1,5 @@
 """The points of a run: what clients hold, and what is kept apart to measure models by."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +12,12 @@ from parties.datasets.error import DataSettingError
 from protocols.observing.parts import Parts
 from protocols.observing.probe import attacked
 from protocols.registry import PROTOCOLS
+from scenarios.console.bars import progress
 from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator
 
-__all__ = ["deal", "dealt", "parts_of", "together"]
+__all__ = ["deal", "dealt", "parts_of"]
 
 
 def parts_of(scenario: Scenario) -> Parts:
@@ -35,19 +34,18 @@ def parts_of(scenario: Scenario) -> Parts:
 
 def _parts_of(scenario: Scenario) -> Parts:
     data = scenario.data
-    protocol = PROTOCOLS[scenario.protocol.name]
-    if not protocol.learns or "prediction" in protocol.parts:
+    needs = PROTOCOLS[scenario.protocol.name].needs
+    if not needs.testing:
         return Parts(_whole(data, scenario.seed))
     test: Dataset | None = None
     if data.path and data.test is None:
         held = _whole(data, scenario.seed)
     else:
         whole, rest = load_split(data.name) if data.test is None else _apart(data, data.test, scenario.seed)
-        texts = "cotraining" in protocol.parts  # a learner may read them; those that do not say so themselves
-        held, test = (_featured(part.first(data.limit), data.features, texts) for part in (whole, rest))
+        held, test = (_featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
     held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
     share, n = scenario.training.validation, len(held.labels)
-    count = round(share * n) if "training" in protocol.parts else 0
+    count = round(share * n) if needs.validation else 0
     if not 1 <= count < n:
         return Parts(held, test, public=public)
     order = generator(scenario.seed, "validation").permutation(n)
@@ -80,13 +78,6 @@ def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
     )
 
 
-def together(scenario: Scenario, dealt: Sequence[Shard]) -> list[Shard]:
-    """The largest shards of as many clients as take part in a round at a time."""
-    parts = PROTOCOLS[scenario.protocol.name].parts
-    share = scenario.training.share if "training" in parts and "prediction" not in parts else 1.0
-    return sorted(dealt, key=lambda shard: -len(shard.rows))[: math.ceil(share * len(dealt) - 1e-9)]
-
-
 def _whole(data: Data, seed: int) -> Dataset:
     """What there is to be dealt where nothing is kept apart for testing, unless `data.test` says so."""
     if data.test is not None:
@@ -113,10 +104,7 @@ def _named(name: str, data: Data) -> Dataset:
 def _featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
     """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
     if features != "identity":
-        from scenarios.console.bars import shown
-        from scenarios.console.printing import make_console
-
-        with shown(make_console(stderr=True), dataset.name) as tell:
+        with progress(dataset.name) as tell:
             points = features_of(dataset.points, features, tell)
         dataset = replace(dataset, points=points, columns=None, grid=None)
     if not texts:

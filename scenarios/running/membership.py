@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from protocols.cotraining.attack import kind_of, way_of
 from protocols.observing.parts import Parts
 from protocols.observing.probe import NOBODY, Probe, probe_of, shadowed
 from protocols.observing.signals import Received, Way, received, signals
+from protocols.registry import PROTOCOLS
 from scenarios.observing.deals import deal, parts_of
 from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.folder import FolderError
@@ -51,8 +51,8 @@ def contents(scenario: Scenario) -> dict[str, int]:
     """The types of message whose contents the attack needs, and from which round on."""
     if not scenario.attack.kind:
         return {}
-    kind = kind_of(scenario)
-    return {kind.message.__name__: kind.since(scenario)[0]}
+    attacked = PROTOCOLS[scenario.protocol.name].attacked(scenario)
+    return {attacked.message.__name__: attacked.since[0]}
 
 
 def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vulnerability | None:
@@ -111,7 +111,8 @@ class _Asked:
         probe = probe_of(parts, shards, scenario.attack.points, scenario.seed)
         numbers = {f"client/{i}": i for i in range(len(shards)) if (probe.owners == i).any()}
         rows = {name: probe.rows(i) for name, i in numbers.items()}
-        return cls(parts, probe, way_of(scenario, parts, probe), numbers, rows)
+        way = PROTOCOLS[scenario.protocol.name].attacked(scenario).way(parts, probe)
+        return cls(parts, probe, way, numbers, rows)
 
     def example(self, name: str, found: NDArray[np.float64]) -> _Example:
         rows = self.rows[name]

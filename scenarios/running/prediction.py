@@ -4,9 +4,10 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from protocols.xclp.payloads import payloads_of
+from parties.data.splits import named
+from protocols.registry import PROTOCOLS
 from scenarios.files.reading import read
-from scenarios.observing.deals import dealt
+from scenarios.observing.deals import deal, parts_of
 from scenarios.schema.scenario import ScenarioError
 from sim.setting_error import Problem
 
@@ -25,11 +26,14 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         if result["outcome"] != "completed" or result["lost"]:
             return {}
         scenario = read(folder).scenario
-        held, shards = dealt(scenario)
+        parts = parts_of(scenario)
+        shards = named(deal(parts.held, scenario.data, scenario.seed))
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     try:
-        found = payloads_of(scenario, held, shards)
+        found = PROTOCOLS[scenario.protocol.name].sent_bytes(scenario, parts, shards)
+    except LookupError:  # what a plugin adds has no formula
+        return {}
     except Problem as error:
         raise ScenarioError(str(folder), error.key, error.problem) from error
     return {} if found is None else {**dict.fromkeys(types, 0), **found}

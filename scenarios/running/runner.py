@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parties.learning import jobs
-from protocols.observing.experiment import Recounter
+from protocols.observing.experiment import PartialReporter
 from protocols.observing.simulated import ResultFields
 from protocols.privacy.spent import after_resuming
 from protocols.registry import PROTOCOLS
@@ -250,10 +250,8 @@ def _result(
 
 def _device(scenario: Scenario) -> str:
     """What the scenario's networks run on here."""
-    protocol, learners = PROTOCOLS[scenario.protocol.name], scenario.learner.names or (scenario.learner.name,)
-    if not protocol.learns or ("training" not in protocol.parts and "network" not in learners):
-        return "cpu"
-    return jobs.choose_device(scenario.training.device)
+    networks = PROTOCOLS[scenario.protocol.name].trains_networks(scenario)
+    return jobs.choose_device(scenario.training.device) if networks else "cpu"
 
 
 _COLUMNS = ("messages", "payload", "sealing", "envelope")
@@ -261,7 +259,7 @@ _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 def _so_far(simulation: Simulation | None) -> ResultFields:
     """What a run that did not end has to show."""
-    if simulation is None or not isinstance(simulation.observer, Recounter):
+    if simulation is None or not isinstance(simulation.observer, PartialReporter):
         return ResultFields()
     return simulation.observer.so_far()
 

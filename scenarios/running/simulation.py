@@ -1,6 +1,7 @@
 """Builds the world that a scenario describes, and runs it."""
 
 import gc
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from parties.broken_off import BrokenOff
+from parties.data.splits import named
 from parties.party import Begin, play
-from protocols.observing.experiment import Keeper, Setting
+from protocols.observing.experiment import Checkpointable, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
+from protocols.registry import PROTOCOLS
 from protocols.xclp.sized import STAND_INS
-from scenarios.families.experiments import experiment_of
+from scenarios.console.bars import progress
 from scenarios.files.plugins import use_plugins
 from scenarios.observing.deals import deal, parts_of
 from scenarios.observing.faults import faults_of
@@ -68,8 +71,8 @@ class Simulation:
                 seeded=scenario.entropy == "seeded",
                 stand_ins=_STAND_INS[scenario.fidelity],
             )
-            self._experiment = experiment_of(scenario.protocol.name)(
-                Setting(self._world, scenario, parts, shards, faults)
+            self._experiment = PROTOCOLS[scenario.protocol.name].build(
+                Setting(self._world, scenario, parts, named(shards), faults, progress)
             )
             self.clients, self.server = self._experiment.clients, self._experiment.server
             self.observer = self._experiment.observer
@@ -133,22 +136,22 @@ class Simulation:
 
     def after_rounds(self, call: Callable[[int], None]) -> None:
         """Have `call` called with the number of each round that has ended, if it is a run that can be taken up."""
-        if isinstance(self.observer, Keeper):
+        if isinstance(self.observer, Checkpointable):
             self.observer.after_round = call
 
     def state(self) -> dict[str, Any]:
         """The run as it is when a round has just ended. Raises NotPlain while a party is in the midst of something."""
-        assert isinstance(self.observer, Keeper)
+        assert isinstance(self.observer, Checkpointable)
         return self._broken_off(self.observer).take(self.observer.state())
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state` of the same scenario. Raises what reading data that cannot be raises."""
-        assert isinstance(self.observer, Keeper)
+        assert isinstance(self.observer, Checkpointable)
         broken_off = self._broken_off(self.observer)
         self.observer.restore(broken_off.restore(state))
         self._begin = broken_off.begin
 
-    def _broken_off(self, observer: Keeper) -> BrokenOff:
+    def _broken_off(self, observer: Checkpointable) -> BrokenOff:
         return BrokenOff(self._world, self._parties, self.server, observer.kinds)
 
     def close(self) -> None:
@@ -159,15 +162,36 @@ class Simulation:
 
 @contextmanager
 def _spared_old_objects() -> Iterator[None]:
-    """Let the garbage collector leave alone what is there already: libraries and parties are no garbage of a run."""
+    """Let the garbage collector leave alone what is there already: libraries and parties are no garbage of a run.
+
+    Of many runs the earlier ones are: as long as each begins by freezing them, nobody else collects them.
+    """
     mine = not gc.get_freeze_count()
     if mine:
+        _between_runs.collect()
         gc.freeze()
     try:
         yield
     finally:
         if mine:
             gc.unfreeze()
+
+
+class _Garbage:
+    """Collects garbage when `collect` is called, as often as takes a twentieth of the time."""
+
+    def __init__(self) -> None:
+        self._ended = self._took = 0.0
+
+    def collect(self) -> None:
+        began = time.perf_counter()
+        if began - self._ended >= 19 * self._took:
+            gc.collect()
+            self._ended = time.perf_counter()
+            self._took = self._ended - began
+
+
+_between_runs = _Garbage()
 
 
 def _conditions(network: schema.Network) -> Conditions:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct, structs
 from msgspec import inspect as types
 
-from protocols.registry import PROTOCOLS, declared
+from protocols.registry import PROTOCOLS, using
 from scenarios.schema.scenario import ProtocolKeys
 from scenarios.schema.table import ScenarioFile
 from sim import plugged
@@ -93,16 +93,9 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
                 allowed(kind),
                 extra.get("unit", ""),
                 default,
-                _users(name),
+                using(name, name.partition(".")[0] + ".*"),
                 description,
             )
-
-
-def _users(key: str) -> tuple[str, ...]:
-    """The protocols that use `key`; () where every protocol does."""
-    table = key.partition(".")[0] + ".*"
-    uses = {name: protocol.uses for name, protocol in PROTOCOLS.items()}
-    return tuple(name for name, used in uses.items() if key in used or table in used)
 
 
 def keys() -> list[Key]:
@@ -110,16 +103,16 @@ def keys() -> list[Key]:
 
     Those of protocols that were added, which stand at the end, may have the name of another protocol's key.
     """
-    found = [*_keys(plugged.active())]
-    for name in PROTOCOLS:
-        if (declaration := declared(name)) is not None and declaration.keys is not None:
+    found = [*_keys(plugged.active(), tuple(PROTOCOLS))]
+    for name, declaration in PROTOCOLS.items():
+        if declaration.keys is not None:
             found += _own_keys(name, declaration.keys)
     return found
 
 
 def kind_of(protocol: object) -> type[ScenarioFile]:
     """The struct of a scenario file whose protocol is `protocol`; that of those that come with Tacit for any other."""
-    declaration = declared(protocol) if isinstance(protocol, str) else None
+    declaration = PROTOCOLS.get(protocol) if isinstance(protocol, str) else None
     return ScenarioFile if declaration is None or declaration.keys is None else _kind_with(declaration.keys)
 
 
@@ -132,8 +125,8 @@ def structure(kind: type[ScenarioFile] = ScenarioFile) -> types.StructType:
 
 
 @lru_cache(maxsize=8)
-def _keys(plugins: tuple[str, ...]) -> tuple[Key, ...]:
-    """The rows with what the active `plugins` add."""
+def _keys(plugins: tuple[str, ...], protocols: tuple[str, ...]) -> tuple[Key, ...]:
+    """The rows with what the active `plugins` add, and for these `protocols`."""
     rows = _rows("", structure())
     return tuple(sorted(rows, key=lambda key: "." in key.name))  # the top of a file comes before its tables
 

@@ -200,7 +200,7 @@ def caption(tabled: Tabled) -> list[str]:
 def _sizes(planned: Planned) -> list[tuple[str, str]]:
     """The sizes that all runs have in common."""
     scenarios = [one.loaded.scenario for one in planned.plans]
-    trained = [one for one in scenarios if "training" in PROTOCOLS[one.protocol.name].parts]
+    trained = [one for one in scenarios if "training.rounds" in PROTOCOLS[one.protocol.name].uses]
     found = {
         "data": {one.data.name or Path(one.data.path).name for one in scenarios},
         "clients": {str(one.data.clients) for one in scenarios},

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from protocols.crypto.agreement import SharedSecret
-from protocols.registry import PROTOCOLS
+from protocols.registry import PROTOCOLS, using
 from scenarios.chaos.broad import Broad, BroadFindings, broad_campaign, calm_scenario
 from scenarios.chaos.configurations import CONFIGURATIONS, Configuration
-from scenarios.chaos.promises import is_cotraining, is_training, is_xclp, promises_of
+from scenarios.chaos.promises import promises_of
 from scenarios.chaos.report import verdict_line
 from scenarios.command import chaos_broad as chaos_broad_command
 from scenarios.command.main import app
@@ -42,14 +42,16 @@ def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
     there = {one.protocol.name for one in scenarios}
     left_out = {"fedavg-then-xclp", "dp-fedavg", "centralised"}  # a prediction at the end, noise, nobody to talk to
     assert there == set(PROTOCOLS) - left_out
-    both = {(kind, one.network.topology, one.network.transport)
-            for one in scenarios for kind in (is_xclp, is_training, is_cotraining) if kind(one)}  # fmt: skip
-    for kind in (is_xclp, is_training, is_cotraining):
-        assert {topology for who, topology, _ in both if who is kind} == {"star", "mesh"}
-        assert {transport for who, _, transport in both if who is kind} == {"reliable", "datagram"}
-    assert {one.training.averaging for one in scenarios if is_training(one)} == {"plain", "secure"}
-    assert {one.protocol.recovery for one in scenarios if is_xclp(one)} == {"restart", "shamir"}
-    assert {one.protocol.hamming for one in scenarios if is_xclp(one)} == {
+    xclp, training, cotraining = (
+        [one for one in scenarios if one.protocol.name in using(key)]
+        for key in ("protocol.rounds", "training.rounds", "cotraining.rounds")
+    )
+    for family in (xclp, training, cotraining):
+        assert {one.network.topology for one in family} == {"star", "mesh"}
+        assert {one.network.transport for one in family} == {"reliable", "datagram"}
+    assert {one.training.averaging for one in training} == {"plain", "secure"}
+    assert {one.protocol.recovery for one in xclp} == {"restart", "shamir"}
+    assert {one.protocol.hamming for one in xclp} == {
         "paillier",
         "naor-pinkas",
         "iknp",

@@ -343,7 +343,7 @@ def test_a_broken_promise_is_broken_again_by_its_line(
         findings = campaign(scenario, plan)
         files = write_findings(tmp_path, scenario, "planted", plan, findings)
         path, failure = next((path, one) for path, one in files.items() if one.promise == promise)
-        lines = failure_lines(failure, path)
+        lines = failure_lines(failure, scenario, path)
         (command,) = (line.split()[1:] for line in lines if line.startswith("replay"))
         again = CliRunner().invoke(app, command[1:])
     assert failure.faults, "the run without faults must be whole"

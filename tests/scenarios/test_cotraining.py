@@ -78,7 +78,7 @@ def ran(file: Path, *changes: str, faults: str = "", out: str = "run", **more: A
 # --- every algorithm
 
 
-@pytest.mark.parametrize("name", using("cotraining"))
+@pytest.mark.parametrize("name", using("cotraining.rounds"))
 def test_every_algorithm_runs_by_its_name_and_sends_what_the_formula_says(small: Path, name: str) -> None:
     result = ran(small, f"protocol.name={name}", "public.size=40")
     assert (result.outcome, result.lost, {one.problem for one in result.rounds}) == ("completed", [], {""})

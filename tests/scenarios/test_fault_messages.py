@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from protocols.registry import PROTOCOLS
-from scenarios.files.fault_checks import check_fault_places, choices_of, messages_of
+from scenarios.files.fault_checks import check_fault_places, messages_of
 from scenarios.running.simulation import Simulation
 from scenarios.schema.scenario import Cotraining, Learner, Privacy, Public
 from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training
@@ -15,11 +15,11 @@ AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
 
 def small(name: str) -> Scenario:
     """A run of a fraction of a second."""
-    cotraining = "cotraining" in PROTOCOLS[name].parts
+    cotraining = "cotraining.rounds" in PROTOCOLS[name].uses
     return Scenario(
         seed=3,
         engine="inline",
-        entropy="os" if "private" in PROTOCOLS[name].parts else "seeded",
+        entropy="os" if "privacy.epsilon" in PROTOCOLS[name].uses else "seeded",
         data=Data(name="digits", clients=1 if name == "centralised" else 4, labeled=0.5, limit=80),
         protocol=ProtocolKeys(
             name=name, hamming="plaintext", bits=8, k=3, deadline="10s", key_bits=512, insecure_keys=True
@@ -39,21 +39,22 @@ def every_choice() -> list[Scenario]:
     for name in PROTOCOLS:
         plain = small(name)
         found.append(plain)
+        choices = PROTOCOLS[name].choices(plain)
         if name == "xclp":
             for hamming in ("paillier", "iknp", "naor-pinkas"):
                 few = structs.replace(plain.data, limit=24)  # fewer points: the same messages, sooner
                 found.append(
                     structs.replace(plain, data=few, protocol=structs.replace(plain.protocol, hamming=hamming))
                 )
-        if choices_of(plain).get("protocol.recovery") == "restart":
+        if choices.get("protocol.recovery") == "restart":
             found.append(structs.replace(plain, protocol=structs.replace(plain.protocol, recovery="shamir")))
-        if "training.averaging" in choices_of(plain) and name != "fedmatch":  # which needs each client's model
+        if "training.averaging" in choices and name != "fedmatch":  # which needs each client's model
             found.append(structs.replace(plain, training=structs.replace(plain.training, averaging="secure")))
     return found
 
 
 def named(scenario: Scenario) -> str:
-    return " ".join([scenario.protocol.name, *choices_of(scenario).values()])
+    return " ".join([scenario.protocol.name, *PROTOCOLS[scenario.protocol.name].choices(scenario).values()])
 
 
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)

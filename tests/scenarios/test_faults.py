@@ -78,11 +78,12 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
         ("party='*'\nat='lsh.hsh'", r'fault\[0\]\.at: "lsh\.hsh" is not a step of a server or client in xclp.*'),
         (
             "party='client/1'\nat='rowsums.deal'",
-            r'fault\[0\]\.at: "rowsums\.deal" is not a step with recovery = "restart"; allowed: setup\.keys, .*',
+            r'fault\[0\]\.at: "rowsums\.deal" is not a step with hamming = "plaintext", recovery = "re'
+            r'start"; allowed: setup\.keys, .*',
         ),
         (
             "party='client/1'\nafter='rowsums.reveal'",
-            r'fault\[0\]\.after: "rowsums\.reveal" is not a step with recovery = "restart"; .*',
+            r'fault\[0\]\.after: "rowsums\.reveal" is not a step with hamming = "plaintext", recovery = "restart"; .*',
         ),
         (
             "kind='lose'\nmessage='MaskedRow'",

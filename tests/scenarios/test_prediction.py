@@ -5,8 +5,11 @@ import sqlite3
 
 import pytest
 
-from protocols.xclp.timing import deadline_cautions, hamming_time
+from parties.data.splits import named
+from protocols.registry import PROTOCOLS
+from protocols.xclp.timing import HammingTime, hamming_time
 from scenarios.files.checks import cautions
+from scenarios.observing.deals import dealt
 from tacit import load, run
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]
@@ -24,6 +27,13 @@ VARIANTS = {
 
 def scenario(changes):
     return load("xclp-digits", [*SMALL, "expect.lost=[]", "fault=[]", "protocol.k=5", *changes])
+
+
+def time_of(asked) -> HammingTime:
+    shards = PROTOCOLS[asked.protocol.name].largest(asked, named(dealt(asked)[1]))
+    found = hamming_time(asked, shards)
+    assert found is not None
+    return found
 
 
 def seconds_of_hamming(result):
@@ -46,9 +56,7 @@ def test_the_time_is_roughly_right(variant, tmp_path):
     asked = scenario([*VARIANTS[variant], "protocol.deadline=10000s"])
     result = run(asked, out=tmp_path / "run", engine="inline")
     assert result.outcome == "completed" and not result.lost
-    predicted = hamming_time(asked)
-    assert predicted is not None
-    assert 0.5 < predicted.seconds / seconds_of_hamming(result) < 2
+    assert 0.5 < time_of(asked).seconds / seconds_of_hamming(result) < 2
 
 
 def test_too_short_a_deadline_is_told_with_one_that_would_do(tmp_path):
@@ -65,12 +73,12 @@ def test_too_short_a_deadline_is_told_with_one_that_would_do(tmp_path):
 
 @pytest.mark.parametrize("changes", [["network.bandwidth=unlimited", "network.server_bandwidth=unlimited"], []])
 def test_enough_time_says_nothing(changes):
-    assert deadline_cautions(scenario(["protocol.hamming=iknp", *changes])) == []
+    assert cautions(scenario(["protocol.hamming=iknp", *changes])) == []
 
 
 def test_free_computing_takes_no_time():
-    assert hamming_time(scenario(["cost=free"])).computing == 0
-    one, four = (hamming_time(scenario([f"device.cores={cores}"])).computing for cores in (1, 4))
+    assert time_of(scenario(["cost=free"])).computing == 0
+    one, four = (time_of(scenario([f"device.cores={cores}"])).computing for cores in (1, 4))
     assert one == pytest.approx(3 * four)  # three others to compute with
 
 
@@ -79,4 +87,4 @@ def test_without_data_there_is_no_estimate(tmp_path):
     file.write_text("x,label\n" + "".join(f"{i},{i % 3}\n" for i in range(60)))
     asked = load("xclp-digits", [f"data.path={file}", "data.clients=4", "protocol.k=5"])
     file.unlink()
-    assert hamming_time(asked) is None and deadline_cautions(asked) == []
+    assert cautions(asked) == []

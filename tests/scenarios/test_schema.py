@@ -367,7 +367,7 @@ def test_a_run_that_will_not_fit_into_memory_says_so(monkeypatch: pytest.MonkeyP
     class Little:
         available = 2_000_000
 
-    monkeypatch.setattr("scenarios.files.checks.psutil.virtual_memory", Little)
+    monkeypatch.setattr("protocols.xclp.checks.psutil.virtual_memory", Little)
     with pytest.raises(ScenarioError) as caught:
         load("xclp-digits")
     assert str(caught.value).endswith(

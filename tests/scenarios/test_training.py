@@ -18,14 +18,14 @@ from parties.learning.settings import LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from protocols.registry import PROTOCOLS, using
-from protocols.xclp.timing import hamming_time
 from scenarios.command.report import round_table
+from scenarios.files.checks import cautions
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import exit_code
 from scenarios.running.simulation import Simulation
 from tacit import Expect, Result, load, run
 
-NAMES = [name for name in using("training") if name not in using("prediction")]
+NAMES = using("training.validation")
 FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"}
 
 
@@ -49,7 +49,7 @@ def test_every_algorithm_runs_by_its_name(tiny: Path, name: str) -> None:
     result = ran(tiny, "training.rounds=3", name=name)
     assert (result.outcome, result.lost, [one.problem for one in result.rounds]) == ("completed", [], ["", "", ""])
     assert [len(one.averaged) for one in result.rounds] == [4, 4, 4]
-    labels = "labels" in PROTOCOLS[name].parts
+    labels = "training.label_from" in PROTOCOLS[name].uses
     assert [one.pseudo_accuracy is not None for one in result.rounds] == [labels] * 3
     entered = {row[0] for row in rows(result, "SELECT DISTINCT step FROM steps")}
     listed = {step.name for step in PROTOCOLS[name].steps if "only with" not in step.what}
@@ -332,11 +332,14 @@ def test_the_bytes_are_those_of_the_formulas(tiny: Path, name: str, changes: str
 
 
 def test_the_deadline_is_compared_with_what_a_cohort_takes(tiny: Path) -> None:
-    slow = ["protocol.name=fedavg+xclp", "protocol.hamming=iknp", "network.bandwidth=1Mbit/s"]
-    everyone, some = (hamming_time(load(tiny, [*slow, f"training.share={share}"])) for share in (1.0, 0.75))
-    assert everyone is not None and some is not None
-    assert some.bytes < everyone.bytes
-    assert hamming_time(load(tiny, ["protocol.name=fedavg"])) is None
+    slow = ["protocol.name=fedavg+xclp", "protocol.hamming=iknp", "network.bandwidth=1Mbit/s", "protocol.deadline=1ms"]
+
+    def told(*changes: str) -> str:
+        return " ".join(line for line in cautions(load(tiny, [*slow, *changes])) if "deadline" in line)
+
+    everyone, some = told("training.share=1.0"), told("training.share=0.75")
+    assert everyone and some and everyone != some
+    assert not told("protocol.name=fedavg")
 
 
 def test_of_many_rounds_the_table_shows_the_first_and_the_last(tiny: Path) -> None:

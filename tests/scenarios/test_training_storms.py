@@ -14,8 +14,8 @@ from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training,
 CLIENTS = 5
 
 
-TRAINING = [name for name in using("training") if name not in using("prediction")]
-COTRAINING = [name for name in using("cotraining") if name != "centralised"]  # which has one client only
+TRAINING = using("training.validation")
+COTRAINING = [name for name in using("cotraining.rounds") if name != "centralised"]  # which has one client only
 
 
 def drawn(seed: int, names: Sequence[str]) -> Scenario:
@@ -78,7 +78,7 @@ def test_co_training_ends_and_says_how(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 32))])
 def test_training_and_then_xclp_ends_and_says_how(tmp_path: Path, seed: int) -> None:
-    result = run(drawn(seed, using("prediction")), out=tmp_path / "run")
+    result = run(drawn(seed, ("fedavg-then-xclp",)), out=tmp_path / "run")
     assert result.error is None
     assert result.equals_plaintext in (None, True)
     labeled = getattr(result.rounds[-1], "labeled", ())

@@ -1,0 +1,152 @@
+"""Co-training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from parties.data.splits import Shard
+from protocols import rounds
+from protocols.cotraining import round as cotraining_round
+from protocols.cotraining.attack import attacked_predictions
+from protocols.cotraining.checks import check_byzantine, check_cotraining, check_privacy, pooled
+from protocols.cotraining.experiment import CotrainingRun, exchanges_of, method_of, names_of
+from protocols.cotraining.keys import CotrainingTables
+from protocols.cotraining.payloads import cotraining_payloads
+from protocols.cotraining.promises import PROMISES
+from protocols.cotraining.round import steps as cotraining_steps
+from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
+from protocols.declaration import Declaration, Needs, messages_in
+from protocols.federated.declaration import LEARNING
+from protocols.observing.experiment import Experiment, Setting
+from protocols.observing.parts import Parts
+from protocols.observing.signals import AttackedMessages
+from protocols.privacy.spending import noise_cautions, sensitivity_cautions, sensitivity_of
+from protocols.promises import Promise
+from protocols.rounds_promises import promises_of_rounds
+from protocols.steps import Step
+from sim.setting_error import Problem
+from sim.wire import Message
+
+__all__ = ["DECLARATIONS", "Cotraining"]
+
+_USES = (*LEARNING, "learner.*", "byzantine.*", "cotraining.rounds", "cotraining.period")
+_CONSENSUS = ("cotraining.consensus", "cotraining.quorum")
+_EPSILON = ("privacy.epsilon", "privacy.delta")
+
+_LEARNED = {
+    "server": "what each client shares of its predictions for the public points; how many points and labels each has",
+    "client": "what becomes of all that is shared",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cotraining(Declaration):
+    """An algorithm of co-training.
+
+    `own_keys`: those that it uses besides those of all. `student`: the server fits one at the end. `spends`: what its
+    messages reveal, if they are private. `estimates`: their sensitivity may be an estimate. `alone`: one party has all.
+    """
+
+    name: str
+    summary: str
+    papers: Sequence[str] = ()
+    own_keys: Sequence[str] = ()
+    student: bool = False
+    spends: SpendsBy | None = None
+    estimates: bool = False
+    alone: bool = False
+    learned: Mapping[str, str] = field(default_factory=lambda: _LEARNED)
+    learns: bool = field(default=True, init=False)
+    quick: Mapping[str, int] = field(default_factory=lambda: {"cotraining.rounds": 2}, init=False)
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        """A test part; a learner may read texts."""
+        return Needs(testing=True, texts=True)
+
+    @property
+    def uses(self) -> Sequence[str]:  # type: ignore[override]
+        """The keys of co-training, and its own."""
+        return (*_USES, *self.own_keys)
+
+    @property
+    def steps(self) -> Sequence[Step]:  # type: ignore[override]
+        """All that are taken."""
+        return cotraining_steps(student=self.student)
+
+    @property
+    def message_types(self) -> Sequence[type[Message]]:  # type: ignore[override]
+        """Those of any rounds, and of these."""
+        return messages_in(rounds, cotraining_round)
+
+    def prepared(self, tables: CotrainingTables) -> CotrainingTables:
+        return pooled(tables) if self.alone else tables
+
+    def rounds(self, tables: CotrainingTables) -> int:
+        return exchanges_of(tables, method_of(tables))[0]
+
+    def trains_networks(self, tables: CotrainingTables) -> bool:
+        return "network" in names_of(tables)
+
+    def build(self, setting: Setting) -> Experiment:
+        return CotrainingRun(setting, self.spends)
+
+    def check_tables(self, tables: CotrainingTables) -> None:
+        check_byzantine(tables)
+
+    def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        if self.spends is not None:
+            if self.estimates:
+                sensitivity_of(tables.privacy.sensitivity)
+            check_privacy(tables)
+        check_cotraining(tables, parts, list(shards.values()))
+
+    def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        if self.spends is None:
+            return []
+        found = noise_cautions(tables.privacy, tables.entropy)
+        asked = tables.privacy.epsilon != "none" or bool(tables.privacy.noise)
+        return found + (sensitivity_cautions(tables.privacy) if self.estimates and asked else [])
+
+    def sent_bytes(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int]:
+        return cotraining_payloads(tables, parts, list(shards.values()))
+
+    def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
+        return {**PROMISES, **promises_of_rounds(1.0, labeled=False)}
+
+    def attacked(self, tables: CotrainingTables) -> AttackedMessages:
+        if method_of(tables).sharing.needs == "nothing":
+            return super().attacked(tables)
+        if tables.byzantine.clients:
+            problem = '"membership" does not go with byzantine.clients above 0; allowed: ""'
+            raise Problem("attack.kind", problem)
+        return attacked_predictions(tables)
+
+
+DECLARATIONS = (
+    Cotraining(
+        name="fedct",
+        summary="clients share hard labels of public points and learn from their consensus",
+        own_keys=_CONSENSUS,
+    ),
+    Cotraining(
+        name="dp-fedct",
+        summary="fedct with labels randomised by the XOR mechanism",
+        own_keys=(*_CONSENSUS, *_EPSILON, "privacy.sensitivity"),
+        spends=spending_by_labels,
+        estimates=True,
+    ),
+    Cotraining(name="dd", summary="clients share class probabilities of public points and learn from their mean"),
+    Cotraining(name="fedmd", summary="clients learn labeled public points, then digest each other's scores of them"),
+    Cotraining(
+        name="pate", summary="teachers label public points once, a student learns from their votes", student=True
+    ),
+    Cotraining(
+        name="dp-pate",
+        summary="pate with Gaussian noise on the votes",
+        own_keys=(*_EPSILON, "privacy.noise"),
+        student=True,
+        spends=spending_by_votes,
+    ),
+    Cotraining(name="local", summary="every client learns alone; nothing is shared"),
+    Cotraining(name="centralised", summary="one party holds all points and learns from them", alone=True),
+)

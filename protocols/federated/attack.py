@@ -1,0 +1,34 @@
+"""The models that clients of federated training send, as an attacker on membership reads them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.learning import jobs
+from protocols.federated.averaging import LocalModel
+from protocols.federated.experiment import model_of
+from protocols.federated.keys import TrainingTables
+from protocols.observing.parts import Parts
+from protocols.observing.probe import Probe
+from protocols.observing.signals import AttackedMessages, Probabilities, Reader
+from sim.wire import Message
+
+__all__ = ["attacked_models"]
+
+_EPOCHS = 500
+"""K, the attack epochs on models, by default: as in the paper."""
+
+
+def attacked_models(tables: TrainingTables) -> AttackedMessages:
+    """Each client's model of the last K rounds."""
+
+    def reader(parts: Parts, probe: Probe) -> Reader:
+        spec, device = model_of(tables, parts.held), tables.training.device
+
+        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
+            assert isinstance(message, LocalModel)
+            return jobs.probabilities(spec, message.model, probe.points[rows], device).astype(np.float64)
+
+        return read
+
+    epochs = min(tables.attack.epochs or _EPOCHS, tables.training.rounds)
+    return AttackedMessages("parameters", LocalModel, epochs, (tables.training.rounds - epochs + 1, 0), reader)

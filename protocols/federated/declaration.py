@@ -1,0 +1,269 @@
+"""Federated training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from parties.data.splits import Shard
+from protocols import dealing, rounds, secure_sum, setup
+from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
+from protocols.federated import averaging, fedavg_then_xclp
+from protocols.federated import round as training_round
+from protocols.federated.algorithms import ALGORITHMS
+from protocols.federated.attack import attacked_models
+from protocols.federated.checks import check_training
+from protocols.federated.experiment import Training, fewest_hidden
+from protocols.federated.keys import TrainingTables
+from protocols.federated.payloads import training_payloads
+from protocols.federated.prediction import FedavgThenXclp
+from protocols.federated.promises import PROMISES
+from protocols.federated.round import steps as training_steps
+from protocols.observing.experiment import Experiment, Setting
+from protocols.observing.parts import Parts
+from protocols.observing.signals import AttackedMessages
+from protocols.privacy.spending import noise_cautions
+from protocols.promises import Promise
+from protocols.rounds_promises import promises_of_rounds
+from protocols.steps import Step
+from protocols.xclp import xclp
+from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_cautions
+from protocols.xclp.choices import chosen, messages_of, recovery_steps
+from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, row_sums_of
+from protocols.xclp.promises import MASKS_ONCE
+from sim.setting_error import Problem
+from sim.wire import Message
+
+__all__ = ["DECLARATIONS", "LEARNING", "FederatedTraining"]
+
+LEARNING = (
+    "model.*",
+    "public.*",
+    "attack.*",
+    *(f"training.{key}" for key in ("min_clients", "evaluate_every", "checkpoint_every", "device")),
+)
+"""The keys of all that is trained in rounds."""
+
+_TRAINING = tuple(
+    f"training.{key}"
+    for key in (
+        "rounds", "share", "epochs", "labeled_batch", "learning_rate", "decay_rounds", "momentum", "weight_decay",
+        "augmentation", "update", "mu", "averaging", "weighting",
+    )
+)  # fmt: skip
+_PRIVATE = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
+
+_LEARNED = {
+    "server": "each client's model, or with a secure average only the average; how many points and labels each has",
+    "client": "the average of each round",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedTraining(Declaration):
+    """An algorithm of federated training.
+
+    `graph`: pseudo-labels by a graph, `across` clients (XCLP) or each client's own; `labels`: pseudo-labels at all.
+    `secure`: models may be averaged by a secure sum. `recovery`: the strategy of the row sums, if it always has one.
+    """
+
+    name: str
+    summary: str
+    papers: Sequence[str] = ()
+    across: bool = False
+    graph: bool = False
+    labels: bool = False
+    secure: bool = True
+    recovery: str = ""
+    learns: bool = field(default=True, init=False)
+    quick: Mapping[str, int] = field(
+        default_factory=lambda: {"training.rounds": 2, "training.label_from": 2}, init=False
+    )
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        """A test part, and a part to select the model by."""
+        return Needs(testing=True, validation=True)
+
+    @property
+    def private(self) -> bool:
+        """Whether models are clipped, and noise is added."""
+        return ALGORITHMS[self.name].private
+
+    @property
+    def uses(self) -> Sequence[str]:  # type: ignore[override]
+        """The keys of training, and those of its pseudo-labels and its noise."""
+        return (
+            *LEARNING,
+            *_TRAINING,
+            *(ACROSS if self.across else ()),
+            *(GRAPH if self.graph else ()),
+            *(("training.label_from",) if self.labels else ()),
+            *(("training.validation",) if self.needs.validation else ()),
+            *(_PRIVATE if self.private else ()),
+        )
+
+    @property
+    def learned(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What training reveals, and what XCLP does."""
+        if not self.across:
+            return _LEARNED
+        return {role: f"{what}; {LEARNED[role]}" for role, what in _LEARNED.items()}
+
+    @property
+    def steps(self) -> Sequence[Step]:  # type: ignore[override]
+        """All that may be taken."""
+        return training_steps(labels=self.labels, inside=xclp.STEPS if self.across else (), secure=self.secure)
+
+    def choices(self, tables: TrainingTables) -> Mapping[str, str]:
+        across = chosen(tables.protocol, self.recovery) if self.across else {}
+        return {**across, "training.averaging": tables.training.averaging}
+
+    def steps_with(self, tables: TrainingTables) -> Sequence[Step]:
+        choices = self.choices(tables)
+        secure = {"plain": (), "secure": (*(() if self.across else setup.STEPS), *secure_sum.STEPS)}
+        ways: list[tuple[Mapping[str, Sequence[Step]], str]] = [(secure, choices["training.averaging"])]
+        if self.across:
+            ways.append((recovery_steps(), choices["protocol.recovery"]))
+        return taken_steps(self.steps, *ways)
+
+    def types_with(self, tables: TrainingTables) -> Sequence[type[Message]]:
+        choices = self.choices(tables)
+        secure = choices["training.averaging"] == "secure"
+        return (
+            *(messages_of(choices) if self.across else ()),
+            *messages_in(rounds, training_round),
+            *(messages_in(setup, dealing, secure_sum) if secure else messages_in(averaging)),
+        )
+
+    def rounds(self, tables: TrainingTables) -> int:
+        return tables.training.rounds
+
+    def share(self, tables: TrainingTables) -> float:
+        return tables.training.share
+
+    def trains_networks(self, tables: TrainingTables) -> bool:
+        return True
+
+    def build(self, setting: Setting) -> Experiment:
+        return Training(setting)
+
+    def check_tables(self, tables: TrainingTables) -> None:
+        if self.across:
+            check_keys(tables)
+
+    def check_data(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        if self.graph:
+            check_graph(tables, len(parts.held.labels))
+        if self.across:
+            check_clients(tables, self.largest(tables, shards).values(), self._part(tables, shards))
+        check_training(tables, parts.held, list(shards.values()))
+
+    def _part(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
+        few = len(self.largest(tables, shards)) < len(shards)
+        return f"{self.share(tables):g} of {len(shards)} clients are too few: " if few else ""
+
+    def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        found = noise_cautions(tables.privacy, tables.entropy) if self.private else []
+        return found + (xclp_cautions(tables, lambda: self.largest(tables, shards())) if self.across else [])
+
+    def sent_bytes(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
+        return training_payloads(tables, parts.held, shards)
+
+    def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
+        if self.private:
+            return None
+        masks = MASKS_ONCE if tables.training.averaging == "plain" else {}
+        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True)}
+
+    def sums(self, tables: TrainingTables, clients: int) -> Sequence[SecureSum]:
+        found = []
+        if self.across:
+            found.append(row_sums_of(tables.protocol, self.recovery or tables.protocol.recovery))
+        if tables.training.averaging == "secure":
+            noisy = self.private and tables.privacy.noise_at == "clients"
+            found.append(SecureSum("secure_sum", max(2, tables.training.fewest(fewest_hidden(clients, noisy)))))
+        return found
+
+    def attacked(self, tables: TrainingTables) -> AttackedMessages:
+        if tables.training.averaging == "secure":
+            problem = 'does not go with training.averaging = "secure", by which the server sees no client\'s model'
+            raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
+        return attacked_models(tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingThenPrediction(FederatedTraining):
+    """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        """Nothing: new points are predicted."""
+        return Needs()
+
+    @property
+    def steps(self) -> Sequence[Step]:  # type: ignore[override]
+        """Those of the training, and those after it."""
+        return training_steps(labels=False, after=fedavg_then_xclp.STEPS)
+
+    def rounds(self, tables: TrainingTables) -> int:
+        return tables.training.rounds + 1
+
+    def share(self, tables: TrainingTables) -> float:
+        return 1.0
+
+    def build(self, setting: Setting) -> Experiment:
+        return FedavgThenXclp(setting)
+
+    def promises(self, tables: TrainingTables) -> None:
+        return None
+
+
+DECLARATIONS: tuple[FederatedTraining, ...] = (
+    TrainingThenPrediction(
+        name="fedavg-then-xclp",
+        summary="federated averaging on the labeled points, then XCLP once on features of the model",
+        across=True,
+        graph=True,
+    ),
+    FederatedTraining(name="fedavg", summary="federated averaging on the labeled points"),
+    FederatedTraining(
+        name="fedavg+xclp",
+        summary="federated averaging, pseudo-labels by XCLP among each round's clients",
+        across=True,
+        graph=True,
+        labels=True,
+    ),
+    FederatedTraining(
+        name="fedprop",
+        summary="the earlier form of fedavg+xclp: sums by secret sharing",
+        across=True,
+        graph=True,
+        labels=True,
+        recovery="shamir",
+    ),
+    FederatedTraining(
+        name="fedprop+mt",
+        summary="fedprop with a mean teacher",
+        across=True,
+        graph=True,
+        labels=True,
+        recovery="shamir",
+    ),
+    FederatedTraining(
+        name="fedavg+perclient-lp",
+        summary="federated averaging, pseudo-labels by each client's own graph",
+        graph=True,
+        labels=True,
+    ),
+    FederatedTraining(
+        name="fedavg+network", summary="federated averaging, pseudo-labels predicted by the model", labels=True
+    ),
+    FederatedTraining(
+        name="fedsem+", summary="federated averaging, pseudo-labels predicted by the model once", labels=True
+    ),
+    FederatedTraining(name="fedmatch", summary="agreement with helpers on unlabeled points", secure=False),
+    FederatedTraining(name="fedsiam", summary="a siamese pair of networks held together on unlabeled points"),
+    FederatedTraining(name="fedavg+mt", summary="federated averaging with a mean teacher"),
+    FederatedTraining(name="fedprox", summary="fedavg with a proximal term"),
+    FederatedTraining(name="scaffold", summary="fedavg with control variates"),
+    FederatedTraining(name="dp-fedavg", summary="fedavg with clipped changes and Gaussian noise"),
+)

@@ -1,0 +1,79 @@
+"""What XCLP and its graph may not be asked for, and what a user should know before a run."""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+
+import psutil
+
+from parties.data.splits import Shard
+from protocols.xclp.keys import XclpTables
+from protocols.xclp.timing import deadline_cautions
+from sim.setting_error import Problem
+from sim.units import format_bytes
+
+__all__ = ["check_clients", "check_graph", "check_keys", "xclp_cautions"]
+
+BYTES_PER_DISTANCE = 40
+"""Peak memory for each entry of the n x n distances, the comparison with the oracle included.
+
+Measured, inline: between 17 and 39, the latter with half of the points labeled.
+"""
+
+
+def check_keys(tables: XclpTables) -> None:
+    """Raise Problem for keys without security that nobody asked for, and for too few clients."""
+    keys, data = tables.protocol, tables.data
+    if keys.hamming == "paillier" and keys.key_bits < 2048 and not keys.insecure_keys:
+        problem = f"{keys.key_bits} is insecure; allowed: 2048, 3072, or set protocol.insecure_keys = true"
+        raise Problem("protocol.key_bits", problem)
+    if data.partition != "natural" and data.clients < keys.min_clients:
+        problem = f"{data.clients} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
+        raise Problem("data.clients", problem)
+
+
+def check_graph(tables: XclpTables, points: int) -> None:
+    """Raise Problem where there are too few `points` for k neighbours."""
+    if tables.protocol.k >= points:
+        problem = f"{tables.protocol.k} is too large; allowed: 1 to {points - 1} (n - 1)"
+        raise Problem("protocol.k", problem)
+
+
+def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "") -> None:
+    """Raise Problem where XCLP cannot run among those who take part `together`; `part`: that they are a part of all."""
+    keys = tables.protocol
+    if len(together) < keys.min_clients:  # a natural partition's clients are known only now
+        problem = f"{len(together)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
+        raise Problem("data.clients", f"{part}{problem}")
+    if keys.threshold is not None and keys.threshold > len(together):
+        problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
+        raise Problem("protocol.threshold", problem)
+    points = sum(len(shard.rows) for shard in together)
+    needed, free = BYTES_PER_DISTANCE * points**2, psutil.virtual_memory().available
+    if needed > free:
+        most = math.isqrt(free // BYTES_PER_DISTANCE)
+        problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
+        raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
+
+
+def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+    """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
+    keys, clients = tables.protocol, tables.data.clients
+    try:
+        found = deadline_cautions(tables, shards())
+    except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
+        found = []
+    if keys.hamming == "plaintext":
+        found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
+    elif keys.key_bits < 2048:
+        found.append(f"protocol.key_bits = {keys.key_bits}: insecure keys, for tests only")
+    if keys.rows == "paper":
+        found.append('protocol.rows = "paper": a curious client can work out the others\' labels from its rows')
+    if keys.min_clients <= 2:
+        problem = "with two clients that have labels, each works out the other's scores exactly; 3 or more hides them"
+        found.append(f"protocol.min_clients = {keys.min_clients}: {problem}")
+    if keys.recovery == "shamir" and keys.threshold is not None and 2 * keys.threshold <= clients:
+        found.append(
+            f"protocol.threshold = {keys.threshold}: not more than half of {clients} clients, with which a server that "
+            "lies about who is left could unmask one; more than half of those who sum are taken"
+        )
+    return found

@@ -1,0 +1,95 @@
+"""XCLP, declared."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from parties.data.splits import Shard, counted
+from protocols.declaration import Declaration, SecureSum, taken_steps
+from protocols.observing.experiment import Experiment, Setting
+from protocols.observing.parts import Parts
+from protocols.promises import Promise
+from protocols.steps import Step
+from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_cautions
+from protocols.xclp.choices import chosen, messages_of, recovery_steps
+from protocols.xclp.experiment import Xclp
+from protocols.xclp.keys import ProtocolKeys, XclpTables
+from protocols.xclp.payloads import round_payloads
+from protocols.xclp.promises import PROMISES
+from protocols.xclp.xclp import STEPS
+from sim.wire import Message
+
+__all__ = ["ACROSS", "DECLARATIONS", "GRAPH", "LEARNED", "XclpDeclaration", "row_sums_of"]
+
+ACROSS = tuple(
+    f"protocol.{key}"
+    for key in (
+        "hamming", "key_bits", "insecure_keys", "packing", "rerandomise", "group", "short_exponents", "recovery",
+        "threshold", "min_clients", "rows", "fraction_bits",
+    )
+)  # fmt: skip
+"""The keys of what clients do across each other's points."""
+
+GRAPH = ("protocol.bits", "protocol.k", "protocol.alpha")
+"""The keys of any neighbourhood graph."""
+
+LEARNED = {
+    "server": "the Hamming distances of all points' hashes, and so about the angles between points; how many points "
+    "each client has, and which of them are labeled",
+    "client": "who takes part with how many points, which of them are labeled, its columns of the influence matrix "
+    "and its rows of scores; from these which classes others hold, and some of their labels better than by chance",
+}
+
+
+def row_sums_of(keys: ProtocolKeys, recovery: str) -> SecureSum:
+    """The row sums with the strategy `recovery`."""
+    return SecureSum(recovery, keys.min_clients, keys.threshold if recovery == "shamir" else None)
+
+
+class XclpDeclaration(Declaration):
+    """Cross-client label propagation on the points as they are."""
+
+    name = "xclp"
+    summary = "cross-client label propagation over a joint neighbourhood graph"
+    papers = ("Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated "
+              "Learning, TMLR 2023",)  # fmt: skip
+    uses = (*ACROSS, *GRAPH, "protocol.rounds")
+    learned = LEARNED
+    steps = STEPS
+
+    def choices(self, tables: XclpTables) -> Mapping[str, str]:
+        return chosen(tables.protocol)
+
+    def steps_with(self, tables: XclpTables) -> Sequence[Step]:
+        return taken_steps(self.steps, (recovery_steps(), tables.protocol.recovery))
+
+    def types_with(self, tables: XclpTables) -> Sequence[type[Message]]:
+        return messages_of(self.choices(tables))
+
+    def rounds(self, tables: XclpTables) -> int:
+        return tables.protocol.rounds
+
+    def build(self, setting: Setting) -> Experiment:
+        return Xclp(setting)
+
+    def check_tables(self, tables: XclpTables) -> None:
+        check_keys(tables)
+
+    def check_data(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        check_graph(tables, len(parts.held.labels))
+        check_clients(tables, list(shards.values()))
+
+    def cautions(self, tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        return xclp_cautions(tables, shards)
+
+    def sent_bytes(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
+        keys = tables.protocol
+        once = round_payloads(keys, *counted(shards), len(parts.held.classes), tables.network.topology)
+        return {kind: keys.rounds * size for kind, size in once.items()}
+
+    def promises(self, tables: XclpTables) -> Mapping[str, Promise]:
+        return PROMISES
+
+    def sums(self, tables: XclpTables, clients: int) -> Sequence[SecureSum]:
+        return [row_sums_of(tables.protocol, tables.protocol.recovery)]
+
+
+DECLARATIONS = (XclpDeclaration(),)

@@ -1,0 +1,125 @@
+"""The promises of XCLP under any faults, and of masks; chaos checks them with those of every protocol."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from protocols.promises import Affected, Promise, Trial, announced, equals_oracle
+
+__all__ = ["MASKS_ONCE", "PROMISES"]
+
+
+def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A run ends early only when the server or too many clients were affected; the reason and the losses say so."""
+    assert trial.simulated is not None
+    if trial.outcome == "completed":
+        return
+    server, lost = trial.simulation.server, {loss.party for loss in trial.simulated.lost}
+    if not server.alive:
+        if "server" not in affected:
+            yield f"the server is gone and no fault affected it: {trial.reason}"
+        elif "server" not in trial.reason or "server" not in lost:
+            yield f"the server is lost, and the reason ({trial.reason}) or the losses do not name it"
+        return
+    protocol = trial.scenario.protocol
+    least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
+    labeled = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
+    left = labeled - affected.clients
+    if len(left) >= least:
+        yield f"{trial.outcome} ({trial.reason}) with {len(left)} clients that no fault affected; {least} are enough"
+    elif trial.outcome == "failed" and len(trial.simulated.endings) > len(affected.clients):
+        yield f"failed ({trial.reason}), and not every client was affected"
+    elif trial.outcome == "aborted" and " left" not in trial.reason:
+        yield f"the reason does not say who is left: {trial.reason}"
+    elif not lost & affected.clients:
+        yield f"nobody of those that were affected is named as lost: {', '.join(sorted(lost)) or 'nobody'}"
+
+
+def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
+    """In each round, every client that is well from its beginning on is in every set, and has its labels at the end."""
+    assert trial.simulated is not None
+    groups = announced(trial)
+    for record in trial.records:
+        start = groups.get(("RoundStart", record.number, 0), [])
+        well = [one.receiver for one in start if affected.well_since(one.receiver, trial.events[one.place].time)]
+        for (kind, round_number, attempt), group in groups.items():
+            if round_number == record.number and kind != "RoundStart":
+                missing = set(well) - {one.receiver for one in group}
+                if missing:
+                    yield f"{kind} of round {round_number}, attempt {attempt}: without {', '.join(sorted(missing))}"
+        if trial.outcome == "completed" and record.number == trial.scenario.protocol.rounds:
+            for client in trial.simulation.clients:
+                if client.name in well and (client.labels is None or client.ending != "completed"):
+                    yield f"{client.name} is well and has no labels: {client.ending}"
+
+
+def all_rounds_come(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A completed run has had all its rounds."""
+    if trial.outcome == "completed" and [record.number for record in trial.records] != list(
+        range(1, trial.scenario.protocol.rounds + 1)
+    ):
+        yield f"rounds {', '.join(str(record.number) for record in trial.records)} were recorded"
+
+
+def no_undue_labels(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Nobody reports labels who is gone, was dismissed, or is not among those whose rows were summed."""
+    assert trial.simulated is not None
+    reported = {party for party, *_ in trial.simulated.predictions}
+    summed = {
+        (one.receiver, one.round) for one in trial.announcements if one.type == "SummedRows"
+    }  # what else could they come from
+    for client in trial.simulation.clients:
+        has = client.labels is not None
+        if client.name in reported and not (has and client.alive):
+            yield f"{client.name} reports labels, and is gone or has none"
+        if not client.alive or not has:
+            continue
+        if client.ending != "completed":
+            yield f"{client.name} has labels, and its part ended otherwise: {client.ending}"
+        if (client.name, client.round) not in summed:
+            yield f"{client.name} has labels of round {client.round}, and no sum went to it"
+
+
+def one_masking_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
+    """No client masks twice in one attempt, or with a key of an earlier one."""
+    attempts: set[tuple[str, int, int, int]] = set()
+    used: dict[tuple[str, bytes], tuple[int, int]] = {}
+    for job in trial.masking:
+        where = (job.party, job.incarnation, job.round, job.attempt)
+        if where in attempts:
+            yield f"{job.party} masks twice in round {job.round}, attempt {job.attempt}"
+        attempts.add(where)
+        for key in job.keys:
+            before = used.setdefault((job.party, key), (job.round, job.attempt))
+            if before != (job.round, job.attempt):
+                yield (
+                    f"{job.party} uses a mask key of round {before[0]}, attempt {before[1]} "
+                    f"again in round {job.round}, attempt {job.attempt}"
+                )
+
+
+def one_answer_an_attempt(trial: Trial, affected: Affected) -> Iterator[str]:
+    """No client reveals shares, or sends masked values, twice in one attempt: it would give both kinds of one."""
+    sent = Counter(
+        (event.digest, event.type, event.party, event.round, event.attempt)
+        for event in trial.events
+        if event.kind == "send" and event.type in ("Revealed", "MaskedRows")
+    )
+    for (kind, party, round_number, attempt), count in Counter(key[1:] for key in sent).items():
+        if count > 1:
+            yield f"{party} sends {count} different {kind} in round {round_number}, attempt {attempt}"
+
+
+MASKS_ONCE = {
+    "fresh masks": Promise(one_masking_an_attempt),
+    "one answer an attempt": Promise(one_answer_an_attempt),
+}
+"""Not of a secure average, which masks in chunks, each with a key's own block."""
+
+PROMISES = {
+    **MASKS_ONCE,
+    "equal to the oracle": Promise(equals_oracle, True),
+    "aborts only for a loss": Promise(aborts_only_for_loss, True),
+    "who is well is in": Promise(all_who_are_well_are_in, True),
+    "all rounds": Promise(all_rounds_come, True),
+    "no undue labels": Promise(no_undue_labels, True),
+}

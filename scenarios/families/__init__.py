@@ -1,1 +1,0 @@
-"""The families of protocols: how each is built from a scenario, checked and observed."""
