@@ -13,8 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 PLACES = (
     "sim",
-    "parties/*.py",
-    "parties/datasets",
+    "parties",
     "protocols/*.py",
     "protocols/cotraining",
     "protocols/crypto",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parties.data import features
-from parties.data.features import FEATURES, Kind, features_of
+from parties.data.features import FEATURES, FeatureKind, features_of
 from parties.datasets.error import DataError
 from parties.learning import LocalData, LocalUpdate, MissingExtra, ModelSpec, embed_all, initial, size, train
 from sim.streams import generator
@@ -21,7 +21,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Makes "sums" a kind of features, of texts and numbers; the list gets how many points each batch had."""
     batches: list[int] = []
 
-    def load() -> features.Network:
+    def load() -> features.FeatureNetwork:
         def network(points: np.ndarray) -> np.ndarray:
             batches.append(len(points))
             values = [float(len(point) if isinstance(point, str) else point.sum()) for point in points]
@@ -29,7 +29,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return network
 
-    kind = Kind("sums", "train", (), "anything", lambda points: True, lambda: "1", load)
+    kind = FeatureKind("sums", "train", (), "anything", lambda points: True, lambda: "1", load)
     monkeypatch.setitem(FEATURES, "sums", kind)
     return batches
 
