@@ -76,7 +76,7 @@ def test_the_options_of_a_run(quick: Path) -> None:
 def test_a_run_that_is_not_as_expected_is_1(quick: Path) -> None:
     result = tacit("run", quick, "--set", 'expect.lost=["client/1"]')
     assert result.exit_code == 1
-    assert "NOT AS EXPECTED  expect.lost: client/1 was expected, nobody came" in result.stdout
+    assert "NOT AS EXPECTED  expect.lost: expected client/1, got nobody" in result.stdout
 
 
 def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_failure_may_be_expected_but_no_error_is(quick: Path, monkeypatch: pyt
     fine = load(quick, ["expect={outcome='failed'}"])
     result = carry_out(fine, "quick", out=quick.parent / "fine")
     assert exit_code(result, fine.expect) == 1
-    assert result.unmet == ["expect.outcome: failed was expected, completed came"]
+    assert result.unmet == ["expect.outcome: expected failed, got completed"]
     monkeypatch.setattr(XclpClient, "_round", None)
     result = carry_out(fine, "quick", out=quick.parent / "broken")
     assert (result.outcome, result.unmet, exit_code(result, fine.expect)) == ("failed", [], 1)
@@ -241,11 +241,9 @@ def test_reason_and_the_step_of_a_loss_can_be_expected(quick: Path) -> None:
     assert load_and_run(quick, both, expect, out="right").unmet == []
     expect = "expect={outcome='aborted', reason='no luck', lost=['client/2 at lsh.hash', 'client/1 at lsh.hash']}"
     result = load_and_run(quick, both, expect, out="wrong")
-    assert result.unmet[0] == "expect.lost: client/1, client/2 was expected, client/0, client/2 came"
-    assert result.unmet[1].startswith('expect.reason: "no luck" was expected in it, "2 clients')
-    assert result.unmet[2:] == [
-        "expect.lost: client/2 was expected to be lost at lsh.hash, it was lost at hamming.encode"
-    ]
+    assert result.unmet[0] == "expect.lost: expected client/1, client/2, got client/0, client/2"
+    assert result.unmet[1].startswith('expect.reason: expected it to contain "no luck", got "2 clients')
+    assert result.unmet[2:] == ["expect.lost: expected client/2 to be lost at lsh.hash, it was lost at hamming.encode"]
 
 
 def load_and_run(quick: Path, *changes: str, out: str) -> Result:
@@ -267,7 +265,7 @@ def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(XclpClient, "_round", wrong_once)
     result = load_and_run(quick, "protocol.rounds=3", out="out")
     assert [one.equals_plaintext for one in result.rounds] == [True, False, True]
-    assert result.unmet == ["expect.equals_plaintext: true was expected, false came"]
+    assert result.unmet == ["expect.equals_plaintext: expected true, got false"]
 
 
 def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:

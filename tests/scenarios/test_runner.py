@@ -252,8 +252,8 @@ def test_an_unmet_expectation_says_what_was_wanted_and_what_came() -> None:
     result = came("completed", equals_plaintext=False)
     expect = Expect(outcome="completed", equals_plaintext=True, lost=("client/2", "client/1"))
     assert unmet(expect, result) == [
-        "expect.equals_plaintext: true was expected, false came",
-        "expect.lost: client/1, client/2 was expected, nobody came",
+        "expect.equals_plaintext: expected true, got false",
+        "expect.lost: expected client/1, client/2, got nobody",
     ]
 
 
