@@ -27,6 +27,10 @@ PLACES = (
     "scenarios/library",
     "scenarios/running",
     "scenarios/sweeping",
+    "tests/attacks",
+    "tests/benchmarks",
+    "tests/parties",
+    "tests/scenarios",
 )
 """Folders, with all below them, and patterns of files: add a line for another one."""
 

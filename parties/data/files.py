@@ -150,7 +150,7 @@ def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
     with path.open("rb") as file:
         start = file.read(len(_SINGLE_ARRAY))
     if start == _SINGLE_ARRAY:
-        raise DataError(f"{path}: is a single array; needed is an archive of arrays, as numpy.savez makes it")
+        raise DataError(f"{path}: is a single array, not an archive of arrays as numpy.savez writes it")
     if not is_zipfile(path):
         raise DataError(f"{path}: is not a numpy archive, or its end is missing")
     try:
@@ -162,7 +162,7 @@ def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
         raise DataError(f"{path}: is damaged, or holds other things than plain arrays ({problem})") from error
     for name in ("features", "labels"):
         if name not in arrays:
-            raise DataError(f"{path}: array {name!r} is missing; needed are 'features' and 'labels'")
+            raise DataError(f"{path}: array {name!r} is missing; 'features' and 'labels' are required")
     features = _npz_features(path, arrays["features"])
     labels = _npz_labels(path, arrays["labels"], len(features))
     clients = _npz_clients(path, arrays["clients"], len(features)) if "clients" in arrays else None

@@ -31,7 +31,7 @@ class _Arrays(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module in _HOMES_OF_ARRAYS and name in _NAMES_OF_ARRAYS:
             return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it wants to make a {module}.{name}")
+        raise pickle.UnpicklingError(f"it contains a {module}.{name}")
 
 
 def _unpickled(path: Path) -> dict[bytes, Any]:

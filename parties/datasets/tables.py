@@ -59,7 +59,7 @@ def _rows(path: Path, delimiter: str = ",") -> Rows:
 def _check_width(path: Path, rows: Rows, width: int) -> None:
     for place, row in enumerate(rows, start=1):
         if len(row) != width:
-            raise DataError(f"{path}: its row {place} has {len(row)} cells; expected are {width}")
+            raise DataError(f"{path}: row {place} has {len(row)} cells, not {width}")
 
 
 @dataclass(frozen=True)

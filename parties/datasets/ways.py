@@ -94,7 +94,7 @@ class _Package:
         """Take the members out of the one archive in `folder`, and remove it."""
         brought = list(folder.iterdir())
         if len(brought) != 1:
-            raise DataError(f"it brought {len(brought)} files; expected is 1")
+            raise DataError(f"it brought {len(brought)} files, not 1")
         archive = brought[0]
         taken = 0
         with _readable(archive), _members(archive) as files:
@@ -229,7 +229,7 @@ def _download(address: str, path: Path, md5: str, report: Report) -> None:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"{address}: {getattr(reason, 'strerror', None) or reason}") from error
     if digest.hexdigest() != md5:
-        raise DataError(f"{address}: has MD5 {digest.hexdigest()}; expected is {md5}")
+        raise DataError(f"{address}: has MD5 {digest.hexdigest()}, not {md5}")
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def chaos(
     loaded, aside = ready(file, plan, changes)
     folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
     print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
-    print_lines(console, [f"faults    its own ({aside}) are put aside: chaos brings others"] if aside else [])
+    print_lines(console, [f"faults    the scenario's own ({aside}) are ignored: chaos injects others"] if aside else [])
     try:
         with Progressing(notes) as progress:
 

@@ -123,7 +123,7 @@ def fetch(
         if not wanted:
             raise DataError("nothing to fetch: give a NAME (`tacit data list`) or --all")
         if source is not None and len(wanted) > 1:
-            raise DataError(f"--from holds the files of one data set; asked for are {len(wanted)}")
+            raise DataError(f"--from takes the files of one data set, not of {len(wanted)}")
         console, failed = printing.make_console(stderr=True), []
         for name in wanted:
             if name in BUNDLED:

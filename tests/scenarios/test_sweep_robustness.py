@@ -1,4 +1,4 @@
-"""Sweeps of what goes wrong: one field of a fault, what may be lost, and every run that did not go as it should."""
+"""Sweeps with faults: one field of a fault, who may be lost, and every run that did not end as expected."""
 
 import csv
 import json
@@ -115,7 +115,7 @@ def test_a_file_of_a_fault_is_relative_to_the_current_folder(faulty: Path) -> No
     ("fault.0.kind=crash,leave", "fault 0 (client/1) kind"),
     ("fault.0.time=0.01,10s", "fault 0 (crash client/1) time"),
 ])  # fmt: skip
-def test_a_field_is_swept_and_told_by_kind_and_party(faulty: Path, over: str, label: str) -> None:
+def test_a_field_is_swept_and_labelled_by_kind_and_party(faulty: Path, over: str, label: str) -> None:
     done = tacit("sweep", faulty, "--over", over, "--set", "expect={}", "--out", "many")
     assert done.exit_code == 0, done.output
     key, _, values = over.partition("=")
