@@ -114,7 +114,7 @@ def _sent(packets: Sequence[Packet], attempt: int) -> dict[str, bytes]:
 
 
 def old_masks_again(quick: bool = False) -> Finding:
-    """client/2 is lost. What client/0 sends on client/1's block before and after differs by the pair's mask."""
+    """client/2 is lost. What client/0 sends on client/1's block in both attempts differs by its mask with client/2."""
     names, each, classes = ("client/0", "client/1", "client/2"), 10, 4
     rows = {name: np.arange(i * each, (i + 1) * each) for i, name in enumerate(names)}
     random = randomness("old masks")

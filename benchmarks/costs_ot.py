@@ -81,7 +81,7 @@ def measure_extension(quick: bool = False) -> dict[str, float]:
 
 
 def _jobs(n_j: int, n_k: int, repeats: int) -> tuple[Pair, range, dict[str, float]]:
-    """A pair, the vectors 0 to `n_k` of k, and the least seconds of each of the three jobs with them."""
+    """A pair, the range of k's `n_k` vectors, and the least seconds of each of the three jobs with them."""
     exponents, entropy, random = find_group("p256"), Entropy.seeded(1, "costs"), generator(1, "costs")
     b, x = (random.integers(0, 2, (n, 1024), dtype=np.uint8) for n in (n_j, n_k))
     pair = Pair(n_j, n_k, 1024, b"costs")

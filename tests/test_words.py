@@ -27,9 +27,11 @@ PLACES = (
     "scenarios/library",
     "scenarios/running",
     "scenarios/sweeping",
+    "tests/*.py",
     "tests/attacks",
     "tests/benchmarks",
     "tests/parties",
+    "tests/plugins",
     "tests/scenarios",
 )
 """Folders, with all below them, and patterns of files: add a line for another one."""

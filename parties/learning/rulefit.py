@@ -7,7 +7,7 @@ points has score 0.
 
 Four things differ from imodels' own classifier. Its probabilities take the log-odds f for a regression's output in
 [0, 1], so that it predicts 1 from f > 1/2; here the probability is 1 / (1 + exp(-f)). The penalty is given: imodels
-searches for it in a hundred fits, which would be repeated in every round; the limit on rules limits how many are made.
+searches for it in a hundred fits, which would be repeated in every round. No more rules are made than may be kept.
 The weights are found by `l1_logistic`, which with 20,000 points and more takes a tenth of the time of liblinear; and
 the intercept is not penalized.
 

@@ -48,7 +48,7 @@ class Checkpoint(msgspec.Struct):
 
 
 class Checkpoints:
-    """Writes a checkpoint every `every` rounds (0: never); if a client still computes then, after the next round.
+    """Writes a checkpoint every `every` rounds (0: never), or after the next round that ends with no client at work.
 
     In a resumed run, `wall_seconds` is the time it took before, `resumed` the rounds after which it was resumed.
     """

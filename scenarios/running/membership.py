@@ -2,9 +2,9 @@
 
 Shokri, Stronati, Song, Shmatikov, Membership inference attacks against machine learning models, S&P 2017; as in
 Abourayya et al., Little is enough, appendix E.1. The attacker is a server that follows the protocol, except that in the
-last K rounds it sends points of its choice in place of the public ones to clients that answer with predictions. The
-models of clients that send these it can evaluate on all points, those of the last K rounds. It knows the points
-and their labels; it wants to know which of them a client was trained on.
+last K rounds it sends points of its choice in place of the public ones to clients that answer with predictions. If
+clients send models, it can evaluate those of the last K rounds on all points. It knows the points and their labels, and
+wants to know which of them a client was trained on.
 
 1. It runs the same scenario `shadows` times with points of its own in place of the clients', and asks there about
    points of which it knows whether they are members. Answers are read as in the attacked run (`membership_signals`).

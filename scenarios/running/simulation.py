@@ -137,7 +137,7 @@ class Simulation:
             self.observer.after_round = call
 
     def state(self) -> dict[str, Any]:
-        """The state of the run after a round. Raises NotPlain while a party still computes or waits."""
+        """The state of the run after a round. Raises NotPlain while a party has work in progress."""
         assert isinstance(self.observer, Keeper)
         return self._broken_off(self.observer).take(self.observer.state())
 
