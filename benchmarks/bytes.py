@@ -220,7 +220,7 @@ def _run(case: Case, protocol: Protocol) -> list[LedgerRow]:
     finally:
         world.loop.finish()
     if server.aborted:
-        raise RuntimeError(f"the round was broken off: {server.aborted}")
+        raise RuntimeError(f"the round was aborted: {server.aborted}")
     return world.ledger.rows()
 
 

@@ -31,7 +31,7 @@ def plot_standings(path: Path, title: str, standings: Sequence[Standing]) -> Non
 
     tasks = [(task, list(rows)) for task, rows in groupby(standings, key=lambda standing: standing.task)]
     lines = [tasks[i : i + _COLUMNS] for i in range(0, len(tasks), _COLUMNS)]
-    # A line of panels is as high as its fullest one.
+    # A row of panels is as high as its fullest panel needs.
     most = [max(len(rows) for _, rows in line) for line in lines]
     figure = Figure(figsize=(5.2 * _COLUMNS, 1 + sum(0.75 + 0.24 * bars for bars in most)), layout="constrained")
     figure.suptitle(textwrap.fill(title, 60 * _COLUMNS), fontsize=9)

@@ -67,7 +67,7 @@ class NetworkLearner:
     """A network trained by Adam (Kingma and Ba 2015), as in federated co-training's experiments.
 
     `fit` takes `steps` batches of `batch` points from shuffled passes over the data. The state is the number of steps
-    taken so far, the network's vector, and Adam's two moments, so that training goes on as if it had not been
+    taken so far, the network's vector, and Adam's two moments, so that training continues as if it had not been
     interrupted. A learner that is not `warm` draws a new network for each `fit`. Raises ValueError.
     """
 

@@ -50,7 +50,7 @@ class Network(nn.Module):
 
 
 def build(spec: ModelSpec) -> Network:
-    """A network with fresh weights, drawn from torch's global generator: call it inside `backend.seeded`."""
+    """A network with new weights, drawn from torch's global generator: call it inside `backend.seeded`."""
     return Network(spec, *_parts(spec))
 
 

@@ -175,7 +175,7 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     if result.trace_hash:
         print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
     if (result.folder / "checkpoint").exists():
-        print_lines(console, [f"go on     tacit run --resume {result.folder}"])
+        print_lines(console, [f"resume    tacit run --resume {result.folder}"])
     print_lines(console, [f"folder    {result.folder}"])
 
 

@@ -63,7 +63,7 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
             show(console, fill(table, results))
         printing.print_lines(console, _trouble_lines(troubles(plans, results), folder))
         if INTERRUPTED in codes:
-            printing.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
+            printing.print_lines(console, [f"resume    {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
         printing.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
 

@@ -174,7 +174,7 @@ def test_an_interrupted_run_reports_its_rounds_and_how_to_resume(
     again = resume(folder, watch=interrupter(5))
     console = Console(file=StringIO(), width=300)
     print_result(console, again, [], "star")
-    assert f"go on     tacit run --resume {folder}" in console.file.getvalue()
+    assert f"resume    tacit run --resume {folder}" in console.file.getvalue()
     console = Console(file=StringIO(), width=300)
     print_result(console, resume(folder), [], "star")
     assert "--resume" not in console.file.getvalue()

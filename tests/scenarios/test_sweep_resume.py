@@ -72,7 +72,7 @@ def test_it_ends_as_an_unbroken_one(quick: Path, stopped, by: signal.Signals, jo
     asked = (quick, "--over", "protocol.k=2,3", "--seeds", "2", "--seed", "5", "--set", "data.limit=48")
     assert tacit("sweep", *asked, "--out", "whole").exit_code == 0
     _, said, _ = stopped(3, by, "sweep", *asked, "--out", "broken")
-    assert ("goes on   by tacit sweep --resume broken" in said) == (by == signal.SIGINT)
+    assert ("resume    tacit sweep --resume broken" in said) == (by == signal.SIGINT)
     before = written("broken")
     ended = sorted(before)[:2]
     resumed = tacit("sweep", "--resume", "broken", "--jobs", jobs)
