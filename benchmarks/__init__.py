@@ -1,1 +1,1 @@
-"""Benchmarks, each beside its peers where they are installed: ``python -m benchmarks NAME``."""
+"""Benchmarks, each compared with its peers that are installed: ``python -m benchmarks NAME``."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME`: each against its peers, where those are installed."""
+"""`python -m benchmarks NAME`: each benchmark, compared with its peers that are installed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def crypto(
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the operations a second into this file.")] = None,
 ) -> None:
-    """The cryptography against other libraries; or the cost table."""
+    """The speed of the cryptography beside other libraries; or the cost table."""
     from benchmarks import crypto as benchmark
 
     benchmark.main(quick, json_file, costs, plot)
@@ -32,7 +32,7 @@ def bytes_(
     json_file: JsonFile = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the crossover into this file.")] = None,
 ) -> None:
-    """The bytes that travel, beside the formulas and each other; and when transfers are done before Paillier."""
+    """Bytes on the wire beside the formulas and each other; and where transfers are faster than Paillier."""
     from benchmarks import bytes as benchmark
 
     raise typer.Exit(benchmark.main(quick, json_file, plot))
@@ -56,7 +56,7 @@ def training(quick: Quick = False, json_file: JsonFile = None) -> None:
 
 @app.command()
 def attacks(quick: Quick = False, json_file: JsonFile = None) -> None:
-    """What attacks recover from deliberately weakened copies of the protocols, and from ours."""
+    """What attacks recover from deliberately weakened copies of the protocols, and from the protocols themselves."""
     from benchmarks import attacks as benchmark
 
     benchmark.main(quick, json_file)

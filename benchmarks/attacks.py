@@ -1,9 +1,9 @@
-"""The attacks that the protocols are built against, each on a deliberately weakened copy and on ours.
+"""The attacks that the protocols withstand, each on a deliberately weakened copy and on the production code ("ours").
 
 A weakened copy differs from the production code in one thing, and is defined beside its attack. The same attack on ours
-does no better than guessing, with two known exceptions that have rows of their own: from the exact scores that a client
-is meant to get, it guesses more of the others' labels than blindly; and a client that does not follow the
-protocol, which is outside the semi-honest model, can let the server read another's bits.
+does no better than guessing, with two known exceptions that have their own rows: from the exact scores that a client
+is meant to get, it guesses others' labels better than blindly; and a client that does not follow the protocol, which is
+outside the semi-honest model, can let the server read another's bits.
 """
 
 import json
@@ -43,11 +43,11 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "m": attacks_openings.sum_of_one,
     "n": attacks_privacy.noise_from_the_files_seed,
 }
-"""Each takes whether to be quick: fewer trials, the same attack."""
+"""The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 
 
 def main(quick: bool = False, json_file: Path | None = None) -> None:
-    """Carry all out, print a table, and write it to `json_file`. Raises SystemExit when one is not as stated."""
+    """Carry out all attacks, print a table, and write it to `json_file`. Raises SystemExit if one is not as stated."""
     console = printing.make_console()
     findings = {letter: attack(quick) for letter, attack in ATTACKS.items()}
     printing.print_lines(
@@ -69,7 +69,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 
 
 def _verdict(finding: Finding) -> str:
-    """The result of the attack on ours."""
+    """The verdict on the attack on ours, in words."""
     if not finding.as_stated:
         return "NOT AS STATED"
     if finding.outside:

@@ -1,4 +1,4 @@
-"""The result of an attack: how much of its target it recovers on a weakened copy, and how much on ours."""
+"""The result of an attack: how much of its target it recovers from a weakened copy, and how much from ours."""
 
 import math
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ __all__ = ["Finding", "randomness", "share"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Rates in 0..1 of `sought`, of which there were `trials`: on the weakened copy, on ours, and of blind guessing.
+    """The rates in 0..1 of `sought` in `trials`: on the weakened copy, on ours, and by blind guessing.
 
-    `stated` is what the weakened copy loses at least. `remains`: ours is above chance too, and is known to be.
-    `outside`: the attacker leaves the semi-honest model, and ours, unguarded, loses as much. `remark` says what else
-    there is to say.
+    `stated` is the least rate on the weakened copy. `remains` marks a known leak: ours is above chance, too. `outside`
+    marks an attacker outside the semi-honest model, against which ours has no guard and loses as much. `remark` adds
+    what the table does not show.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Finding:
 
     @property
     def margin(self) -> float:
-        """Four standard deviations of a guesser's rate."""
+        """Four standard deviations of the rate of blind guessing."""
         return 4 * math.sqrt(self.chance * (1 - self.chance) / self.trials)
 
     @property
@@ -42,18 +42,20 @@ class Finding:
 
     @property
     def as_stated(self) -> bool:
-        """Whether the weakened copy breaks and ours holds; where ours leaks too, whether it leaks less; `outside` the
-        model, whether ours loses what is stated."""
+        """Whether the result is as stated: the weakened copy breaks and ours holds.
+
+        Where ours leaks too, whether it leaks less; `outside` the model, whether ours loses what is stated.
+        """
         if self.outside:
             return self.ours >= self.stated
         return self.weakened >= self.stated and (self.ours < self.weakened if self.remains else self.at_chance)
 
 
 def randomness(*names: str | int) -> np.random.Generator:
-    """The attacks' own draws (data, coins), fixed by `names`."""
+    """The generator of an attack's own draws (data, coins), fixed by `names`."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(int.from_bytes(derive(1, "attack", *names)))))
 
 
 def share(found: object, true: object) -> float:
-    """The share of entries of `true` that `found` has right."""
+    """The share of the entries of `true` that are equal in `found`."""
     return float(np.mean(np.asarray(found) == np.asarray(true)))

@@ -1,7 +1,7 @@
 """Attacks with crafted Paillier keys, and with ciphertexts of invalid distances.
 
-In the first two j makes a key that hides nothing, and ciphertexts of its choice, and reads k's bits from k's honest
-answers. k is the production code throughout, with or without the check of the key's proof.
+In the first two attacks, j makes a key that hides nothing and ciphertexts of its choice, and reads k's bits from k's
+honest answers. k is always the production code, with or without the check of the key's proof.
 """
 
 from collections.abc import Sequence
@@ -34,19 +34,19 @@ def _seconds(work: dict[str, int]) -> float:
 
 
 def _accepted(proved: bytes) -> bool:
-    """Whether k takes a modulus with this proof."""
+    """Whether k accepts a modulus with this proof."""
     return key_proof.problems([proved], _KEY_BITS, [_CONTEXT]) == [""]
 
 
 def _answers(key: PublicKey, ciphertexts: Sequence[mpz], theirs: Bits, fresh: bool) -> list[mpz]:
-    """k's answer for its vectors `theirs`, if j has one vector: a result for each."""
+    """k's answer for its vectors `theirs`, a result for each, if j has one vector."""
     encoded = b"".join(map(key.ciphertext_to_bytes, ciphertexts))
     masked, _ = packed_hamming.evaluate(key, encoded, 1, theirs, Entropy.seeded(7, "evaluate"), fresh=fresh)
     return key.ciphertexts_from_bytes(masked, len(theirs))
 
 
 def _bits_of(number: int, count: int) -> Bits:
-    """k's bits: j reads the sum of 2^l over the positions with x_l = 0."""
+    """k's bits from the sum of 2^l over the positions with x_l = 0, which j reads."""
     return np.array([not number >> bit & 1 for bit in range(count)])
 
 
@@ -58,7 +58,7 @@ def key_without_a_proof(quick: bool = False) -> Finding:
 
     j sends c_l = 4^(2^l). A result is, mod N, the product of these to the powers of 1 or -1, by k's bits; the mask is a
     factor 1 + N (...), which is 1. Logarithms to the base 4 are easy: 4^m = 1 mod 3^(i+1) exactly where 3^i divides m.
-    With y^N in place of r^(2N) only a sign would be left to guess. Ours refuses the key, for 3 divides it, as 3 divides
+    With y^N in place of r^(2N) only a sign would be left to guess. Ours refuses the key, as 3 divides it; and 3 divides
     every N with lambda(N) | 2 N: if p is the least prime of N, p - 1 divides 2.
     """
     length, vectors = 128, 4 if quick else 16
@@ -107,12 +107,12 @@ def key_of_primes_with_a_common_factor(quick: bool = False) -> Finding:
     """j reads k's bits under a modulus of 15 primes p = 2 f e + 1 whose proof holds.
 
     The units have a quotient that is a vector space over Z_f, with one dimension for each prime. In it the powers of
-    one h are a line, so that h^s hides one dimension of all. j gives the ciphertexts of 8 bits the weights 1, 2, 4, ...
+    one h form a line, so that h^s hides only one dimension. j gives the ciphertexts of 8 bits the weights 1, 2, 4, ...
     in all dimensions but the first: mod p_i the logarithm of a result is d_i = u_i + r_i s mod f, where u_i is an odd
     number in -255..255 that contains 8 bits of k, r_i the logarithm of h, and d_0 = r_0 s. From a few results j finds
     the one r_i / r_0 that makes all u_i small and odd.
 
-    With y^N for each result all d_i are uniform: ours is that, with the same key.
+    With y^N for each result, as in ours, all d_i are uniform; the attack on ours uses the same key.
     """
     primes = _primes(Entropy.seeded(8, "primes"))
     key = PublicKey(prod(primes))
@@ -120,7 +120,7 @@ def key_of_primes_with_a_common_factor(quick: bool = False) -> Finding:
     random = randomness("common factor")
     theirs, coins = (random.random((vectors, length)) < 0.5 for _ in range(2))
 
-    # The root of each challenge exists, for no p_i divides a p_k - 1; j, who made the primes, finds it.
+    # The root of each challenge exists, as no p_i divides a p_k - 1; j, who made the primes, finds it.
     exponent = gmpy2.invert(key.n, prod(p - 1 for p in primes))
     roots = [gmpy2.powmod(rho, exponent, key.n) for rho in key_proof.challenges(key, _CONTEXT)]
     accepted = _accepted(key.to_bytes() + b"".join(root.to_bytes(key.plaintext_bytes, "big") for root in roots))
@@ -192,7 +192,7 @@ def _logarithms(results: Sequence[mpz], prime: int, generator: mpz) -> list[int]
 
 
 def _small(first: Sequence[int], logarithms: Sequence[int]) -> list[int]:
-    """All u = d_i - t d_0 mod f for the one t that makes each odd and of `_EACH` bits; none where no t does."""
+    """All u = d_i - t d_0 mod f for the one t that makes each odd and of `_EACH` bits; empty if no t does."""
     most = (1 << _EACH) - 1
     inverse = pow(first[0], -1, _SHARED)
     for u in range(-most, most + 1, 2):
@@ -209,8 +209,8 @@ def _small(first: Sequence[int], logarithms: Sequence[int]) -> list[int]:
 def distances_that_are_bits(quick: bool = False) -> Finding:
     """k returns L c_l in place of a distance, for another l in each row, and H then holds L b_l: 0 or L.
 
-    Both are distances that can be, so neither j nor the server notices. This is OUTSIDE the semi-honest model, in which
-    k computes what it should; nothing in the protocol guards against it, so the rate on ours is the same.
+    Both are possible distances, so neither j nor the server notices. This is OUTSIDE the semi-honest model, in which
+    k follows the protocol; nothing in the protocol guards against it, so the rate on ours is the same.
     """
     length, count = 32, 20 if quick else 100
     random, key = randomness("other sums"), generate(_KEY_BITS, Entropy.seeded(9, "key"), insecure=True)

@@ -32,10 +32,10 @@ M = TypeVar("M", bound=Message)
 def labels_from_scores(quick: bool = False) -> Finding:
     """One client of three solves for the labels of the others on the rows of its own labeled points.
 
-    Labels are drawn at random, so that points say nothing about them and guessing is right once in ten. The client has
+    Labels are drawn at random, so that points reveal nothing of them and guessing is right once in ten. The client has
     its columns S[:, j], which are rows of S too: on its labeled rows all coefficients of the others' labels are known.
     With rows = "paper" it gets Z there and has a linear system for the labels. With rows = "unlabeled" it gets Z on
-    other rows only, so there is not one equation of this kind, and it guesses.
+    other rows only, so it has no equation of this kind, and guesses.
     """
     paper, unknown = _attack("paper", quick, _exact)
     ours, _ = _attack("unlabeled", quick, _exact)
@@ -52,14 +52,13 @@ def labels_from_scores(quick: bool = False) -> Finding:
 
 
 def labels_by_guessed_coefficients(quick: bool = False) -> Finding:
-    """The same, with coefficients estimated where they are unknown: what is left of the attack on ours.
+    """The same attack with estimates of the unknown coefficients, which leaks something from ours, too.
 
         S[u, o] ~ S[u, j] S[j, j]^-1 S[j, o]      (Nystroem)
 
-    From the sums of the rows, as each point has one label, the client sees how wrong each row is. That is less exact,
-    and still far better than guessing: the rate on ours is ABOVE CHANCE, and more rounds over the same labels raise it.
-    Each client's exact scores on its own rows are specified output of the protocol; only a coarser output
-    would end it.
+    As each point has one label, the client can see from the sum of a row how wrong the row is. This is less exact, and
+    still far better than guessing: the rate on ours is ABOVE CHANCE, and more rounds over the same labels raise it.
+    Each client's exact scores on its own rows are specified output of the protocol; only a coarser output would end it.
     """
     paper, unknown = _attack("paper", quick, _estimated)
     ours, _ = _attack("unlabeled", quick, _estimated)
@@ -102,7 +101,7 @@ def _attack(rows: str, quick: bool, use: Use) -> tuple[float, int]:
     own = np.flatnonzero(shards[0].labeled)
     others = np.flatnonzero(flags)[len(own) :]
     columns = np.frombuffer(_got(packets, Columns).values, "<f8").reshape(len(flags), len(own))
-    mine = client.labels.rows  # it is the first: its places are global
+    mine = client.labels.rows  # it is the first client, so its indices are the global ones
     z = decode(client.labels.z, client.parameters.fraction_bits)
 
     # S[u, o] = sum over own i of P[u, i] S[i, o]; P is the identity for u among its own labeled points.
@@ -115,7 +114,7 @@ def _attack(rows: str, quick: bool, use: Use) -> tuple[float, int]:
 
 
 def _exact(columns: Values, own: Places, mine: Places) -> tuple[Places, Values]:
-    """Only the rows of labeled points, whose coefficients are known."""
+    """The rows of labeled points, whose coefficients are known."""
     used = np.flatnonzero(np.isin(mine, own))
     return used, (mine[used][:, None] == own).astype(float)
 
@@ -127,7 +126,7 @@ def _estimated(columns: Values, own: Places, mine: Places) -> tuple[Places, Valu
 
 
 def _run(shards: list[Shard], rows: str) -> tuple[XclpClient, list[Packet]]:
-    """XCLP over `shards`; client/0 and what it was sent."""
+    """client/0 after XCLP over `shards`, and the packets sent to it."""
     world = World(1, cost=Free())
     packets: list[Packet] = []
     world.taps.sent.append(packets.append)
@@ -142,13 +141,13 @@ def _run(shards: list[Shard], rows: str) -> tuple[XclpClient, list[Packet]]:
 
 
 def _got(packets: list[Packet], kind: type[M]) -> M:
-    """The only message of `kind` among them."""
+    """The only message of `kind` among `packets`."""
     (frame,) = [decode_frame(packet.data) for packet in packets if packet.type == kind.__name__]
     return decode_body(frame, frame.body, kind)
 
 
 def _simplex(values: Values) -> Values:
-    """Each row's nearest point among those with entries >= 0 that sum to 1."""
+    """The nearest point to each row among those with entries >= 0 that sum to 1."""
     descending = -np.sort(-values, axis=1)
     excess = descending.cumsum(axis=1) - 1
     counts = np.arange(1, values.shape[1] + 1)

@@ -1,6 +1,6 @@
-"""Attacks on secure sums by a server that opens one too many, or one over too few: it reads a client's vector.
+"""Attacks on secure sums by a server that reads a client's vector from too many openings, or from too small a sum.
 
-Clients run the production protocol on the simulated network; each weakening takes one refusal away.
+Clients run the production protocol on the simulated network; each weakening removes one refusal.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ Weakening = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class _Opening:
-    """What is needed to open a sum: which attempt it was, over whom, and what each client sent for it."""
+    """The parts needed to open a sum: the attempt, its members, and what each client sent for it."""
 
     attempt: Announced
     survivors: tuple[str, ...]
@@ -64,12 +64,12 @@ class _Opener(Server):
     async def main(self) -> None:
         await self.course(self)
 
-    async def hold(
+    async def run_sum(
         self, names: Sequence[str], survivors: Sequence[str] = (), *, again: bool = False
     ) -> tuple[str, ...]:
-        """Hold a sum among `names`, opened for `survivors`, or all who sent values; returns who revealed shares.
+        """Run a sum among `names`, opened for `survivors`, or all who sent values. Returns who revealed shares.
 
-        `again`: under the number of the last attempt.
+        With `again`, it has the number of the last attempt.
         """
         if not again:
             self.advance(1, self.attempt + 1)
@@ -109,7 +109,7 @@ class _Opener(Server):
         return total
 
     def _late(self, opening: _Opening) -> dict[str, list[bytes]]:
-        """The shares of survivors that were received after the attempt had been given up."""
+        """The shares of survivors that were received after the attempt had ended."""
         found: dict[str, list[bytes]] = {}
         for packet in self.packets:
             if (packet.type, packet.attempt) == ("Revealed", opening.attempt.number):
@@ -119,7 +119,7 @@ class _Opener(Server):
 
 
 def _read(plan: Callable[[_Opener], Any], faults: Sequence[Fault] = (), *, weakened: Weakening = ExitStack) -> float:
-    """The share of the victim's numbers that are in the first sum or its difference to the second."""
+    """The share of the victim's numbers that appear in the first sum or in its difference to the second."""
     random = randomness("openings")
     vectors = {name: random.random(_SIZE) for name in _NAMES}
     world = World(1, conditions=Conditions(latency=parse_latency("100ms")), cost=Free(), faults=faults)
@@ -142,13 +142,13 @@ def _finding(name: str, weakened: Weakening, plan: Callable[[_Opener], Any], fau
 
 
 def two_attempts_over_one_vector(quick: bool = False) -> Finding:
-    """client/3 is lost before it masks, and client/2 answers to Survivors too late: two of three, a new attempt.
+    """client/3 is lost before it masks, and client/2 answers Survivors too late, so a new attempt begins.
 
-    The server does no more. The late answer opens the first sum, too, and the difference is client/2's vector.
+    The late answer also opens the first sum, and the difference of the two sums is client/2's vector.
     """
 
     async def plan(server: _Opener) -> None:
-        await server.hold(await server.hold(_NAMES))
+        await server.run_sum(await server.run_sum(_NAMES))
 
     faults = [Crash("client/3", before="sum.mask"), Delay(_VICTIM, peer="server", message="Revealed", by=_DEADLINE)]
     return _finding("a second attempt over the same vectors", _any_attempt, plan, faults)
@@ -158,28 +158,28 @@ def one_attempt_begun_twice(quick: bool = False) -> Finding:
     """The server begins one attempt twice, and opens it first over all, then over all but client/2."""
 
     async def plan(server: _Opener) -> None:
-        await server.hold(_NAMES)
-        await server.hold(_NAMES, [name for name in _NAMES if name != _VICTIM], again=True)
+        await server.run_sum(_NAMES)
+        await server.run_sum(_NAMES, [name for name in _NAMES if name != _VICTIM], again=True)
 
     return _finding("one attempt begun twice", _any_number_of_times, plan)
 
 
 def sum_of_one(quick: bool = False) -> Finding:
-    """The server asks client/2 alone for a sum: of one member, one share is a majority."""
+    """The server asks client/2 alone for a sum: with one member, one share is a majority."""
 
     async def plan(server: _Opener) -> None:
-        await server.hold([_VICTIM])
+        await server.run_sum([_VICTIM])
 
     return _finding("a sum over one client", _among_any, plan)
 
 
 def _any_attempt() -> AbstractContextManager[Any]:
-    """A client follows the server into another attempt after it has sent masked values."""
+    """Weaken clients: they take part in another attempt after they have sent masked values."""
     return patch.object(secure_sum, "_may_begin", lambda me, number: True)
 
 
 def _any_number_of_times() -> AbstractContextManager[Any]:
-    """A client deals and masks as often as it is asked."""
+    """Weaken clients: they deal and mask as often as they are asked."""
     stack = ExitStack()
     stack.enter_context(patch.object(secure_sum, "_may_begin", lambda me, number: True))
     stack.enter_context(patch.object(dealing, "may_deal", lambda me: True))
@@ -187,7 +187,7 @@ def _any_number_of_times() -> AbstractContextManager[Any]:
 
 
 def _among_any() -> AbstractContextManager[Any]:
-    """A client takes part however few there are."""
+    """Weaken clients: they take part with any number of members."""
     stack = ExitStack()
     stack.enter_context(patch.object(refusal.Least, "problem", lambda self, names: ""))
     stack.enter_context(patch.object(quorum, "fewest_left", lambda members, threshold, least: threshold))

@@ -54,7 +54,7 @@ def _plaintexts(data: bytes) -> list[int]:
 def mask_of_a_few_bits(quick: bool = False) -> Finding:
     """j, who decrypts T = h + r, distinguishes a vector equal to its own (h = 0) from the opposite one (h = L).
 
-    With r in [0, L - 1] over the integers T is below L for the one and not for the other.
+    With r in [0, L - 1] over the integers, T is below L only for the equal one.
     """
     length, vectors = 32, 100 if quick else 400
     random, key = randomness("mask"), _key()
@@ -73,7 +73,7 @@ def mask_of_a_few_bits(quick: bool = False) -> Finding:
 
     def guesses(data: bytes) -> NDArray[np.bool_]:
         results = _plaintexts(packed_hamming.decrypt(key, data))
-        middle = sorted(results)[vectors // 2]  # whatever the masks' range
+        middle = sorted(results)[vectors // 2]  # works for any range of masks
         return np.array([t >= middle for t in results])
 
     weakened, ours = guesses(b"".join(map(public.ciphertext_to_bytes, weaker))), guesses(masked)
@@ -91,7 +91,7 @@ def mask_of_a_few_bits(quick: bool = False) -> Finding:
 
 
 class _NoRandomness:
-    """Multiplies each result by 1."""
+    """Gives 1 in place of each random factor."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -101,7 +101,7 @@ class _NoRandomness:
 
 
 def _products(factors: list[mpz], n: mpz) -> list[mpz]:
-    """The products of factor or inverse for each choice, choice c taking the factor i itself where bit i is 0."""
+    """The products of factor or inverse for each choice, choice c takes the factor i itself if its bit i is 0."""
     products = [mpz(1)]
     for factor in factors:
         inverse = invert(factor, n)
@@ -112,7 +112,7 @@ def _products(factors: list[mpz], n: mpz) -> list[mpz]:
 def no_rerandomising(quick: bool = False) -> Finding:
     """j reads k's bits: a result is, mod N, the product of j's own ciphertexts to the power of 1 or -1, by k's bits.
 
-    j meets in the middle: it tabulates all products over the first half of the positions and looks the second up.
+    j meets in the middle: it tabulates all products over the first half of the positions and looks up the second half.
     """
     length, vectors = 16, 8 if quick else 24
     random, key = randomness("randomness"), _key()
@@ -162,7 +162,7 @@ def counts_in_empty_slots(quick: bool = False) -> Finding:
         masked, masks = packed_hamming.evaluate(key.public, encoded, count, theirs, Entropy.seeded(3, "evaluate"))
         results = _plaintexts(packed_hamming.decrypt(key, masked))
         slots = [((t - r) % n >> width * count) % 2**width for t, r in zip(results, _plaintexts(masks), strict=True)]
-        return [slot or length // 2 for slot in slots]  # nothing there: the likeliest
+        return [slot or length // 2 for slot in slots]  # an empty slot: guess the likeliest number
 
     with patch.object(Packing, "filled", lambda self, group: self.slots):
         weakened = read()
@@ -189,7 +189,7 @@ class _Stuck(Entropy):
 
 
 def one_mask_for_two_vectors(quick: bool = False) -> Finding:
-    """k requests all bits with x and with its opposite: of r + b and r + 1 - b it has both, and so b."""
+    """k requests all bits with x and with its opposite: it gets both r + b and r + 1 - b, and so b."""
     pair = Pair(2 if quick else 6, 2, 33, b"attacked transfers")
     group, random = find_group("p256"), randomness("transfers")
     own = random.random((pair.n_j, pair.length)) < 0.5
@@ -222,10 +222,10 @@ def one_mask_for_two_vectors(quick: bool = False) -> Finding:
 
 
 def one_pad_for_two_vectors(quick: bool = False) -> Finding:
-    """k opens what it chose of two replies under the same pads; for the rest it has the difference.
+    """k opens the messages that it chose in two replies under the same pads; of the others it has the difference.
 
-    That reveals most bits of j. The weakened copy is a j that answers the same request for every vector at index 0 of
-    the batch, instead of where the last one ended.
+    This reveals most bits of j. The weakened j answers each request at index 0 of the batch, instead of where the last
+    answer ended.
     """
     pair = Pair(2 if quick else 6, 2, 33, b"attacked pads")
     group, random = find_group("p256"), randomness("pads")
@@ -275,7 +275,7 @@ def one_pad_for_two_vectors(quick: bool = False) -> Finding:
 
 
 class _OneKey(PairChannel):
-    """Both directions under the key of one."""
+    """Uses the key of one direction for both."""
 
     def __init__(self, secret: SharedSecret, lower: bool) -> None:
         super().__init__(secret, lower)
@@ -283,7 +283,7 @@ class _OneKey(PairChannel):
 
 
 def one_key_for_both_directions(quick: bool = False) -> Finding:
-    """A relay of both directions that knows or guesses one message reads the other of the same number."""
+    """A relay that knows or guesses a message in one direction reads the one with the same number in the other."""
     size = 500 if quick else 4000
     random = randomness("seals")
     secret = SharedSecret(hashlib.sha256(b"attacked pair").digest(), b"run", 1, ("client/0#1", "client/1#1"))
@@ -312,7 +312,7 @@ def one_key_for_both_directions(quick: bool = False) -> Finding:
 
 
 def wrapping_at_l(quick: bool = False) -> Finding:
-    """In Z_L a distance of L reads as 0: the opposite of a point as the point itself. Here, with w-bit sums, as L."""
+    """A distance of L is 0 in Z_L: a point and its opposite look equal. With w-bit sums, as in ours, it is L."""
     pair = Pair(5, 5, 24, b"attacked ring")
     random = randomness("ring")
     own = random.random((pair.n_j, pair.length)) < 0.5

@@ -1,4 +1,4 @@
-"""Attacks on noise that any reader of a scenario's file can compute, and on scores that only two clients make."""
+"""Attacks on noise that any reader of a scenario's file can compute, and on scores from two clients only."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ _SEED = 1
 def noise_from_the_files_seed(quick: bool = False) -> Finding:
     """A reader of the scenario's file undoes the flips of DP-FedCT's labels, at epsilon = 0.1.
 
-    The client's stream of random bits has a name, which is public; with entropy = "seeded" only the seed is
-    missing, and it is in the file.
+    The name of the client's stream of random bits is public; with entropy = "seeded" the only other input is the seed,
+    which is in the file.
     """
     points = 2000 if quick else 5000
     labels = randomness("seeded").integers(_CLASSES, size=points)
@@ -42,7 +42,7 @@ def noise_from_the_files_seed(quick: bool = False) -> Finding:
         one_hot = noisy.reshape(points, _CLASSES).astype(bool) ^ bernoulli(flip, (points, _CLASSES), guessed)
         return share(one_hot.argmax(axis=1), labels)
 
-    # Whatever place a guess takes the first set bit at: labels are uniform, so it is right once in ten.
+    # The guess is the first set bit, at any position: labels are uniform, so it is right once in ten.
     return Finding(
         'entropy = "seeded"; ours is entropy = "os"',
         "a reader of the file: the labels under the noise of DP-FedCT",
@@ -57,8 +57,8 @@ def noise_from_the_files_seed(quick: bool = False) -> Finding:
 def scores_of_the_only_other(quick: bool = False) -> Finding:
     """A labeled client subtracts its own part from Z and reads the rest as the scores of one other client.
 
-    With two clients that have labels the rest is exactly that. With three it is the sum of the
-    others' scores. An entry counts as recovered if it is right to 2^-30.
+    With two clients that have labels, this is exact. With three, the rest is the sum of the others' scores. An entry
+    counts as recovered if it is right to 2^-30.
     """
     two, entries = _exact_entries(2, quick)
     three, _ = _exact_entries(3, quick)
@@ -74,7 +74,7 @@ def scores_of_the_only_other(quick: bool = False) -> Finding:
 
 
 def _exact_entries(labeled: int, quick: bool) -> tuple[float, int]:
-    """The share of client/1's scores that client/0 has right, where `labeled` of three clients have labels."""
+    """The share of client/1's scores that client/0 finds, if `labeled` of three clients have labels."""
     parts = shards(load("digits", 240 if quick else 480), 3, "iid", 0.5, 1, labeled_clients=labeled)
     world = World(_SEED, cost=Free())
     settings = Parameters(PlaintextHamming(1024), 3, _CLASSES, min_clients=labeled)

@@ -1,4 +1,4 @@
-"""Attacks on the secure sums by a curious server: what it reads of masks, of lost clients' rows, and of shares.
+"""Attacks on the secure sums by a curious server, which uses masks, lost clients' rows, and shares.
 
 Clients and servers run the production protocols on the simulated network; each weakening is a subclass here.
 """
@@ -61,7 +61,7 @@ class _Summer(Client):
 
 
 class _Curious(Server):
-    """Sums rows as it should."""
+    """Sums rows as the protocol says."""
 
     def __init__(
         self, world: World, how: Restart, rows: Mapping[str, NDArray[np.int64]], classes: int, asked: Sequence[str] = ()
@@ -75,14 +75,14 @@ class _Curious(Server):
 
 
 class _OldMasks(SharedSecret):
-    """A weakened scheme: one key for all attempts, whoever takes part."""
+    """A weakened scheme: one key for all attempts and all sets of members."""
 
     def key(self, purpose: str, attempt: int = 0) -> bytes:
         return super().key(purpose.partition(" ")[0], 1)
 
 
 def pair_secrets(names: Sequence[str], world: World, kind: type[SharedSecret]) -> dict[str, dict[str, SharedSecret]]:
-    """The secrets of each client with each other."""
+    """The secrets that each client shares with each other client."""
     found: dict[str, dict[str, SharedSecret]] = {name: {} for name in names}
     for i, lower in enumerate(names):
         for higher in names[i + 1 :]:
@@ -92,14 +92,14 @@ def pair_secrets(names: Sequence[str], world: World, kind: type[SharedSecret]) -
 
 
 def _record(world: World) -> list[Packet]:
-    """All packets sent from now on."""
+    """The list that gets all packets sent from now on."""
     packets: list[Packet] = []
     world.taps.sent.append(packets.append)
     return packets
 
 
 def play_out(server: Server, clients: Sequence[Client]) -> None:
-    """Run them to their end."""
+    """Run server and clients to their end."""
     try:
         server.world.loop.run(play([server, *clients], server))
     finally:
@@ -114,7 +114,7 @@ def _sent(packets: Sequence[Packet], attempt: int) -> dict[str, bytes]:
 
 
 def old_masks_again(quick: bool = False) -> Finding:
-    """client/2 is lost. The difference of what client/0 sends on client/1's block, before and after, is their mask."""
+    """client/2 is lost. What client/0 sends on client/1's block in both attempts differs by its mask with client/2."""
     names, each, classes = ("client/0", "client/1", "client/2"), 10, 4
     rows = {name: np.arange(i * each, (i + 1) * each) for i, name in enumerate(names)}
     random = randomness("old masks")
@@ -145,7 +145,7 @@ def old_masks_again(quick: bool = False) -> Finding:
 
 
 class _AllRows(Restart):
-    """The paper's scheme: the blocks of all points of the graph are masked and sent, the lost clients' too."""
+    """The paper's scheme: the blocks of all points in the graph are masked and sent, also those of lost clients."""
 
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
         summing = await me.recv(Summing, me.server, deadline)
@@ -173,7 +173,7 @@ class _AllRows(Restart):
 
 
 def rows_of_a_lost_client(quick: bool = False) -> Finding:
-    """client/3 is lost after the graph was built. On its rows all masks cancel; the server knows S and solves for Y."""
+    """client/3 is lost after the graph is built. On its rows all masks cancel; the server knows S and solves for Y."""
     classes, each, labels = 10, 80, 20
     names = tuple(f"client/{i}" for i in range(4))
     rows = {name: np.arange(i * each, (i + 1) * each) for i, name in enumerate(names)}
@@ -193,7 +193,7 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
             for name, z in zip(living, zbar, strict=True)
         ]
         play_out(_Curious(world, how, kept, classes, living), clients)
-        # On the last block that is sent: of the lost client, or, if there is none, of the last of those left.
+        # From the last block sent: that of the lost client if it is sent, otherwise that of the last remaining one.
         owner = list(kept)[-1]
         size = each * classes
         total = np.zeros(size, np.uint64)
@@ -288,7 +288,7 @@ class _Asking(Server):
                         self.shares.setdefault((name, kind), {})[names.index(source) + 1] = data[start : start + part]
 
     def secret(self, name: str, kind: int) -> bytes | None:
-        """The key (0) or seed (1) of client `name`, if enough shares of it were received."""
+        """The key (0) or seed (1) of client `name`; None unless enough shares of it were received."""
         held, t = self.shares.get((name, kind), {}), quorum.threshold_of(None, len(self.clients))
         if len(held) < t:
             return None
@@ -297,7 +297,7 @@ class _Asking(Server):
         return shamir.combine(places, table, t, KEY_BYTES)[0]
 
     def read(self, victim: str, size: int, secrets: Mapping[str, SharedSecret]) -> Ring:
-        """The victim's values without all masks that the server can work out."""
+        """The victim's values without the masks that the server can compute."""
         (found,) = read(self.values[victim], [size])
         found = found.copy()
         seed, private = self.secret(victim, 1), self.secret(victim, 0)
@@ -315,14 +315,14 @@ class _Asking(Server):
 
 @dataclass(frozen=True)
 class _Sum:
-    """A secure sum of five clients, and what a server reads of client/1."""
+    """A secure sum of five clients, in which a server reads the values of client/1."""
 
     names: tuple[str, ...] = tuple(f"client/{i}" for i in range(5))
     victim: str = "client/1"
     size: int = 64
 
     def read(self, kind: type[Dealt], requests: Sequence[Sequence[str]]) -> float:
-        """The share of the victim's numbers that are right, when clients hold what was dealt as `kind` does."""
+        """The share of the victim's numbers that are right, if clients handle dealt shares as `kind` does."""
         world, random = World(1, cost=Free()), randomness("shares")
         vectors = [random.random(self.size) for _ in self.names]
         secrets = pair_secrets(self.names, world, SharedSecret)

@@ -1,10 +1,10 @@
-"""Bytes on the wire compared with the formulas; and when fewer bytes win over less computing.
+"""Bytes on the wire compared with the formulas; and where fewer bytes outweigh more computing.
 
 First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, a mesh (each message
-travels once). What the wire counted must equal the formulas (`protocols.crypto.sizes`, `ot_sizes`) for every message
-type: a difference is printed and the exit code is 1. Where a variant would take too long for a case, its row has the
+travels once). The measured bytes must equal the formulas (`protocols.crypto.sizes`, `ot_sizes`) for every message
+type: a difference is printed and the exit code is 1. A variant that would take too long for a case has a row with the
 formula alone. `payload` are the byte strings and the names of parties inside the messages, `sealing` nonces and tags of
-what clients send each other, `envelope` all the rest of a message with its TLS records; `round` is the payload of the
+messages between clients, `envelope` all the rest of a message with its TLS records; `round` is the payload of the
 whole round.
 
 Second, the crossover of Paillier and oblivious-transfer extension: see `benchmarks.crossover`.
@@ -46,14 +46,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "iknp": {"hamming": "iknp"},
     "naor-pinkas": {"hamming": "naor-pinkas"},
 }
-"""What a scenario would say in [protocol]."""
+"""The [protocol] table of a scenario for each variant."""
 
 _LABELED = 3  # every third point of a client has a label
 
 
 @dataclass(frozen=True)
 class Case:
-    """Clients with n_j `points`, L = `bits`, Paillier keys of `key_bits`; `run`: the variants that are really run."""
+    """Clients with n_j `points`, L = `bits`, Paillier keys of `key_bits`; `run` are the variants that are run."""
 
     points: tuple[int, ...]
     bits: int
@@ -70,23 +70,23 @@ class Case:
 
     @property
     def named(self) -> dict[str, int]:
-        """n_j."""
+        """The number of points n_j of each client."""
         return {f"client/{number}": count for number, count in enumerate(self.points)}
 
     @property
     def labeled(self) -> dict[str, int]:
-        """l_j."""
+        """The number of labeled points l_j of each client."""
         return {name: -(-count // _LABELED) for name, count in self.named.items()}
 
     def protocol(self, variant: str) -> ProtocolKeys:
-        """The [protocol] of a scenario with this case's sizes."""
+        """The [protocol] table of a scenario with this case's sizes."""
         sizes: dict[str, Any] = {"bits": self.bits, "key_bits": self.key_bits, "group": self.group}
         return ProtocolKeys(insecure_keys=self.key_bits < 2048, **sizes, **VARIANTS[variant])
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A message type whose payload is not the formula's."""
+    """A message type whose payload differs from the formula."""
 
     type: str
     measured: int
@@ -95,7 +95,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """Bytes of SecureHamming's pair messages, and the payload of the whole round; None: by formula alone."""
+    """The bytes of SecureHamming's pair messages and the payload of the whole round; None if not measured."""
 
     case: Case
     variant: str
@@ -109,7 +109,7 @@ class Row:
 
 
 def cases_of(quick: bool) -> list[Case]:
-    """Small ones with all variants and keys of 512 bits, then larger ones with keys of 2048 bits."""
+    """Small cases with all variants and keys of 512 bits, then larger ones with keys of 2048 bits."""
     everything, large = tuple(VARIANTS), ("plaintext", "paillier", "iknp")
     small = [Case((5, 5, 5), 64, 512, 3, everything), Case((13, 90, 30), 256, 512, 10, everything[:4])]
     quick_ones = [*small, *(Case((count, count), 1024, 2048, 10, large) for count in (50, 200))]
@@ -131,7 +131,7 @@ def main(
     cases: Sequence[Case] | None = None,
     grid: Grid | None = None,
 ) -> int:
-    """Measure, print, and write the files. Returns the exit code: 1 where a formula is wrong."""
+    """Measure, print, and write the files. Returns the exit code: 1 if a formula is wrong."""
     console = make_console()
     if plot is not None:
         check_plot(plot)
@@ -165,7 +165,7 @@ def main(
 
 
 def measure(case: Case) -> list[Row]:
-    """One row for each variant."""
+    """The rows of `case`, one for each variant."""
     rows = []
     for variant in VARIANTS:
         protocol = case.protocol(variant)
@@ -199,7 +199,7 @@ def _compare(ledger: Sequence[LedgerRow], expected: Mapping[str, int]) -> list[D
 
 
 def _run(case: Case, protocol: ProtocolKeys) -> list[LedgerRow]:
-    """One round of XCLP over random points; computing takes no virtual time."""
+    """The ledger of one round of XCLP over random points; computing takes no virtual time."""
     world = World(1, conditions=Conditions("mesh", parse_latency("1ms")), cost=Free())
     parameters = Parameters(
         variant=variant_of(protocol),
@@ -220,7 +220,7 @@ def _run(case: Case, protocol: ProtocolKeys) -> list[LedgerRow]:
     finally:
         world.loop.finish()
     if server.aborted:
-        raise RuntimeError(f"the round was broken off: {server.aborted}")
+        raise RuntimeError(f"the round was aborted: {server.aborted}")
     return world.ledger.rows()
 
 

@@ -1,7 +1,7 @@
 """The cost table: seconds that each operation of the protocols takes on one core of this machine.
 
-Each operation is measured in the code that performs it, as the protocols call it, at sizes they use; the table holds
-the least of several repeats. `sim.compute.CostTable` reads it.
+Each operation is measured in the protocols' own code at the sizes they use; the table holds the least of several
+repeats. `sim.compute.CostTable` reads it.
 """
 
 import pickle
@@ -30,10 +30,10 @@ _POINTS, _BITS = 200, 1024
 
 
 def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, float]:
-    """Seconds of every operation that the protocols count; `quick` repeats less.
+    """The seconds of every operation that the protocols count; `quick` repeats less.
 
-    All are measured in several passes, as a busy neighbour on the machine may spoil seconds on end. Without torch those
-    of training are left out.
+    All are measured in several passes, as other load on the machine may spoil one. Without torch those of training are
+    left out.
     """
     costs: dict[str, float] = {}
     with threadpool_limits(1):
@@ -49,7 +49,7 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
 
 
 def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
-    """Seconds of the operations that `packed_hamming` and `key_proof` count, for one length of keys."""
+    """The seconds of the operations that `packed_hamming` and `key_proof` count, for one length of keys."""
     repeats, few = (3, 64) if quick else (5, 256)
     entropy = Entropy.seeded(1, "costs", bits)
     key = paillier.generate(bits, entropy, insecure=True)
@@ -103,7 +103,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
 
 
 def _keygen(bits: int, keys: int) -> float:
-    """The mean over `keys` keys: how long the search for primes takes is chance."""
+    """The mean seconds over `keys` keys, as the search for primes takes a random time."""
     entropy = Entropy.seeded(1, "keys", bits)
     return timed(lambda: [paillier.generate(bits, entropy, insecure=True) for _ in range(keys)]) / keys
 
@@ -118,7 +118,7 @@ def _measure_agreement(repeats: int) -> dict[str, float]:
 
 
 def _measure_sharing(repeats: int) -> dict[str, float]:
-    """A client's sharing of a key and a seed among a hundred."""
+    """The seconds of sharing a key and a seed among a hundred clients."""
     secrets, entropy = [bytes(32), bytes(32)], Entropy.seeded(1, "sharing")
     (operations,) = shamir.split_work(32, 2, 51, 100).values()
     return {
@@ -127,7 +127,7 @@ def _measure_sharing(repeats: int) -> dict[str, float]:
 
 
 def _measure_numpy(repeats: int) -> dict[str, float]:
-    """Hashing, plain distances, masks, the graph and its solution."""
+    """The seconds of hashing, plain distances, masks, the graph and its solution."""
     random = generator(1, "costs", "numpy")
     features, planes = random.standard_normal((_POINTS, 784)), random.standard_normal((_BITS, 784))
     bits = random.integers(0, 2, (_POINTS, _BITS), dtype=np.uint8).astype(np.bool_)
@@ -154,7 +154,7 @@ def _measure_numpy(repeats: int) -> dict[str, float]:
 
 
 def _measure_training(quick: bool) -> dict[str, float]:
-    """Averages of models, the costs of trees and rules and, with torch, networks: fits, which are measured whole."""
+    """The seconds of averaging models, of trees and rules and, with torch, of networks, fitted to whole jobs."""
     vectors = [bytes(4 * 200_000)] * 10
     averaging = {"vector.add": seconds_each(lambda: average(vectors), 10 * 200_000, 3)}
     others = averaging | table_work.measure_costs(3, quick)
@@ -168,12 +168,12 @@ def _measure_training(quick: bool) -> dict[str, float]:
 
 
 def predicted(work: dict[str, int], costs: dict[str, float]) -> float:
-    """Seconds of `work` by the table."""
+    """The seconds of `work` by the table `costs`."""
     return sum(count * costs[name] for name, count in work.items())
 
 
 def write_costs(path: Path, costs: dict[str, float]) -> None:
-    """The cost table as TOML."""
+    """Write the cost table as TOML."""
     found = environment(
         ["gmpy2", "numpy", "scipy", "pycryptodome", "cryptography", "scikit-learn", "xgboost-cpu", "imodels", "torch"]
     )

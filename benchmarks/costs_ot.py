@@ -18,7 +18,7 @@ GROUPS = ("p256", "modp-2048", "modp-2048-short", "modp-3072", "modp-3072-short"
 
 
 def measure_group(name: str, quick: bool = False) -> dict[str, float]:
-    """Seconds of the operations that `naor_pinkas`'s *_work functions count, for one group."""
+    """The seconds of the operations that `naor_pinkas`'s *_work functions count, for one group."""
     repeats, few = (3, 16) if quick else (9, 64)
     entropy = Entropy.seeded(1, "costs", name)
     plain, short, _ = name.partition("-short")
@@ -43,22 +43,22 @@ def measure_group(name: str, quick: bool = False) -> dict[str, float]:
         "power": each(lambda: [group.power(g, exponent) for exponent in exponents[:4]], 4),
         "generator-power": each(lambda: [group.generator_power(group.random_exponent(entropy)) for _ in exponents]),
         "multiply": multiply,
-        # The cost of a power by a table besides its products and squarings.
+        # The overhead of a power by a table beyond its products and squarings.
         "table-power": max(1e-9, power - (comb.products + comb.squarings) * multiply),
         "table-entry": each(lambda: PowerTable(group, g, comb), comb.entries + comb.bits),
         "divide": each(lambda: [group.divide(g, element) for element in elements]),
         "encode": encode,
         "decode": each(lambda: [group.decode(data) for data in encoded]),
-        # A difference that may drown in the noise of the two; a hash takes some time for sure.
+        # The difference may be less than the noise of both, but a hash takes more than no time.
         "pad-block": max(1e-9, each(lambda: [expand.pad(7, True, element) for element in elements]) - encode),
     }
     return {f"{name}.{operation}": value for operation, value in seconds.items()}
 
 
 def measure_extension(quick: bool = False) -> dict[str, float]:
-    """Seconds of the operations that `ot_hamming`'s *_work functions count, for fields of 11 bits.
+    """The seconds of the operations that `ot_hamming`'s *_work functions count, for fields of 11 bits.
 
-    Jobs of three sizes, each on fresh copies of the states as a worker has them, give the equations to solve for each
+    Jobs of three sizes, each on new copies of the states as in a worker, give the equations that are solved for each
     operation.
     """
     repeats = 3 if quick else 9
@@ -81,7 +81,7 @@ def measure_extension(quick: bool = False) -> dict[str, float]:
 
 
 def _jobs(n_j: int, n_k: int, repeats: int) -> tuple[Pair, range, dict[str, float]]:
-    """A pair, `n_k` vectors of k, and the least seconds of each of the three jobs with these."""
+    """A pair, the range of k's `n_k` vectors, and the least seconds of each of the three jobs with them."""
     exponents, entropy, random = find_group("p256"), Entropy.seeded(1, "costs"), generator(1, "costs")
     b, x = (random.integers(0, 2, (n, 1024), dtype=np.uint8) for n in (n_j, n_k))
     pair = Pair(n_j, n_k, 1024, b"costs")

@@ -6,9 +6,9 @@ latency. Computing costs what the cost table says (`cost = modelled`), on one co
 first client's `hamming.encode` to the server's H; the set-up before it is not counted, so neither is Paillier's key.
 
 A pair is run once for each bandwidth and latency, always through the same simulator with the real messages, sealed and
-opened again. Only the long computations are not repeated: the engine (`Remembering`) knows a job by its function and
-the pickled bytes of its arguments, and returns the result of the first time. As all randomness is seeded, every run
-after a variant's first finds nearly all its jobs done; an unknown one is computed.
+opened again. Only the long computations are not repeated: the engine (`Remembering`) stores the result of a job under
+its function and the pickled bytes of its arguments, and returns it for an equal job. As all randomness is seeded, the
+later runs of a variant find nearly all their jobs done; other jobs are computed.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ __all__ = [
 R = TypeVar("R")
 
 PAILLIER, IKNP = "paillier", "iknp"
-_DEADLINE = 1e7  # virtual seconds: nobody is given up on a slow network
+_DEADLINE = 1e7  # virtual seconds: no party misses it on a slow network
 _MINIMUM = 2
 
 
@@ -72,7 +72,7 @@ class Grid:
 
     @classmethod
     def make(cls, quick: bool) -> "Grid":
-        """1 Mbit/s to 10 Gbit/s and 1 to 200 ms."""
+        """The grid of 1 Mbit/s to 10 Gbit/s and 1 to 200 ms; a smaller one if `quick`."""
         if quick:
             return cls(tuple(np.logspace(6, 10, 9).tolist()), (0.001, 0.05), ((50, 1024),))
         return cls(tuple(np.logspace(6, 10, 13).tolist()), (0.001, 0.01, 0.05, 0.2), ((50, 1024), (200, 1024)))
@@ -92,9 +92,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The `bandwidth` in bit/s from which iknp is faster and stays so; None: `note` says always or never in the grid.
+    """The `bandwidth` in bit/s from which iknp stays faster; if None, `note` says always or never in the grid.
 
-    `seconds`: how long both take there, None where `bandwidth` is.
+    `seconds` is the time that both take there; None if `bandwidth` is.
     """
 
     n: int
@@ -120,14 +120,14 @@ class Remembering:
     """An engine that runs a job in this process the first time, and then returns its result; `computed` counts them."""
 
     name = "remembering"
-    least = 0.002  # to look a shorter job up takes longer than to run it
+    least = 0.002  # looking up a shorter job takes longer than running it
 
     def __init__(self) -> None:
         self._results: dict[bytes, Any] = {}
 
     @property
     def computed(self) -> int:
-        """Jobs that were really run."""
+        """The number of jobs that were run."""
         return len(self._results)
 
     def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]:
@@ -150,7 +150,7 @@ def _plain_pickle(value: Any) -> bytes:
 
 
 class _PairClient(Client):
-    """Takes part in the set-up and in SecureHamming alone, with random bits."""
+    """Takes part only in the set-up and in SecureHamming, with random bits."""
 
     def __init__(self, world: World, name: str, variant: SecureHamming, bits: NDArray[np.bool_], **access: Any) -> None:
         count = len(bits)
@@ -177,7 +177,7 @@ class _PairServer(Server):
 
 
 def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latency: float, engine: Remembering) -> float:
-    """Virtual seconds of SecureHamming of one pair, n points of L = `bits` each; bit/s, seconds."""
+    """The virtual seconds of SecureHamming of a pair with n points of L = `bits` bits each; in bit/s and seconds."""
     begun: list[float] = []
     ended: list[float] = []
 
@@ -203,12 +203,12 @@ def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latenc
 
 
 def sweep(grid: Grid) -> list[Point]:
-    """Every pair with both variants under all conditions."""
+    """The times of every pair with both variants under all conditions."""
     points = []
     for n, bits in grid.pairs:
         variants = (PaillierHamming(bits, grid.key_bits, grid.key_bits < 2048), IknpHamming(bits, find_group("p256")))
         for variant in variants:
-            engine = Remembering()  # what one variant computed is forgotten before the next: it may be large
+            engine = Remembering()  # a new one for each variant, as results may be large
             points += [
                 Point(n, bits, variant.name, latency, bandwidth, duration(variant, n, bits, bandwidth, latency, engine))
                 for latency in grid.latencies
@@ -218,7 +218,7 @@ def sweep(grid: Grid) -> list[Point]:
 
 
 def crossings(points: Sequence[Point]) -> list[Crossing]:
-    """For each pair and latency; between two bandwidths of the grid log(time / time) is linear in log(bandwidth)."""
+    """The crossing of each pair and latency; between bandwidths log(time / time) is linear in log(bandwidth)."""
     found = []
     for n, bits, latency in dict.fromkeys((point.n, point.bits, point.latency) for point in points):
         chosen = [point for point in points if (point.n, point.bits, point.latency) == (n, bits, latency)]
@@ -247,7 +247,7 @@ def _crossing(
 
 
 def print_crossings(console: Console, found: Sequence[Crossing], grid: Grid) -> None:
-    """The bandwidth of each pair and latency."""
+    """Print the crossing of each pair and latency."""
     low, high = (_rate(bandwidth) for bandwidth in (grid.bandwidths[0], grid.bandwidths[-1]))
     title = f"From which bandwidth iknp is done before Paillier ({grid.key_bits}-bit keys), one pair, {low} to {high}"
     console.print(title)
@@ -267,7 +267,7 @@ def _rate(bandwidth: float) -> str:
 
 
 def save_plot(path: Path, points: Sequence[Point], found: Sequence[Crossing]) -> None:
-    """Time against bandwidth, one panel a pair: a colour a latency, a dash a variant, a circle where they cross.
+    """Plot time against bandwidth: a panel for each pair, a colour for each latency, a circle at each crossing.
 
     Needs matplotlib, see `plots.check_plot`.
     """

@@ -2,7 +2,7 @@
 
 Peers, each skipped when it is not installed (the extra `peers`): python-paillier (`phe`, with gmpy2), HEU's ZPaillier
 (`sf-heu`, C++), TNO's `tno.mpc.encryption-schemes.paillier` and LightPHE. pyca/cryptography and pycryptodome are always
-there. Contenders take turns; a turn gives each one ratio, and the median of the ratios is reported.
+installed. Contenders take turns; a turn gives a ratio for each, and the median of the ratios is reported.
 """
 
 import importlib
@@ -48,9 +48,9 @@ def main(
     costs_file: Path | None = None,
     plot_file: Path | None = None,
 ) -> None:
-    """Measure and print; `costs_file`: measure the cost table and write it there instead.
+    """Measure and print; with `costs_file`, measure the cost table instead and write it there.
 
-    `quick`: one length of keys, fewer turns, smaller batches, and of the pairs of 500 x 500 only that by IKNP.
+    `quick` means one length of keys, fewer turns, smaller batches, and of the pairs of 500 x 500 only that by IKNP.
     """
     console = make_console()
     if costs_file is not None:
@@ -76,7 +76,7 @@ def main(
 
 
 def _peers(modules: Sequence[str], console: Console) -> dict[str, ModuleType]:
-    """Return those of `modules` that are installed."""
+    """Those of `modules` that are installed; prints the others."""
     found = {}
     for module in modules:
         try:
@@ -106,7 +106,7 @@ def _races(peers: dict[str, ModuleType], quick: bool, console: Console) -> tuple
 
 
 def _pairs(quick: bool) -> Durations:
-    """Whole pairs of 500 x 500 vectors, once each."""
+    """The seconds of whole pairs of 500 x 500 vectors, measured once each."""
     size = PairSize(500, 500, 1024)
     durations = {"IKNP, 500 x 500, L = 1024": iknp_pair(size, 1)}
     if not quick:

@@ -18,7 +18,7 @@ _WIDTH = 32  # bits of a number in a correlated transfer
 
 
 def measure_naor_pinkas(count: int, turns: int, groups: Sequence[str] = GROUPS) -> list[Standing]:
-    """Batches of `count` transfers in each of the `groups`, from set-up to messages."""
+    """The rates of batches of `count` transfers in each of the `groups`, from set-up to messages."""
     contenders = {}
     for name in groups:
         plain, short, _ = name.partition("-short")
@@ -31,7 +31,7 @@ def _naor_pinkas(group: Group, count: int) -> Action:
     messages, choices = _messages(count)
 
     def transfer() -> np.ndarray:
-        context = entropy.bytes(16)  # no two batches share one
+        context = entropy.bytes(16)  # each batch has its own
         key, setup = naor_pinkas.setup(group, context, entropy)
         kept = naor_pinkas.draw(group, choices, entropy)
         reply = naor_pinkas.send(key, naor_pinkas.request(group, setup, kept), messages)
@@ -43,9 +43,9 @@ def _naor_pinkas(group: Group, count: int) -> Action:
 
 
 def measure_iknp(count: int, turns: int) -> list[Standing]:
-    """Extensions of `count` transfers: random, correlated (one number of 32 bits) and of chosen messages.
+    """The rates of extensions of `count` transfers: random, correlated (a number of 32 bits) and of chosen messages.
 
-    The 128 base transfers, in P-256, are a task of their own.
+    The 128 base transfers, in P-256, are a separate task.
     """
     entropy, context = Entropy.seeded(1, "benchmark", "iknp"), b"benchmark"
     group = find_group("p256")

@@ -1,8 +1,8 @@
-"""Paillier's operations, ours and those of other libraries.
+"""Paillier's operations in Tacit and in other libraries.
 
 Encryption in four ways: the owner's, by tables of fixed bases (`Tacit`); textbook r^N mod N^2, all that the public
 key allows (`Tacit, public key only`); the owner's by CRT without tables, as a baseline written here on gmpy2; and as
-each peer does it. Peers are called below their encodings of numbers where they have an interface there.
+each peer does it. Peers are called below their encodings of numbers if they have such an interface.
 """
 
 import math
@@ -25,9 +25,9 @@ _TASKS = ("generate", "encrypt", "decrypt", "add", "multiply")
 
 
 def measure_paillier_race(bits: int, peers: Mapping[str, ModuleType], turns: int) -> list[Standing]:
-    """Key generation, encryption, decryption, addition, multiplication by a 62-bit number.
+    """The rates of key generation, encryption, decryption, addition, multiplication by a 62-bit number.
 
-    `peers`: modules by their names, of those that `PEERS` lists.
+    `peers` are modules by name, among those that `PEERS` lists.
     """
     entropy = Entropy.seeded(1, "benchmark", bits)
     ours = _ours(bits, entropy)
@@ -120,13 +120,13 @@ def _tno(bits: int, tno: ModuleType, entropy: Entropy) -> Actions:
     scheme = tno.Paillier.from_security_parameter(key_length=bits, precision=0)
     message = entropy.bits(bits - 3)
     a, b = scheme.encrypt(message), scheme.encrypt(message)
-    # Marks them as sent, so that no result is announced as one to re-randomise.
+    # This marks them as sent, so that it does not warn that results need re-randomising.
     a.get_value(), b.get_value()
     assert scheme.decrypt(scheme.add(a, b)) == 2 * message
 
     def encrypt() -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it advises to precompute the randomness, which costs the same
+            warnings.simplefilter("ignore")  # it advises to precompute randomness, which costs the same
             for _ in range(8):
                 scheme.encrypt(message)
 
@@ -141,7 +141,7 @@ def _tno(bits: int, tno: ModuleType, entropy: Entropy) -> Actions:
 
 def _lightphe(bits: int, lightphe: ModuleType, entropy: Entropy) -> Actions:
     scheme = lightphe.Paillier(key_size=bits)
-    # Its primes are drawn below 2^(bits/2) without a lower bound of note, so its modulus is often shorter than asked.
+    # Its primes are drawn below 2^(bits/2) without a useful lower bound, so its modulus is often too short.
     while scheme.plaintext_modulo.bit_length() != bits:
         scheme = lightphe.Paillier(key_size=bits)
     message = entropy.bits(bits - 3)
@@ -162,4 +162,4 @@ PEERS: dict[str, tuple[str, Callable[[int, ModuleType, Entropy], Actions]]] = {
     "TNO MPC": ("tno.mpc.encryption_schemes.paillier", _tno),
     "LightPHE": ("lightphe.cryptosystems.Paillier", _lightphe),
 }
-"""Name of a contender: the module that it takes, and what prepares its actions."""
+"""The peers by name: the module that each needs, and the function that prepares its actions."""

@@ -1,13 +1,14 @@
 """SecureHamming of one whole pair of clients, both on one core: Paillier packed and one bit a ciphertext, and IKNP.
 
-Ours is everything from bits to distances but Paillier's key: of Paillier the owner's tables, encryption, evaluation
-with its tables and re-randomising, decryption, unmasking; of IKNP the base transfers too. Distances are checked.
+Tacit's time is that of everything from bits to distances except making Paillier's key: for Paillier the owner's tables,
+encryption, evaluation with its tables and re-randomising, decryption, unmasking; for IKNP also the base transfers.
+Distances are checked.
 
 The same pair with python-paillier encrypts one bit a ciphertext; k multiplies the ciphertexts with x_l = 0, squares,
 divides by the product of all, adds a mask and re-randomises by r^N, and j decrypts. 200 x 200 vectors of 1,024 bits
 would take most of an hour, so it is measured on two smaller pairs and extrapolated: encryption in proportion to
 n_j L, products to n_j n_k L, masking and decryption to n_j n_k. The prediction of the larger pair from the smaller one
-is printed beside what was measured.
+is printed beside the measured time.
 """
 
 import pickle
@@ -33,7 +34,7 @@ __all__ = ["PairSize", "iknp_pair", "measure_pair", "packed_pair"]
 
 @dataclass(frozen=True)
 class PairSize:
-    """Sizes of a pair: n_j and n_k vectors of `length` bits."""
+    """The sizes of a pair: n_j and n_k vectors of `length` bits."""
 
     n_j: int
     n_k: int
@@ -50,7 +51,7 @@ _PAIR = PairSize(200, 200, 1024)
 
 
 def measure_pair(phe: ModuleType | None, quick: bool, console: Console) -> dict[str, object]:
-    """The whole pair, packed, against python-paillier with one bit a ciphertext; and against our own cost model."""
+    """The times of the whole packed pair, of python-paillier with one bit a ciphertext, and of the cost model."""
     repeats, bits = 1 if quick else 3, 2048
     key = paillier.generate(bits, Entropy.seeded(1, "benchmark", "pair"))
     runs = [packed_pair(_PAIR, key, i) for i in range(repeats)]
@@ -91,7 +92,7 @@ def measure_pair(phe: ModuleType | None, quick: bool, console: Console) -> dict[
 
 
 def packed_pair(pair: PairSize, key: paillier.PrivateKey, index: int) -> dict[str, float]:
-    """Seconds of each part of a whole pair; the distances are checked."""
+    """The seconds of each part of a whole pair; the distances are checked."""
     b, x = pair.vectors()
     entropy, n = Entropy.seeded(index, "pair"), int(key.public.n)
     fresh = pickle.loads(pickle.dumps(key))  # without tables
@@ -109,7 +110,7 @@ def packed_pair(pair: PairSize, key: paillier.PrivateKey, index: int) -> dict[st
 
 
 def iknp_pair(pair: PairSize, index: int) -> dict[str, float]:
-    """Seconds of each part of a whole pair by IKNP, with base transfers in P-256; the distances are checked."""
+    """The seconds of each part of a whole pair by IKNP, with base transfers in P-256; the distances are checked."""
     b, x = pair.vectors()
     entropy, group = Entropy.seeded(index, "iknp pair"), find_group("p256")
     agreed = ot_hamming.Pair(pair.n_j, pair.n_k, pair.length, b"benchmark" + index.to_bytes(8, "big"))
@@ -153,7 +154,7 @@ def iknp_pair(pair: PairSize, index: int) -> dict[str, float]:
 
 
 def _one_bit_pair(pair: PairSize, bits: int, phe: ModuleType) -> dict[str, float]:
-    """Seconds of each part of the pair with python-paillier, one bit a ciphertext; the distances are checked."""
+    """The seconds of each part of the pair with python-paillier, one bit a ciphertext; the distances are checked."""
     public, private = phe.generate_paillier_keypair(n_length=bits)
     b, x = pair.vectors()
     square, entropy = mpz(public.nsquare), Entropy.seeded(1, "one bit")

@@ -1,8 +1,8 @@
 """The cost of secure sums and sealed channels: key agreement, sealing, masks, secret sharing.
 
-Agreement and sealing are pyca/cryptography's (OpenSSL) with what Tacit checks and derives around them, compared with
-the library alone and pycryptodome's. Masks: the library's counter mode, which gives the same stream. Sharing:
-pycryptodome's Shamir, which shares 16 bytes at a time in GF(2^128).
+Agreement and sealing are pyca/cryptography's (OpenSSL) with Tacit's checks and derivations, compared with the
+library alone and with pycryptodome. Masks are compared with the library's counter mode, which gives the same stream,
+sharing with pycryptodome's Shamir, which shares 16 bytes at a time in GF(2^128).
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _PEER, _OTHER = "pyca/cryptography", "pycryptodome"
 
 
 def measure_symmetric(turns: int) -> list[Standing]:
-    """Agreement, sealing and secret sharing."""
+    """The rates of agreement, sealing and secret sharing."""
     rows = race("X25519 agreements", _agreements(), turns)
     for size, count in ((1 << 20, 8), (1 << 10, 2000)):
         rows += race(f"AES-256-GCM sealing, MB, messages of {size:,} bytes", _seals(size, count), turns)
@@ -42,7 +42,7 @@ def measure_symmetric(turns: int) -> list[Standing]:
 
 
 def measure_masks(turns: int, clients: int = 100, words: int = 1_000_000) -> tuple[list[Standing], dict[str, float]]:
-    """Words a second of the masks of `clients` keys on a vector of `words` 64-bit words; and each one's seconds."""
+    """The words a second of the masks of `clients` keys on `words` 64-bit words, and the seconds of each contender."""
     contenders = _masks(clients, words)
     rows = race(f"masks, words, {clients} keys x {words:,}", contenders, turns)
     return rows, {row.contender: contenders[row.contender][1] / row.rate for row in rows}
@@ -95,7 +95,7 @@ def _masks(clients: int, words: int) -> Contenders:
     entropy = Entropy.seeded(1, "benchmark", "masks")
     keys = [(entropy.bytes(32), number % 2 == 0) for number in range(clients)]
     blocks = [(0, words)]
-    zeros, stream = bytes(8 * words), bytearray(8 * words + 15)  # the library asks for a block more
+    zeros, stream = bytes(8 * words), bytearray(8 * words + 15)  # the library needs one more block
 
     def theirs() -> np.ndarray:
         total = np.zeros(words, np.uint64)
@@ -110,7 +110,7 @@ def _masks(clients: int, words: int) -> Contenders:
 
 
 def _sharing() -> tuple[Contenders, Contenders]:
-    """Splitting two secrets of 32 bytes, as a client of a secure sum has them, and combining them."""
+    """The contenders for splitting a secure sum's two secrets of 32 bytes, and for combining them."""
     entropy = Entropy.seeded(1, "benchmark", "sharing")
     secrets = [entropy.bytes(32), entropy.bytes(32)]
     halves = [secrets[0][:16], secrets[0][16:]]

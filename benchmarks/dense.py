@@ -1,10 +1,9 @@
-"""FedAvg+XCLP computed densely, to be held beside a run: python -m benchmarks.dense NAME [KEY=VALUE ...]
+"""FedAvg+XCLP computed densely, to compare with a run: python -m benchmarks.dense NAME [KEY=VALUE ...]
 
-Where an order of the paper's tables does not show, is it the protocol's fault, or does the recipe give no more at that
-size? Here the same points are dealt to the same clients and the same cohorts are drawn, but pseudo-labels come from
-exact cosines and a dense inverse in numpy, in one place, without hashing, messages or fixed point. With no
-pseudo-labels at all the same loop is FedAvg on labels alone. Only shuffles and augmentation are drawn otherwise than
-in the run.
+It shows whether a difference from the paper's tables is due to the protocol or to the recipe at that size. Clients and
+cohorts have the same points as in the run, but pseudo-labels are computed from exact cosines and a dense inverse in
+numpy, in one place, without hashing, messages or fixed point. Without pseudo-labels the same loop is FedAvg on labels
+alone. Only shuffles and augmentation are drawn differently from the run.
 
 Prints the accuracy on the test points after the last round, of labels alone and of the dense FedAvg+XCLP.
 """
@@ -33,7 +32,7 @@ def dense_labels(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Labels and confidences, (n,) each, of points with `features` (n, d); `known`, (n,), is a point's label or -1.
 
-    Scott et al., Algorithm 1 with exact cosines, and k, alpha and recipe of `protocol`.
+    Scott et al., Algorithm 1 with exact cosines, and with k, alpha and recipe of `protocol`.
     """
     authors = protocol.recipe == "authors-code"
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)

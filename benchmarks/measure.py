@@ -1,4 +1,4 @@
-"""Measurement for the benchmarks: contenders in turns on one core, and the machine they ran on."""
+"""Measurement for the benchmarks: contenders in turns on one core, and the machine that they run on."""
 
 import importlib.metadata
 import json
@@ -20,8 +20,9 @@ Action = Callable[[], object]
 
 @dataclass(frozen=True)
 class Standing:
-    """A contender's result: `rate` operations a second (median over the turns); `lead` is the median over the turns
-    of the first contender's rate divided by this one's, 1 for the first itself.
+    """A contender's result: `rate`, operations a second, and `lead`, both medians over the turns.
+
+    `lead` is the first contender's rate divided by this one's.
     """
 
     task: str
@@ -31,20 +32,21 @@ class Standing:
 
 
 def timed(action: Action) -> float:
-    """Seconds of processor time (this process, all threads) that one call takes: what others run counts less."""
+    """The processor time of one call in seconds (this process, all threads), which depends less on other load."""
     start = time.process_time()
     action()
     return time.process_time() - start
 
 
 def seconds_each(action: Action, operations: int, repeats: int = 7) -> float:
-    """Seconds an operation, `operations` of them in one call: the least of `repeats`, as others may use the machine."""
+    """The seconds of an operation, of which a call has `operations`: the least of `repeats`, because of other load."""
     return min(timed(action) for _ in range(repeats)) / operations
 
 
 def race(task: str, contenders: Mapping[str, tuple[Action, float]], turns: int) -> list[Standing]:
-    """Run the contenders in turns, each turn starting with another. A contender: an action and how many operations
-    it performs. The first is the one the others are compared with.
+    """The results of the contenders, which run in turns, each turn starting with another one.
+
+    A contender is an action and the number of its operations. The others are compared with the first.
     """
     names = list(contenders)
     rates: dict[str, list[float]] = {name: [] for name in names}
@@ -68,9 +70,9 @@ def race(task: str, contenders: Mapping[str, tuple[Action, float]], turns: int) 
 
 
 def environment(packages: Sequence[str]) -> dict[str, str]:
-    """Processor, Python and versions of those `packages` that are installed."""
+    """The processor, Python, and the versions of those `packages` that are installed."""
     found = {"cpu": _processor(), "python": platform.python_version(), "system": platform.platform()}
-    found["libcrypto"] = ssl.OPENSSL_VERSION  # decryption's speed hangs on it
+    found["libcrypto"] = ssl.OPENSSL_VERSION  # the speed of decryption depends on it
     for package in packages:
         try:
             found[package] = importlib.metadata.version(package)
@@ -80,7 +82,7 @@ def environment(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The model's name; in virtual machines often without the model, so family and number are added."""
+    """The processor's name, with family and model, which the name often lacks in virtual machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -91,7 +93,7 @@ def _processor() -> str:
 
 
 def print_standings(title: str, standings: Sequence[Standing], console: Console) -> None:
-    """A table of them on the terminal."""
+    """Print a table of `standings`."""
     table = Table(title=title, title_justify="left")
     table.add_column("task")
     table.add_column("contender")
@@ -108,5 +110,5 @@ def print_standings(title: str, standings: Sequence[Standing], console: Console)
 
 
 def write_json(path: Path, content: Mapping[str, object], standings: Sequence[Standing]) -> None:
-    """`content` and the `standings` as JSON."""
+    """Write `content` and the `standings` as JSON."""
     path.write_text(json.dumps({**content, "standings": [asdict(standing) for standing in standings]}, indent=2))

@@ -1,4 +1,4 @@
-"""Results as a picture: a panel of bars for each task. Needs matplotlib, the extra `plots`."""
+"""Pictures of results: a panel of bars for each task. Needs matplotlib, the extra `plots`."""
 
 import textwrap
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _OURS, _OTHERS = "#1f5f99", "#a9a9a9"
 
 
 def check_plot(path: Path) -> None:
-    """Exits with one line unless a picture can be written to `path`: to be known before anything is measured."""
+    """Exit with one line unless a picture can be written to `path`; called before anything is measured."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
@@ -25,13 +25,13 @@ def check_plot(path: Path) -> None:
 
 
 def plot_standings(path: Path, title: str, standings: Sequence[Standing]) -> None:
-    """Operations a second, a panel for each task, ours in blue; the type of the file goes by the name of `path`."""
+    """Plot operations a second, a panel for each task, ours in blue; the suffix of `path` determines the format."""
     check_plot(path)
     from matplotlib.figure import Figure
 
     tasks = [(task, list(rows)) for task, rows in groupby(standings, key=lambda standing: standing.task)]
     lines = [tasks[i : i + _COLUMNS] for i in range(0, len(tasks), _COLUMNS)]
-    # A line of panels is as high as its fullest one.
+    # A row of panels is as high as its fullest panel needs.
     most = [max(len(rows) for _, rows in line) for line in lines]
     figure = Figure(figsize=(5.2 * _COLUMNS, 1 + sum(0.75 + 0.24 * bars for bars in most)), layout="constrained")
     figure.suptitle(textwrap.fill(title, 60 * _COLUMNS), fontsize=9)
@@ -45,7 +45,7 @@ def plot_standings(path: Path, title: str, standings: Sequence[Standing]) -> Non
         panel.bar_label(bars, [_number(row.rate) for row in rows], padding=3, fontsize=8)
         panel.set_title(task, fontsize=9, loc="left")
         panel.set_xlim(right=1.25 * max(row.rate for row in rows))
-        panel.set_ylim(most[i // _COLUMNS] - 0.5, -0.5)  # bars as thick in every panel, the first on top
+        panel.set_ylim(most[i // _COLUMNS] - 0.5, -0.5)  # bars of equal thickness in all panels, the first on top
         panel.set_xticks([])
         panel.tick_params(axis="y", labelsize=8, length=0)
         panel.spines[["top", "right", "bottom"]].set_visible(False)

@@ -1,17 +1,17 @@
 """Messages a second that the simulator carries, on one core.
 
-*Bare* is the loop and its links: tasks that hand each other packets over `sim.link.Link`, with latency, unlimited
-bandwidth, nothing recorded. *Whole* is what a protocol runs on: `Party.send` and `recv` or `collect`, every message
-encoded, framed, hashed into the trace, counted in the ledger, held by both parties' bandwidth and decoded.
+*Bare* is the loop and its links: tasks that send each other packets over `sim.link.Link`, with latency, unlimited
+bandwidth, nothing recorded. *Whole* is the layer that protocols use: `Party.send` and `recv` or `collect`, with every
+message encoded, framed, hashed into the trace, counted in the ledger, delayed by both parties' bandwidth and decoded.
 *Ping-pong* is two parties that answer each other, one message in flight at any time; *fan-in* is rounds in which a
 server sends to 100 clients and collects their answers. In a star, a message from client to client travels twice and
 counts once.
 
-Compared with them is the same ping-pong over plain asyncio timers (`call_later` into a queue) on this loop, on the
-virtual-time loops of others where they are installed (`looptime`, `async-solipsism`; neither has links, bandwidth
+They are compared with the same ping-pong over plain asyncio timers (`call_later` into a queue) on this loop, on other
+virtual-time loops that are installed (`looptime`, `async-solipsism`; neither has links, bandwidth
 or a trace), and SimPy's own processes without asyncio.
 
-A rate is the median over the repeats of messages per second of this process's processor time.
+A rate is the median over the repeats, in messages per second of this process's processor time.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 
 
 def measure(messages: int, repeats: int) -> list[Row]:
-    """All cases, each `repeats` times with about that many `messages`."""
+    """The rows of all cases, each measured `repeats` times with about `messages` messages."""
     cases: list[tuple[str, str, Callable[[int], int], float]] = [
         ("bare", "ping-pong", _bare_ping_pong, 60_000),
         ("bare", f"fan-in of {_CLIENTS}", _bare_fan_in, 60_000),
@@ -185,7 +185,7 @@ def _bare_fan_in(messages: int) -> int:
 
 
 class Ping(Message):
-    """Either way in the ping-pong."""
+    """Both directions in the ping-pong."""
 
     number: int
     values: bytes
@@ -282,11 +282,11 @@ def _whole_fan_in(messages: int) -> int:
     return world.ledger.messages
 
 
-# The yardsticks: timers into a queue, on any loop, and SimPy alone
+# For comparison: timers into a queue, on any loop, and SimPy alone
 
 
 def _other_loops() -> list[tuple[str, Callable[[], asyncio.AbstractEventLoop]]]:
-    """The virtual-time loops of others that are installed."""
+    """The other packages' virtual-time loops that are installed."""
     found = []
     for module, name, maker in (
         ("looptime", "looptime", "new_event_loop"),

@@ -4,18 +4,17 @@ FedAvg of a small convolutional network (108,618 parameters) on images of MNIST'
 each; in a round ten of them train for an epoch of five batches of ten images, and the server averages their models.
 One thread of torch, on the processor; the pixels and labels are random.
 
-*Plain loop* is what one would write without a simulator: a network, torch's optimiser, two nested loops. It computes
-who trains in which round and in which order each goes through its images, and so ends with the very bits that Tacit
-ends with; that is checked in each turn. *Tacit* is `tacit.run` as a user calls it: the scenario is checked,
-the data dealt, every model encoded, hashed, sent over links with latency and bandwidth, decoded and averaged, every
-event chained into the trace and written into the run's folder, checkpoints among them; it computes in its own process.
-Compared with them are pfl and Flower (with Ray) with the same work, if installed (the extra `simulators`, best
-in an environment of its own: they ask for older releases of some packages).
+*Plain loop* is what one would write without a simulator: a network, torch's optimiser, two nested loops. It trains the
+same clients in each round on their images in the same order, and so ends with the same bits as Tacit, which is checked
+in each turn. *Tacit* is `tacit.run` as a user calls it: the scenario is checked, the data divided, every model encoded,
+hashed, sent over links with latency and bandwidth, decoded and averaged, every event chained into the trace and written
+to the run's folder, as are checkpoints; it computes in its own process. pfl and Flower (with Ray) do the same work, if
+installed (the extra `simulators`, best in a separate environment: they need older releases of some packages).
 
-A rate is rounds by wall-clock seconds of a whole run, start and end included. How fast a machine is changes from one
-second to the next by more than what is to be seen here; so each contender stops after each of its rounds for one of the
-plain loop's, and their times are reported separately. A run gives one ratio; that of processor time is given for those
-that compute in this process alone.
+A rate is rounds per wall-clock second of a whole run, start and end included. The speed of a machine varies from one
+second to the next by more than the differences measured here; so each contender stops after each of its rounds for one
+round of the plain loop, and their times are reported separately. A run gives one ratio; the ratio of processor time is
+given for contenders that compute in this process alone.
 """
 
 import json
@@ -59,9 +58,9 @@ _TARGET = 0.9
 
 @dataclass(frozen=True)
 class Standing:
-    """A contender's `rates`, rounds a second, one a run; `share` of the plain loop's beside it, by the clock.
+    """A contender's `rates`, rounds a second, one for each run, and their `share` of the plain loop's rates.
 
-    `processor_share`: that of rounds by processor time; empty for one that computes elsewhere, too.
+    `processor_share` is that of rounds by processor time; empty for one that computes in other processes, too.
     """
 
     contender: str
@@ -96,10 +95,10 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 
 
 def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
-    """The plain loop's standing, and that of each contender beside it; of those of other processes one run.
+    """The standing of the plain loop and of each contender; those with processes of their own have one run.
 
-    Raises RuntimeError where one takes another number of steps, has a model of another size, or one that is to be the
-    plain loop's and is not.
+    Raises RuntimeError if one takes another number of steps, has a model of another size, or one that should equal the
+    plain loop's and does not.
     """
     times: dict[str, list[tuple[Times, Times]]] = {contender.name: [] for contender in contenders}
     with _images(size):
@@ -118,7 +117,7 @@ def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
 
 _PLAIN = "plain loop"
 Times = tuple[float, float]
-"""Seconds by the clock and of the processor."""
+"""Seconds of the clock, and of the processor."""
 
 
 def _now() -> Times:
@@ -131,7 +130,7 @@ def _since(began: Times) -> Times:
 
 
 class _Loop:
-    """The plain loop, round by round, and the time it `spent`; `end` is its last model and its steps."""
+    """The plain loop, run round by round, and the time it `spent`; `end` is its last model and its steps."""
 
     def __init__(self, federation: Federation) -> None:
         self._rounds = plain(federation)
@@ -139,7 +138,7 @@ class _Loop:
         self.end: tuple[bytes, int] | None = None
 
     def next_round(self) -> None:
-        """One more round, if there is one."""
+        """Run the next round, if there is one."""
         began = _now()
         try:
             next(self._rounds)
@@ -191,7 +190,7 @@ def _table(size: Size, standings: Sequence[Standing]) -> Table:
 
 @contextmanager
 def _images(size: Size) -> Iterator[None]:
-    """Random images that are, for as long as it lasts, this process's MNIST."""
+    """Let random images be this process's MNIST inside the context."""
     dice = np.random.default_rng(_SEED)
 
     def part(count: int) -> Part:
@@ -231,7 +230,7 @@ def _dealt(size: Size) -> Federation:
 
 
 def _orders(cohort: Sequence[str], shards: Mapping[str, Shard], number: int) -> dict[int, NDArray[np.int64]]:
-    """The order in which each of a cohort goes through its images in a round, from its own randomness."""
+    """The order in which each client of a cohort uses its images in a round, from its own random stream."""
     import torch
 
     found = {}
@@ -281,7 +280,7 @@ class _RoundByRound(Watch):
 
 
 def tacit(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
-    """A whole run by Tacit."""
+    """The last model and the steps of a whole run by Tacit."""
     with tempfile.TemporaryDirectory() as folder:
         result = runner.run(federation.scenario, out=Path(folder) / "run", watch=_RoundByRound(after_round))
         if result.outcome != "completed":
@@ -294,7 +293,7 @@ def tacit(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
 
 
 def plain(federation: Federation) -> Generator[None, None, tuple[bytes, int]]:
-    """The same arithmetic and nothing else; a round at a time."""
+    """The same arithmetic alone, a round at a time; returns the last model and the steps."""
     import torch
     from torch import nn
 

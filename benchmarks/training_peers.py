@@ -1,8 +1,8 @@
 """Other simulators of federated learning, with the work of `benchmarks.training`.
 
-pfl (Apple) trains one client after the other in this process; Flower hands each client's update to a worker of Ray, of
+pfl (Apple) trains one client after the other in this process; Flower gives each client's update to a worker of Ray, of
 which there is one here. Both draw their own batches, so their models differ in their bits. The start of Flower's and
-Ray's processes counts as the start of any run does; as it takes long, Flower runs in the first turn alone.
+Ray's processes counts, as that of any run does; as it takes long, Flower runs in the first turn only.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ __all__ = ["is_installed", "peers"]
 
 
 def peers(console: Console) -> list[Contender]:
-    """Return the peers that are installed; prints which are not."""
+    """The peers that are installed; prints which are not."""
     found = []
     for name, modules, run, here in (
         ("pfl", ("pfl",), _pfl, True),
@@ -40,7 +40,7 @@ def peers(console: Console) -> list[Contender]:
 
 
 def is_installed(module: str) -> bool:
-    """Whether it can be imported; imports nothing."""
+    """Whether `module` can be imported; imports nothing."""
     return importlib.util.find_spec(module) is not None
 
 
@@ -195,7 +195,7 @@ def _data(path: str) -> tuple[Any, Any]:
 
 
 def _trained(path: str, client: int, vector: Any, batch: int) -> tuple[Any, int]:
-    """A client's update, in a worker of Ray."""
+    """The model and the steps of a client's update, in a worker of Ray."""
     import torch
 
     images, labels = (array[client] for array in _data(path))

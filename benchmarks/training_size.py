@@ -1,4 +1,4 @@
-"""The inputs of the contenders of `benchmarks.training`, and their results."""
+"""The inputs and the results of the contenders of `benchmarks.training`."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Size:
 
     @property
     def steps(self) -> int:
-        """Steps of gradient descent in a run."""
+        """The steps of gradient descent in a run."""
         return self.rounds * self.cohort * math.ceil(self.images / self.batch)
 
 
@@ -60,7 +60,7 @@ AfterRound = Callable[[], None]
 class Contender:
     """`run` trains and returns the last model's vector and how many steps were taken.
 
-    `same`: it ends with the very model that the plain loop ends with. `here`: it computes in this process alone.
+    `same` says that it must end with the plain loop's model, `here` that it computes in this process alone.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Draws docs/architecture.svg: the rooms and their folders, as the tree has them, and the way of one message.
+"""Draws docs/architecture.svg: the rooms and their folders, read from the tree, and the path of one message.
 
 python docs/architecture.py
 
-Only Python's own library is needed. The picture is plain SVG, whose colours follow the reader's light or dark scheme.
+Only Python's own library is needed. The picture is plain SVG, whose colours follow the viewer's light or dark scheme.
 """
 
 import sys
@@ -65,13 +65,13 @@ WIDTH, HEIGHT = 1100, 690
 
 
 def folders(room: str) -> list[str]:
-    """The packages inside of `room` that hold modules, without those inside of these."""
+    """The packages directly inside `room` that hold modules, also in packages of their own."""
     found = (path for path in (ROOT / room).iterdir() if path.is_dir() and path.name[0] not in "._")
     return sorted(f"{path.name}/" for path in found if path.name != "library" and any(path.rglob("*.py")))
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
-    """Words at a place."""
+    """The words at (x, y)."""
     return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
@@ -81,7 +81,7 @@ def box(x: float, y: float, width: float, height: float, kind: str) -> str:
 
 
 def arrow(x: float, y: float, to_x: float, to_y: float) -> str:
-    """An arrow from a place to another."""
+    """An arrow from (x, y) to (to_x, to_y)."""
     return f'<path d="M{x:g} {y:g}L{to_x:g} {to_y:g}" class="arrow" marker-end="url(#head)"/>'
 
 
@@ -103,7 +103,7 @@ def house() -> list[str]:
 
 
 def way() -> list[str]:
-    """One sealed message from a client to another by way of the server, in a star."""
+    """The path of one sealed message from a client to another through the server, in a star."""
     top, width = 316, 180
     centres = {lane: 120 + 215 * number for number, lane in enumerate(LANES)}
     found = [

@@ -1,4 +1,4 @@
-"""Draws how likely FedCT's consensus changes after a round: Proposition 1's bound, and what it bounds.
+"""Draws the probability that FedCT's consensus changes after a round, and Proposition 1's bound on it.
 
 python docs/convergence.py                      into docs/convergence.svg, as the paper's Figure 5: |U| = 10,000
 python docs/convergence.py --points 1 --out FILE
@@ -15,7 +15,7 @@ CLIENTS = (5, 10, 50, 100)
 RATES = (1.0, 2.0, 10.0)
 FIRST, LAST = 20, 50_000
 HORIZON = 500_000
-"""The last round that the probability counts; what comes after adds next to nothing to the picture."""
+"""The last round that the probability counts; later ones would not change the picture visibly."""
 
 
 def arguments() -> argparse.Namespace:
@@ -27,8 +27,8 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Draw it, and print a table of t0 = 1000."""
-    its = arguments()
+    """Draw the picture, and print a table for t0 = 1000."""
+    options = arguments()
     try:
         from matplotlib import rcParams
         from matplotlib.figure import Figure
@@ -40,20 +40,20 @@ def main() -> None:
     panels = figure.subplots(1, len(RATES), sharey=True)
     for panel, rate in zip(panels, RATES, strict=True):
         for place, clients in enumerate(CLIENTS):
-            bounds = [min(1.0, bound(its.points, clients, rate, t)) for t in rounds]
-            exact = probabilities(its.points, clients, rate, rounds, HORIZON)
+            bounds = [min(1.0, bound(options.points, clients, rate, t)) for t in rounds]
+            exact = probabilities(options.points, clients, rate, rounds, HORIZON)
             panel.plot(rounds, bounds, color=f"C{place}", label=f"m = {clients}")
             panel.plot(rounds, exact, color=f"C{place}", linestyle=":")
         panel.set(xscale="log", xlabel="round $t_0$", title=f"c = {rate:g}")
-    panels[0].set_ylabel(f"probability of a change, |U| = {its.points:,}")
+    panels[0].set_ylabel(f"probability of a change, |U| = {options.points:,}")
     panels[0].legend(title="bound; dotted: exact", fontsize=8, title_fontsize=8)
-    figure.savefig(its.out, metadata={"Date": None} if its.out.suffix == ".svg" else None)
+    figure.savefig(options.out, metadata={"Date": None} if options.out.suffix == ".svg" else None)
     print("clients  c     bound at 1000   exact    (above 1 the bound says nothing)")
     for clients in CLIENTS:
         for rate in RATES:
-            (exact,) = probabilities(its.points, clients, rate, [1000], HORIZON)
-            print(f"{clients:7d}  {rate:<4g}  {bound(its.points, clients, rate, 1000):13.3g}   {exact:.3g}")
-    print(f"wrote {its.out}")
+            (exact,) = probabilities(options.points, clients, rate, [1000], HORIZON)
+            print(f"{clients:7d}  {rate:<4g}  {bound(options.points, clients, rate, 1000):13.3g}   {exact:.3g}")
+    print(f"wrote {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Label propagation with dense matrices and exact cosines, on the features and the split of runs that are there.
+"""Label propagation with dense matrices and exact cosines, on the features and the split of recorded runs.
 
 python docs/dense.py runs/prediction-size-sweep-1/*finetuned*
 
-Of each run of `xclp` or `fedavg-then-xclp` (its model being `linear_embedding`) it prints the balanced accuracy that
-this has on the new points, and that of the run. No hash, no sparse solver and none of the protocols' code is in it.
+For each run of `xclp`, or of `fedavg-then-xclp` with the model `linear_embedding`, it prints its balanced accuracy on
+the new points beside the run's. It uses no hashes, no sparse solver and none of the protocols' code.
 """
 
 import json
@@ -22,7 +22,7 @@ Matrix = NDArray[np.float64]
 
 
 def embedded(folder: Path, scenario: Scenario, points: Matrix) -> Matrix:
-    """The points, or their features by the model in `folder`: the first `embedding` x d of its numbers are weights."""
+    """The points, or their features by the model in `folder`, whose first `embedding` x d numbers are the weights."""
     if not (folder / "model.npz").exists():
         return points
     with np.load(folder / "model.npz") as arrays:
@@ -34,7 +34,7 @@ def embedded(folder: Path, scenario: Scenario, points: Matrix) -> Matrix:
 
 
 def propagated(features: Matrix, known: NDArray[np.int64], classes: int, k: int, alpha: float) -> NDArray[np.int64]:
-    """The label of every point; `known` is -1 where there is none."""
+    """The label of every point; `known` is -1 for unknown labels."""
     n, rows = len(features), np.arange(len(features))[:, None]
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-300)
     cosines = unit @ unit.T
@@ -50,7 +50,7 @@ def propagated(features: Matrix, known: NDArray[np.int64], classes: int, k: int,
 
 
 def balanced(found: NDArray[np.int64], shards: Sequence[Shard]) -> float:
-    """The mean over the classes of the share of new points that are right; of the unlabeled where none are new."""
+    """The mean over the classes of the share of new points that are right; without new points, of unlabeled ones."""
     true, new = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("labels", "new"))
     counts = new if new.any() else ~np.concatenate([shard.labeled for shard in shards])
     of_classes = [counts & (true == label) for label in np.unique(true[counts])]
@@ -58,7 +58,7 @@ def balanced(found: NDArray[np.int64], shards: Sequence[Shard]) -> float:
 
 
 def main(folders: Sequence[str]) -> None:
-    """A line for each run, and the means."""
+    """Print a line for each run, and the means."""
     figures = []
     for folder in map(Path, folders):
         scenario = load(folder)

@@ -1,4 +1,4 @@
-"""Runs a scenario and draws what the command line prints for it, as an SVG.
+"""Runs a scenario and draws the command's output as an SVG.
 
 python docs/picture.py                          the main job, into docs/run.svg
 python docs/picture.py NAME --out FILE --set data.limit=240
@@ -24,7 +24,7 @@ from scenarios.running.folder import byte_rows
 from scenarios.running.runner import carry_out
 
 WIDTH = 110
-"""Columns of the picture; more if a line of prose, which is never wrapped, needs them."""
+"""The least number of columns; a longer line of prose, which is never wrapped, widens the picture."""
 
 FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
@@ -39,9 +39,9 @@ def arguments() -> argparse.Namespace:
 
 
 def draw(command: str, loaded: Loaded) -> str:
-    """The SVG of one run, which is really carried out, its folder in the current one. Raises ValueError.
+    """The SVG of one run, which is carried out with its folder in the current one. Raises ValueError if it fails.
 
-    The picture needs nothing from elsewhere: the fonts that rich would fetch from the web are taken out.
+    The picture is self-contained: the fonts that rich would fetch from the web are taken out.
     """
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(Text(f"$ {command}", style="bold"))
@@ -56,7 +56,7 @@ def draw(command: str, loaded: Loaded) -> str:
 
 
 def main() -> None:
-    """Draw, with the run's folder in a temporary place."""
+    """Draw the picture, with the run's folder in a temporary one."""
     given = arguments()
     out = given.out.absolute()
     loaded = read(given.scenario, given.changes)

@@ -1,10 +1,10 @@
-"""Puts what sweeps have measured into docs/results.md: of each one's folder the table.md, in its place on the page.
+"""Puts the results of sweeps into docs/results.md: the table.md of each folder, in its place on the page.
 
 python docs/results.py runs/NAME-sweep-1 ...
 
-The place of a table is between the lines `<!-- table: NAME -->` and `<!-- end -->`, NAME being that of the scenario.
-Where there is a `<!-- curves: NAME -->`, too, the accuracy after each measured round goes there: of the table's first
-column, a column for each row, the mean over the seeds.
+A table goes between the lines `<!-- table: NAME -->` and `<!-- end -->`, with the scenario's name. If there is also a
+line `<!-- curves: NAME -->`, the accuracy after each measured round goes there: a column for each row of the table, for
+the first of the table's columns, as the mean over the seeds.
 """
 
 import csv
@@ -20,7 +20,7 @@ PAGE = Path(__file__).with_name("results.md")
 
 
 def name_of(table: str) -> str:
-    """The scenario's name in the command that a table.md tells. Raises ValueError where there is none."""
+    """The scenario's name in the command that a table.md names. Raises ValueError if there is none."""
     found = re.search(r"^`tacit sweep ([^\s`]+)", table, re.MULTILINE)
     if found is None:
         raise ValueError("no table of a sweep")
@@ -28,7 +28,7 @@ def name_of(table: str) -> str:
 
 
 def put(page: str, table: str) -> str:
-    """`page` with `table` in its place. Raises ValueError where the page has none for it."""
+    """`page` with `table` in its place. Raises ValueError if the page has none."""
     mark = f"<!-- table: {name_of(table)} -->"
     if page.count(mark) != 1:
         raise ValueError(f"{PAGE.name} has no place for it: needed, once: {mark} and <!-- end -->")
@@ -57,7 +57,7 @@ def curves(folder: Path) -> str:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Put the table, and the curves, of each folder into the page; of mistakes, a line."""
+    """Put the table and the curves of each folder into the page; an error is reported in one line."""
     page = PAGE.read_text(encoding="utf-8")
     for folder in folders:
         try:

@@ -35,7 +35,7 @@ COLUMNS = ("key", "allowed", "unit", "default", "used by", "what it says")
 
 
 def table_of(key: Key) -> str:
-    """The TOML table that a key stands in: "" at the top, else ``data``, ``fault[]``."""
+    """The TOML table of a key: "" at the top, otherwise as in ``data`` or ``fault[]``."""
     return key.name.rpartition(".")[0]
 
 
@@ -50,7 +50,7 @@ def line(cells: tuple[str, ...]) -> str:
 
 
 def row(key: Key) -> str:
-    """A key's line."""
+    """The line of a key."""
     name, default = key.name.rpartition(".")[2], key.default
     shown = default if default in ("", "needed") else f"`{default}`"
     users = ", ".join(key.protocols) or "all"
@@ -58,13 +58,13 @@ def row(key: Key) -> str:
 
 
 def kinds_of_faults() -> str:
-    """Which keys go with which kind of fault."""
+    """The table of the keys that go with each kind of fault."""
     columns = ("kind", "needs", "when: exactly one of", "may say as well")
     rows = [line(columns), line(("---",) * len(columns))]
     for name, kind in KINDS.items():
         others = (key for key in kind.keys if key not in kind.needs and key not in kind.when)
-        told = (", ".join(f"`{key}`" for key in keys) or "-" for keys in (kind.needs, kind.when, others))
-        rows.append(line((f"`{name}`", *told)))
+        cells = (", ".join(f"`{key}`" for key in keys) or "-" for keys in (kind.needs, kind.when, others))
+        rows.append(line((f"`{name}`", *cells)))
     return f"{KINDS_HEAD}\n" + "\n".join(rows) + "\n"
 
 

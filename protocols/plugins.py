@@ -73,7 +73,7 @@ def add_model(
     """
     _check("build", build, callable(build), "a function of a ModelSpec")
     _check_text(description)
-    MODELS.add(name, spec.Kind(description, smallest, channels, False, normalised, build))
+    MODELS.add(name, spec.ModelKind(description, smallest, channels, False, normalised, build))
 
 
 def add_learner(name: str, description: str, learner: Callable[..., Learner], *, texts: bool = False) -> None:
@@ -86,7 +86,7 @@ def add_learner(name: str, description: str, learner: Callable[..., Learner], *,
     _check("learner", learner, is_class, "a dataclass")
     _check_methods("learner", learner, ("initial", "fit", "predict", "probabilities", "fit_work", "predict_work"))
     _check_text(description)
-    LEARNERS.add(name, learners.Kind(description, learner, texts=texts))
+    LEARNERS.add(name, learners.LearnerKind(description, learner, texts=texts))
 
 
 def add_server_update(

@@ -1,4 +1,4 @@
-"""The pages in docs/ that are made from the code are as the code is."""
+"""The pages in docs/ that are made from the code are up to date."""
 
 import os
 import runpy
@@ -16,7 +16,7 @@ def test_the_table_of_keys_is_up_to_date() -> None:
 
 
 def texts(picture: Path) -> str:
-    """What can be read in an SVG."""
+    """The texts in an SVG."""
     elements = ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}text")
     return "\n".join((element.text or "").replace("\N{NO-BREAK SPACE}", " ") for element in elements)
 

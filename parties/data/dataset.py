@@ -1,4 +1,4 @@
-"""A table of points that somebody's models learn from."""
+"""The table of points that models learn from."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,7 +42,7 @@ class Dataset:
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
-        """The points as float64 (n, d), made when they are first asked for: `as_features`."""
+        """The points as float64 (n, d), made by `as_features` at the first use."""
         return as_features(self.points)
 
     @property
@@ -56,7 +56,7 @@ class Dataset:
         return self.points if self.points.dtype == object else None
 
     def first(self, limit: int | None) -> "Dataset":
-        """The first `limit` rows, with the clients that have any of them. Raises DataError for a limit below 1."""
+        """The first `limit` rows, and the clients that have any of them. Raises DataError for a limit below 1."""
         if limit is None:
             return self
         if limit < 1:
@@ -64,19 +64,22 @@ class Dataset:
         return self.take(slice(limit))
 
     def take(self, rows: slice | NDArray[np.int64]) -> "Dataset":
-        """Those rows, copied, with the clients that have any of them; the classes stay all."""
+        """A copy of those rows, the clients that have any of them, and all classes."""
         clients, client_names = self.clients, self.client_names
         if clients is not None and client_names is not None:
             present, clients = np.unique(clients[rows], return_inverse=True)
             client_names = tuple(client_names[client] for client in present)
-        points, labels = np.array(self.points[rows]), self.labels[rows].copy()  # not copy(): that stays a memmap
+        points, labels = (
+            np.array(self.points[rows]),
+            self.labels[rows].copy(),
+        )  # not copy(): its result would be a memmap
         return Dataset(self.name, points, labels, self.classes, clients, client_names, self.columns, self.grid)
 
 
 def as_features(points: Points) -> NDArray[np.float64]:
     """Points as rows of numbers: numbers as they are, images row by row with pixel / 255, not centred.
 
-    Raises DataError for texts, which are no numbers.
+    Raises DataError for texts.
     """
     if points.dtype == np.float64 and points.ndim == 2:
         return points

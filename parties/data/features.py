@@ -1,8 +1,8 @@
-"""What a client's points are turned into before anything is done with them: the scenarios' `data.features`.
+"""Features that replace a client's points before anything else is done: `data.features` of a scenario.
 
-A network that was trained on other data gives for each point a row of numbers, which is from then on the point. They
-are kept on disk beside the data sets, in blocks of rows under the SHA-256 of the points, so each point passes through
-the network once, and what is done when a run is broken off need not be done again.
+A network that was trained on other data gives a row of numbers for each point, which takes the point's place. Features
+are kept on disk beside the data sets, in blocks of rows named by the SHA-256 of their points, so that each point passes
+through the network once, also when a run is interrupted.
 """
 
 import contextlib
@@ -21,17 +21,17 @@ from parties.datasets.error import DataSettingError
 from parties.learning import pretrained, sentences
 from parties.learning.extras import require
 
-__all__ = ["FEATURES", "Kind", "features_of"]
+__all__ = ["FEATURES", "FeatureKind", "features_of"]
 
-Network = Callable[[Points], NDArray[np.float32]]
-"""Gives some points their features, (n, d)."""
+FeatureNetwork = Callable[[Points], NDArray[np.float32]]
+"""A function of points to their features, (n, d)."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of features: one line about it, the extra and the packages that it takes, and how to load the network.
+class FeatureKind:
+    """A kind of features: one line about it, the extra and the packages that it needs, and how to load the network.
 
-    `wanted` says what points it reads, in words; `reads` whether it reads these. `version` names the weights.
+    `wanted` describes the points it reads, `reads` says whether it reads the given ones, `version` names the weights.
     """
 
     description: str
@@ -40,12 +40,12 @@ class Kind:
     wanted: str
     reads: Callable[[Points], bool]
     version: Callable[[], str]
-    load: Callable[[], Network]
+    load: Callable[[], FeatureNetwork]
 
 
-FEATURES: dict[str, Kind | None] = {
+FEATURES: dict[str, FeatureKind | None] = {
     "identity": None,
-    "efficientnet-lite0": Kind(
+    "efficientnet-lite0": FeatureKind(
         "1280 features of images by EfficientNet-Lite0, trained on ImageNet",
         "pretrained",
         pretrained.PACKAGES,
@@ -54,7 +54,7 @@ FEATURES: dict[str, Kind | None] = {
         pretrained.version,
         pretrained.load,
     ),
-    "minilm-l6": Kind(
+    "minilm-l6": FeatureKind(
         "384 features of texts by the sentence embedding all-MiniLM-L6-v2",
         "language",
         sentences.PACKAGES,
@@ -73,8 +73,8 @@ _BATCH = 50
 def features_of(points: Points, name: str, report: Report = quiet, cache: Path | None = None) -> Points:
     """The features `name` of the n `points`: float64 (n, d), or for "identity" the points themselves.
 
-    They are read from the folder `cache`, by default ``features`` beside the data sets, where they are there, and kept
-    there where not; `report` is told how far that is. Raises DataError for a name that is not in `FEATURES` and for
+    Those in the folder `cache`, by default ``features`` beside the data sets, are read; the others are computed and
+    stored there, with progress reported to `report`. Raises DataError for a name that is not in `FEATURES` and for
     points of another kind, and MissingExtra.
     """
     if name not in FEATURES:
@@ -89,9 +89,9 @@ def features_of(points: Points, name: str, report: Report = quiet, cache: Path |
     for package in kind.packages:
         require(package, kind.extra, f"features by {name}")
     folder = cache or store.root() / "features"
-    loaded: list[Network] = []
+    loaded: list[FeatureNetwork] = []
 
-    def network() -> Network:
+    def network() -> FeatureNetwork:
         if not loaded:
             loaded.append(kind.load())
         return loaded[0]
@@ -113,7 +113,7 @@ def features_of(points: Points, name: str, report: Report = quiet, cache: Path |
 
 
 def _digest(points: Points, version: str) -> str:
-    """Of the points' shape and values and of the weights' version, 32 hexadecimal digits."""
+    """A digest of the points' shape and values and of the weights' version, 32 hexadecimal digits."""
     state = hashlib.sha256(f"{version} {points.dtype.str} {points.shape} ".encode())
     for part in _bytes(points):
         state.update(part)
@@ -130,7 +130,7 @@ def _bytes(points: Points) -> Iterator[bytes | memoryview]:
 
 
 def _read(place: Path, rows: int) -> NDArray[np.float32] | None:
-    """What is kept in `place`; None where there is nothing, or nothing of use."""
+    """The features in the file `place`; None if there is no such file, or if it is damaged."""
     with contextlib.suppress(OSError, ValueError, EOFError):
         found: NDArray[np.float32] = np.load(place)
         if found.ndim == 2 and len(found) == rows and found.dtype == np.float32:

@@ -1,4 +1,4 @@
-"""Data in a file of one's own: comma-separated values or a numpy archive, and the errors that say what is wrong.
+"""Data in a file of the user's: comma-separated values or a numpy archive.
 
 - ``.csv``: UTF-8, commas, one header line. One column holds the label, one may hold the client a row
   belongs to, every other column is a feature and holds finite numbers. An empty label cell means that the
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["load_file"]
 
 _LARGEST = 1e150
-"""Beyond it, squares and their sums leave float64."""
+"""The largest number allowed; squares of larger ones, or their sums, may exceed float64."""
 
 _SINGLE_ARRAY = b"\x93NUMPY"
 _HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}
-_DEFLATED = 1100  # bytes that one byte of a compressed archive may stand for; deflate reaches 1032
+_DEFLATED = 1100  # the most bytes that one byte of a compressed archive may stand for; deflate reaches 1032
 
 
 def load_file(
@@ -71,7 +71,7 @@ def _numbered(values: Iterable[str]) -> dict[str, int]:
 def _assemble(
     path: Path, features: NDArray[np.float64], labels: list[str | None], clients: list[str] | None
 ) -> Dataset:
-    """A Dataset of text labels (None: unknown) and text clients."""
+    """The Dataset of labels (None: unknown) and clients given as texts."""
     classes = _numbered(label for label in labels if label is not None)
     if not classes:
         raise DataError(f"{path}: no row has a label")
@@ -150,7 +150,7 @@ def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
     with path.open("rb") as file:
         start = file.read(len(_SINGLE_ARRAY))
     if start == _SINGLE_ARRAY:
-        raise DataError(f"{path}: is a single array; needed is an archive of arrays, as numpy.savez makes it")
+        raise DataError(f"{path}: is a single array, not an archive of arrays as numpy.savez writes it")
     if not is_zipfile(path):
         raise DataError(f"{path}: is not a numpy archive, or its end is missing")
     try:
@@ -162,7 +162,7 @@ def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
         raise DataError(f"{path}: is damaged, or holds other things than plain arrays ({problem})") from error
     for name in ("features", "labels"):
         if name not in arrays:
-            raise DataError(f"{path}: array {name!r} is missing; needed are 'features' and 'labels'")
+            raise DataError(f"{path}: array {name!r} is missing; 'features' and 'labels' are required")
     features = _npz_features(path, arrays["features"])
     labels = _npz_labels(path, arrays["labels"], len(features))
     clients = _npz_clients(path, arrays["clients"], len(features)) if "clients" in arrays else None
@@ -178,7 +178,7 @@ def _npz_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
 
 
 def _array(archive: ZipFile, member: str, most: int) -> NDArray[np.generic]:
-    """The array in `member`. Its header must agree with its size, for numpy reserves whatever the header says."""
+    """The array in `member`. Its header must agree with its size, as numpy allocates what the header announces."""
     size = archive.getinfo(member).file_size
     with archive.open(member) as file:
         version = format.read_magic(file)

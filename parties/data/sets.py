@@ -1,6 +1,6 @@
-"""Data sets: those that are bundled, those that are fetched once (`parties.datasets`), and files of one's own.
+"""Data sets: those that are bundled, those that are fetched once (`parties.datasets`), and files of the user's.
 
-A data set is one table; `parties.data.splits` deals its rows to the clients.
+A data set is one table; `parties.data.splits` divides its rows among the clients.
 """
 
 import functools
@@ -34,17 +34,17 @@ __all__ = [
 ]
 
 DATASETS: Registry[About] = Registry("data set", BUNDLED | {name: entry.about for name, entry in CATALOGUE.items()})
-"""Every data set there is a name for."""
+"""Every data set that has a name."""
 
 _TESTED = 5
-"""Where upstream has no split, the last of the rows are the test part: one in so many."""
+"""Where upstream has no split, one row in `_TESTED` is in the test part: the last ones."""
 
 
 @functools.cache
 def _file_of_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """scikit-learn reads it from text, which would be a fifth of a short run's time."""
+    """The digits, kept in a file: scikit-learn reads them from text, which takes a fifth of a short run's time."""
     with interrupts_held_back():
-        from sklearn.datasets import load_digits  # here, because importing scikit-learn takes a second
+        from sklearn.datasets import load_digits  # importing scikit-learn takes a second
 
     pixels, labels = load_digits(return_X_y=True)
     return pixels, labels
@@ -70,11 +70,11 @@ def _breast_cancer() -> Dataset:
 READERS: Registry[Callable[[], Dataset]] = Registry(
     "reader of a data set", {"digits": _digits, "breast_cancer": _breast_cancer}
 )
-"""What reads those that are not fetched: bundled ones, and those of plugins."""
+"""The readers of data sets that are not fetched: bundled ones, and those of plugins."""
 
 
 def _read(name: str) -> Dataset:
-    """The whole of a data set that is not fetched. Raises DataError for a plugin's that is none."""
+    """The whole of a data set that is not fetched. Raises DataError if a plugin's is invalid."""
     found: object = READERS[name]()
     if not isinstance(found, Dataset):
         raise DataError(f"data set {name!r}: its function must return a Dataset, not a {type(found).__name__}")
@@ -87,7 +87,7 @@ def _read(name: str) -> Dataset:
 
 
 def known(name: str) -> str:
-    """`name`, if there is such a data set. Raises DataError with the names that there are."""
+    """`name`, if there is such a data set. Raises DataError that lists the known names."""
     if name not in DATASETS:
         hint = similar(name.lower().replace("-", "_"), DATASETS)
         raise DataError(f"there is no data set {name!r}; known are {', '.join(DATASETS)}{hint}")
@@ -127,16 +127,16 @@ def load_split(name: str) -> tuple[Dataset, Dataset]:
 
 
 def load_drawn(name: str, test: int, seed: int) -> tuple[Dataset, Dataset]:
-    """All rows of data set `name`, upstream's parts together, but `test` of them; and those, drawn with the seed.
+    """The rows of data set `name`, upstream's parts together, split into a training part and `test` drawn test rows.
 
-    Both stand in the order of the stream (seed, "test"). Tables are standardised by the means and deviations of the
-    first. Raises DataError as `load_split` does, and for more test rows than leave one.
+    Both parts are in the order of the stream (seed, "test"). Tables are standardised by the means and deviations of the
+    training part. Raises DataError as `load_split` does, and if no row is left to train on.
     """
     if known(name) in READERS:
         whole = _read(name)
         held, tested = drawn(whole, test, seed)
         if whole.columns is not None:
-            for part in (tested, held):  # the held one last, as both are measured by it
+            for part in (tested, held):  # `held` last, as both are standardised by its values
                 _standardise(part.points, held.points)
         return held, tested
     content = _content(name)
@@ -151,16 +151,16 @@ def load_drawn(name: str, test: int, seed: int) -> tuple[Dataset, Dataset]:
 
 
 def drawn(dataset: Dataset, test: int, seed: int) -> tuple[Dataset, Dataset]:
-    """The rows of `dataset` but `test` of them, and those, drawn and in the order as `load_drawn` has them.
+    """The rows of `dataset` split into a training part and `test` test rows, drawn as `load_drawn` does.
 
-    Raises DataError for more test rows than leave one.
+    Raises DataError if no row is left to train on.
     """
     kept, tested = _drawn(dataset.name, len(dataset.labels), test, seed)
     return dataset.take(kept), dataset.take(tested)
 
 
 def _drawn(name: str, rows: int, test: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to keep, and `test` others."""
+    """The rows of the training part, and `test` others."""
     if not 1 <= test < rows:
         raise DataSettingError("test", test, f"must be 1 to {rows - 1}, as {name} has {rows} rows")
     order = generator(seed, "test").permutation(rows)
@@ -192,7 +192,7 @@ def _dataset(name: str, content: Content, part: Part, limit: int | None = None, 
 
 
 def _standardise(values: NDArray[np.float64], fitted: NDArray[np.generic]) -> None:
-    """Take the columns' means of `fitted` off `values` and divide by the deviations, in place; 0 counts as 1."""
+    """Subtract the columns' means of `fitted` from `values` and divide by the deviations, in place; 0 counts as 1."""
     numbers = fitted.astype(np.float64)
     deviations = numbers.std(axis=0)
     values -= numbers.mean(axis=0)

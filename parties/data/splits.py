@@ -1,19 +1,19 @@
-"""Who holds which rows of a data set, and whose labels are known.
+"""Which client holds which rows of a data set, and which labels it may use.
 
 | partition | rows go to the clients |
 | --- | --- |
 | ``iid`` | at random; sizes differ by at most one |
 | ``dirichlet:a`` | class by class, in proportions drawn from Dirichlet(a, ..., a); small a is uneven |
-| ``dirichlet:a/b`` | a random half of the rows so with a, the other half with b |
+| ``dirichlet:a/b`` | a random half of the rows is divided with a, the other half with b |
 | ``classes:c`` | each client holds c classes; a class's rows are shared evenly by the clients that hold it |
-| ``natural`` | as the data set itself says |
+| ``natural`` | by the clients that the data set names |
 
 ``dirichlet`` is that of Yurochkin et al. 2019 (ICML). Two numbers are those of Abourayya et al., section 5: "we sample
 half of the training data from a Dirichlet distribution over labels with alpha_1 and the other half with alpha_2", which
-is read as it stands: each client has a part of either half. (That half of the clients share the one half, and the rest
-the other, is another reading; it would leave the clients of the even half with points of all classes.)
+is taken literally: each client has a part of both halves. (In another reading half of the clients share the one half
+and the rest the other; the clients of the even half would then have points of all classes.)
 
-Rows whose label is unknown have no class: ``dirichlet`` and ``classes`` deal them out as ``iid`` does.
+Rows whose label is unknown have no class: ``dirichlet`` and ``classes`` divide them as ``iid`` does.
 """
 
 import math
@@ -43,8 +43,8 @@ class Shard:
 
     `points` are its images, numbers or texts, as in `parties.data.dataset.Dataset`. `labels` is int64 (n_j,) and holds
     every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be used
-    by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' places in the
-    data set. `new`, bool (n_j,), by default false everywhere: points that are no training data, but to be predicted.
+    by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' indices in the
+    data set. `new`, bool (n_j,), by default false everywhere, marks points to be predicted that are no training data.
     """
 
     points: Points = field(repr=False)
@@ -59,12 +59,12 @@ class Shard:
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
-        """The points as float64 (n_j, d), made when they are first asked for: `parties.data.dataset.as_features`."""
+        """The points as float64 (n_j, d), made by `parties.data.dataset.as_features` at the first use."""
         return as_features(self.points)
 
 
 def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:
-    """The partition's name and its numbers. Raises DataError saying what is allowed."""
+    """The partition's name and its numbers. Raises DataError that lists what is allowed."""
     name, colon, numbers = how.partition(":")
     try:
         values = tuple(float(number) for number in numbers.split("/")) if colon else ()
@@ -79,9 +79,9 @@ def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:
 def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]:
     """The rows of each of `clients` clients, ascending and never empty.
 
-    Drawn from the stream (seed, "partition"). Every row goes to exactly one client, but for ``natural`` with
-    fewer clients than the data set has: then the first ones, in the order of `dataset.client_names`, take
-    part. Raises DataError if the partition is malformed or the data set cannot be dealt that way.
+    Drawn from the stream (seed, "partition"). Every row goes to exactly one client, except for ``natural`` with
+    fewer clients than the data set has: then only the first ones, in the order of `dataset.client_names`, take
+    part. Raises DataError if the partition is malformed or does not suit the data set.
     """
     name, numbers = parse_partition(how)
     rows = len(dataset.labels)
@@ -106,19 +106,19 @@ def shards(
 ) -> list[Shard]:
     """Each client's share of the data set, with the points whose labels the client may use.
 
-    First `new` of the m points whose label is known are set apart to be predicted: round(new * m) if it is below 1,
-    else so many. They are drawn from the stream (seed, "new", j). A client among `without_labels` has no training data:
-    all its m points are new (Scott et al., XCLP, section 4.1: new data, and leave-one-client-out). What follows is
-    about the others.
+    First, some of the m points of client j whose label is known are set apart as new points, to be predicted:
+    round(new * m) if `new` is below 1, else `new` points, drawn from the stream (seed, "new", j). A client among
+    `without_labels` has no training data: all its m points are new (Scott et al., XCLP, section 4.1: new data, and
+    leave-one-client-out). The rest of this text is about the other points.
 
-    Only the first `labeled_clients` clients may use any; None: all. Of its m points whose label is known, client j may
-    use round(labeled_fraction * m) (a half goes to the even number), any as likely as any other, or if
-    `labels_per_client` is given, so many, spread over its classes: with ``iid`` as evenly as can be, else in proportion
-    to its points of each class (Scott et al., FedProp, section 4: m clients, m_L with labels, n_L / m_L labels each).
-    They are drawn from the stream (seed, "labeled", j). Of the points that are then neither labeled nor new the share
-    `unlabeled` is kept, drawn from (seed, "unlabeled", j); the others take no part. Raises DataError as `partition`
-    does, if a fraction is not in [0, 1], if a client has fewer known labels than `new` or `labels_per_client`, or no
-    point at all, and if no point of any would be labeled.
+    Only the first `labeled_clients` clients may use labels; None: all. Of its m points whose label is known, client j
+    may use round(labeled_fraction * m) (a half goes to the even number), all equally likely. If `labels_per_client` is
+    given, it may use that number instead, spread over its classes: with ``iid`` as evenly as possible, else in
+    proportion to its points of each class (Scott et al., FedProp, section 4: m clients, m_L with labels, n_L / m_L
+    labels each). They are drawn from the stream (seed, "labeled", j). The share `unlabeled` of the points that are then
+    neither labeled nor new is kept, drawn from (seed, "unlabeled", j); the others are left out. Raises DataError as
+    `partition` does, if a fraction is not in [0, 1], if a client has fewer known labels than `new` or
+    `labels_per_client`, or no point at all, and if no client has a labeled point.
     """
     if not 0.0 <= labeled_fraction <= 1.0:
         raise DataSettingError("labeled", labeled_fraction, "must be between 0 and 1")
@@ -162,12 +162,12 @@ def shards(
 
 
 def _number(value: float) -> float:
-    """`value` as people write it: a whole number without its point."""
+    """`value` as it is printed in messages: a whole number without its point."""
     return int(value) if float(value).is_integer() else value
 
 
 def _draw_new(labels: NDArray[np.int64], new: float, client: int, seed: int) -> NDArray[np.bool_]:
-    """Which of a client's points are new: so many, or such a share, of those with a known label; infinity: all."""
+    """Which of a client's points are new: `new` points, or that share if below 1, with a known label; infinity: all."""
     drawn, known = np.zeros(len(labels), np.bool_), np.flatnonzero(labels >= 0)
     if new == math.inf:
         drawn[known] = True
@@ -182,7 +182,7 @@ def _draw_new(labels: NDArray[np.int64], new: float, client: int, seed: int) -> 
 
 
 def _keep(needed: NDArray[np.bool_], share: float, client: int, seed: int) -> Rows:
-    """The points that are `needed`, and a share of the others."""
+    """The points that are `needed`, and the share `share` of the others."""
     others = np.flatnonzero(~needed)
     chosen = generator(seed, "unlabeled", client).choice(others, size=round(share * len(others)), replace=False)
     kept = np.sort(np.concatenate([np.flatnonzero(needed), chosen])) if share < 1.0 else np.arange(len(needed))
@@ -192,9 +192,9 @@ def _keep(needed: NDArray[np.bool_], share: float, client: int, seed: int) -> Ro
 
 
 def spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] | NDArray[np.int64]) -> list[int]:
-    """`total` in whole parts that are as near as can be to the proportions of `weights`, none above its count.
+    """`total` divided into whole parts, as near as possible to the proportions of `weights`, none above its count.
 
-    One by one to the part that is furthest behind its weight (Webster's method); the first of several.
+    Units go one by one to the part furthest behind its weight (Webster's method), the first one if several are.
     """
     parts = np.zeros(len(counts), dtype=np.int64)
     for _ in range(total):
@@ -217,7 +217,7 @@ def _dirichlet(dataset: Dataset, clients: int, numbers: Numbers, random: np.rand
             proportions = random.dirichlet(np.full(clients, number))
             borders = np.rint(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
             dealt = [np.concatenate(pair) for pair in zip(dealt, np.split(rows, borders), strict=True)]
-    # A small a may leave a client with nothing; it is then given a row of the client that has most.
+    # A small a may leave a client without a row; it then gets one from the client that has most.
     for client in range(clients):
         if len(dealt[client]) == 0:
             largest = max(range(clients), key=lambda other: len(dealt[other]))
@@ -231,8 +231,8 @@ def _by_classes(dataset: Dataset, clients: int, numbers: Numbers, random: np.ran
         raise DataError(f"partition classes:{count}: the data set has {len(present)} classes")
     if clients * count < len(present):
         raise DataError(f"partition classes:{count}: {clients} clients cannot hold all {len(present)} classes")
-    # Clients take the next `count` classes of a shuffled circle, so every class has as many holders as any
-    # other, or one more; which client stands where on the circle is shuffled as well.
+    # Each client takes the next `count` classes of a shuffled circle, so the numbers of holders of any two classes
+    # differ by at most one; the order of the clients is shuffled as well.
     holders: list[list[int]] = [[] for _ in present]
     for place, client in enumerate(random.permutation(clients)):
         for step in range(count):
@@ -265,7 +265,7 @@ def _classes_present(dataset: Dataset) -> NDArray[np.int64]:
 
 
 def _deal(rows: Rows, clients: int, random: np.random.Generator) -> list[Rows]:
-    """`rows` in random order in `clients` parts whose sizes differ by at most one."""
+    """`rows` in random order, cut into `clients` parts whose sizes differ by at most one."""
     return np.array_split(random.permutation(rows), clients)
 
 
@@ -276,7 +276,7 @@ _PARTITIONS: dict[str, Callable[[Dataset, int, Numbers, np.random.Generator], li
     "natural": _natural,
 }
 _COUNTS_ALLOWED = {"iid": (0,), "dirichlet": (1, 2), "classes": (1,), "natural": (0,)}
-"""How many numbers each takes."""
+"""How many numbers each partition takes."""
 _NUMBER_ALLOWED: dict[str, Callable[[float], bool]] = {
     "dirichlet": lambda number: 0.0 < number < math.inf,
     "classes": lambda number: number >= 1 and number.is_integer(),

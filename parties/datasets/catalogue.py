@@ -1,7 +1,7 @@
 """The data sets that can be fetched: their contents, their terms, and how they are fetched.
 
 Addresses and MD5s of upstream's files are those that torchvision uses. `sha256` is that of the arrays as stored
-(`Content.digest`), whichever way they were fetched; it is None where no copy was at hand to take it from.
+(`Content.digest`), whichever way they were fetched; it is None for sets of which no copy was available.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ __all__ = ["BUNDLED", "CATALOGUE", "About", "Entry"]
 class About:
     """The contents of a data set: points of the training part and of the test part (0: no split of its own).
 
-    `train` is 0 where it depends on how upstream's own tools were called. `shape` is one point's; () for texts.
+    `train` is 0 where it depends on how upstream's own tools were called. `shape` is that of a point; () for texts.
     """
 
     description: str
@@ -32,7 +32,7 @@ class About:
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set that is not bundled. `files`: what to put into a folder where no way works."""
+    """A data set that is not bundled. `files` says which files to put into a folder if no way works."""
 
     about: About
     read: Callable[[Path, Report], Content] = field(repr=False)

@@ -31,7 +31,7 @@ class _Arrays(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module in _HOMES_OF_ARRAYS and name in _NAMES_OF_ARRAYS:
             return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it wants to make a {module}.{name}")
+        raise pickle.UnpicklingError(f"it contains a {module}.{name}")
 
 
 def _unpickled(path: Path) -> dict[bytes, Any]:
@@ -91,7 +91,7 @@ def _in_pictures(folder: Path, names: tuple[str, ...], labels_of: str, report: R
             raise DataError(f"{path}: has {values.shape[1]} columns; a batch has one image of 1024 pixels a row")
         batches.append(values.reshape(-1, 32, 32, 3))
     images = np.concatenate(batches)
-    path = find(folder, f"{labels_of}_lables.json", f"{labels_of}_labels.json")  # the package spells it so
+    path = find(folder, f"{labels_of}_lables.json", f"{labels_of}_labels.json")  # the package's own spelling
     with broken(path):
         labels = np.array(msgspec.json.decode(path.read_bytes(), type=list[int]), dtype=np.int64)
         if labels.shape != images.shape[:1]:

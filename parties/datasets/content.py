@@ -1,4 +1,4 @@
-"""The content of a data set once it is read, whatever its files look like."""
+"""The content of a data set in memory, whatever the format of its files."""
 
 import hashlib
 from collections.abc import Callable
@@ -14,11 +14,11 @@ Points = NDArray[Any]
 """Images uint8 (n, height, width, channels), numbers (n, columns) of any type, or texts, str objects (n,)."""
 
 Report = Callable[[str, int, int], None]
-"""How far something long is: what is done, how much of it, and of how much (0: unknown)."""
+"""Reports progress: what is done, how much of it so far, and of how much in all (0: unknown)."""
 
 
 def quiet(what: str, done: int, total: int) -> None:
-    """The `Report` that nobody reads."""
+    """Report nothing: a `Report` for callers that need none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +51,11 @@ class Content:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The parts that there are, by name."""
+        """The parts of the data set by name: train, and test if there is one."""
         return {"train": self.train} if self.test is None else {"train": self.train, "test": self.test}
 
     def shuffled(self, name: str) -> "Content":
-        """The same with the training part's rows in an order that looks random and never changes.
+        """The same content with the training part's rows in a fixed order that looks random.
 
         Rows are sorted by the SHA-256 of ``name/i``, so that the order depends on no generator's version.
         """

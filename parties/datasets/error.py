@@ -6,12 +6,12 @@ __all__ = ["DataError", "DataSettingError", "MissingDataError"]
 
 
 class DataError(ValueError):
-    """The data, or a request for them, is invalid; one line that names the place and what is allowed."""
+    """The data, or a request for them, is invalid; the message names the place and what is allowed, in one line."""
 
 
 class DataSettingError(SettingError, DataError):
-    """A setting of the data has a value that it may not have, or not with these data."""
+    """A setting of the data has an invalid value, or one that does not suit these data."""
 
 
 class MissingDataError(DataError):
-    """A known data set is not on this machine; the line gives the command that gets it."""
+    """A known data set is not on this machine; the message names the command that fetches it."""

@@ -1,4 +1,4 @@
-"""Getting a data set: brought by the first way that works, read, checked, stored."""
+"""Fetching a data set: its files are obtained by the first way that works, read, checked and stored."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ __all__ = ["fetch", "own_folder"]
 
 
 def own_folder(name: str) -> Path:
-    """The folder where `fetch` looks for files that somebody has put there by hand."""
+    """The folder where `fetch` looks for files that were put there by hand."""
     return store.root() / "upstream" / name
 
 
 def fetch(name: str, report: Report = quiet, source: Path | None = None) -> str:
-    """Fetch data set `name`, unless it is here, and return in a few words where it is from.
+    """Fetch data set `name`, unless it is stored already, and return its origin in a few words.
 
     Its files are taken from the folder `source` if it is given, else from `own_folder(name)` if that exists, else
-    by the catalogue's ways in their order. What is here already is checked once more. One process fetches at a
-    time; whatever stops it, the set is there whole or not at all. Raises DataError in one line.
+    by the catalogue's ways in their order. A stored set is checked again. One process fetches at a time; an
+    interrupted fetch leaves no part of a set. Raises DataError in one line.
     """
     entry = CATALOGUE[name]
     with store.locked(lambda: report("waiting for another fetch to end", 0, 0)):

@@ -26,7 +26,7 @@ def contents(path: Path) -> bytes:
 
 @contextmanager
 def broken(path: Path, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
-    """Raises these errors inside as a DataError about `path`; a DataError passes unchanged."""
+    """Raise these errors from the block as a DataError about `path`; a DataError passes unchanged."""
     try:
         yield
     except DataError:

@@ -58,7 +58,7 @@ def read_digits(folder: Path, report: Report) -> Content:
 
 
 def read_fashion(folder: Path, report: Report) -> Content:
-    """Fashion-MNIST from files named as MNIST's are."""
+    """Fashion-MNIST from files with the names of MNIST's."""
     return _read(folder, _CLOTHES, report)
 
 

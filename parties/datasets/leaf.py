@@ -20,7 +20,7 @@ __all__ = ["read_femnist"]
 _CLASSES = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _SIDE = 28
 _TESTED = 5
-"""Where LEAF was asked for no split, the last fifth of each writer's images (one in `_TESTED`) is for testing."""
+"""If LEAF made no split, the last fifth of each writer's images (one in `_TESTED`) is the test part."""
 
 
 class _Writer(msgspec.Struct):

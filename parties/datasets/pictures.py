@@ -20,7 +20,7 @@ MINI_SIDE = 84
 ISIC_SIDE = 128
 _DISEASES = ("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC")
 _MINI_TESTED = 6
-"""Mini-ImageNet: the last sixth of a class's pictures is for testing: 50,000 and 10,000 (FedProp, 4)."""
+"""One in `_MINI_TESTED` of a Mini-ImageNet class's pictures is for testing: 50,000 and 10,000 (FedProp, section 4)."""
 
 
 def pixels(path: Path, side: int | None = None) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""The folder that keeps the data sets' arrays: one folder a set, there whole or not at all.
+"""The store of the data sets' arrays: one folder for each set, written completely or not at all.
 
 | file | holds |
 | --- | --- |
@@ -65,17 +65,17 @@ def root() -> Path:
 
 
 def folder(name: str) -> Path:
-    """The folder of data set `name`; it exists only if the set is here."""
+    """The folder of data set `name`; it exists only if the set is stored."""
     return root() / name
 
 
 def present(name: str) -> bool:
-    """Whether data set `name` is here, in the format of this version."""
+    """Whether data set `name` is stored, in the format of this version."""
     return _about(name) is not None
 
 
 def stored(name: str) -> Stored | None:
-    """Data set `name` with its arrays mapped into memory, or None if it is not here.
+    """Data set `name` with its arrays mapped into memory, or None if it is not stored.
 
     Raises DataError if the files are damaged.
     """
@@ -131,7 +131,7 @@ def locked(waiting: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A folder on the store's own disk that is gone at the end. Only under `locked`: what others left goes, too."""
+    """A temporary folder on the store's disk; only under `locked`, as those left by other processes are removed."""
     for left in root().glob(f"{_TEMPORARY}*"):
         shutil.rmtree(left, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=root()))

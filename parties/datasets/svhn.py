@@ -22,7 +22,7 @@ def read_svhn(folder: Path, report: Report) -> Content:
 
 
 def _part(path: Path) -> Part:
-    from scipy.io import loadmat  # here, because few sets need it
+    from scipy.io import loadmat  # here, as few sets need it
 
     with broken(path):
         arrays = loadmat(path)

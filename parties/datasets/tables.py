@@ -59,7 +59,7 @@ def _rows(path: Path, delimiter: str = ",") -> Rows:
 def _check_width(path: Path, rows: Rows, width: int) -> None:
     for place, row in enumerate(rows, start=1):
         if len(row) != width:
-            raise DataError(f"{path}: its row {place} has {len(row)} cells; expected are {width}")
+            raise DataError(f"{path}: row {place} has {len(row)} cells, not {width}")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def read_adult(folder: Path, report: Report) -> Content:
     for done, name in enumerate(("adult.data", "adult.test")):
         report("reading", done, 2)
         path = find(folder, name)
-        rows = [row for row in _rows(path) if not row[0].startswith("|")]  # the test file opens with a remark
+        rows = [row for row in _rows(path) if not row[0].startswith("|")]  # the test file starts with a remark
         _check_width(path, rows, len(_ADULT) + 1)
         parts.append((path, [row[:-1] for row in rows], [row[-1].rstrip(".") for row in rows]))
     encoding = _Encoding.of(_ADULT, parts[0][1] + parts[1][1], _ADULT_QUANTITIES)

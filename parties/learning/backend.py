@@ -2,7 +2,7 @@
 
 Torch comes with the extra `train`. What draws from torch's global generator (initialisation, dropout) runs inside
 `seeded`, which sets that generator and puts it back afterwards; everything else draws from a generator of its own. One
-thread: small batches gain nothing from more, parties compute at the same time, and sums over several threads would
+thread: small batches gain nothing from several, parties compute at the same time, and sums over several threads would
 depend on their number.
 """
 

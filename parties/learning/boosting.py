@@ -23,10 +23,10 @@ __all__ = ["XGBoostLearner"]
 
 @dataclass(frozen=True)
 class XGBoostLearner:
-    """So many `trees`, of more than two classes so many for each; a split is found in histograms of 256 bins.
+    """Gradient boosting of `trees` trees, for each class if there are more than two; histograms have 256 bins.
 
-    A `warm` learner adds so many to those that it has, so that it grows with every `fit`; else it begins anew, as in
-    federated co-training's experiments. Raises ValueError.
+    Each `fit` of a `warm` learner adds that number of trees to those of its state; otherwise it starts from no tree, as
+    in federated co-training's experiments. Raises ValueError.
     """
 
     columns: int
@@ -45,11 +45,11 @@ class XGBoostLearner:
             raise SettingError("learning_rate", self.learning_rate, "must be in (0, 1]")
 
     def initial(self, seed: int | bytes) -> bytes:
-        """No tree, so that all classes are alike."""
+        """A state without trees, which gives all classes the same probability."""
         return rows.sealed(b"")
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """As `Learner.fit`. Raises MissingExtra."""
+        """The state with the trees grown on the points; see `Learner.fit`. Raises MissingExtra."""
         require("xgboost", "trees", "the learner xgboost")
         import xgboost
 
@@ -61,16 +61,16 @@ class XGBoostLearner:
             booster = xgboost.train(self._parameters(seed), table, self.trees, xgb_model=begin)
             return bytes(booster.save_raw("ubj"))
 
-        # Without what it has learnt from, a warm state never passes for one that has learnt from the same.
+        # Without its digest, a warm state is never taken for one that has already learnt from the same points.
         start = rows.sealed(before) if self.warm else state
         return rows.cold_fit(start, points, labels, self.columns, self.classes, grow)
 
     def predict(self, state: bytes, points: Points) -> Labels:
-        """As `Learner.predict`; ties go to the lower class."""
+        """The likeliest class of every point; ties go to the lower class."""
         return self.probabilities(state, points).argmax(1)
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        """As `Learner.probabilities`. Raises MissingExtra."""
+        """The probability of each class for every point. Raises MissingExtra."""
         data = rows.as_rows(points, self.columns)
         model = rows.content(state)
         if not model or not len(data):
@@ -82,11 +82,11 @@ class XGBoostLearner:
         return np.column_stack([1 - found, found]) if self.classes == 2 else found
 
     def fit_work(self, points: int) -> Work:
-        """As `Learner.fit_work`."""
+        """The work of `fit` on that number of points."""
         return {"xgboost.fit": float(self._all_trees * points * self.columns), "xgboost.tree": float(self._all_trees)}
 
     def predict_work(self, points: int) -> Work:
-        """As `Learner.predict_work`; the trees of one `fit`, also where a warm learner has more."""
+        """The work of `predict`, for the trees of one `fit`, also where a warm learner has more."""
         return {"xgboost.predict": float(self._all_trees * points), "xgboost.load": float(self._all_trees)}
 
     @property
@@ -94,7 +94,7 @@ class XGBoostLearner:
         return self.trees * (1 if self.classes == 2 else self.classes)
 
     def _parameters(self, seed: int | bytes) -> dict[str, object]:
-        """The prior is fixed: an estimated one would be infinite for a client that has one class only."""
+        """XGBoost's parameters. The prior is fixed: an estimated one is infinite for a client with a single class."""
         target = {"objective": "binary:logistic"} if self.classes == 2 else {"objective": "multi:softprob"}
         shape = {} if self.classes == 2 else {"num_class": self.classes}
         return {

@@ -1,4 +1,4 @@
-"""Packages that only some of Tacit needs: what to install when one is not there."""
+"""Packages that only some of Tacit needs, and which extra to install where one is missing."""
 
 import importlib.util
 
@@ -6,10 +6,10 @@ __all__ = ["MissingExtra", "require"]
 
 
 class MissingExtra(ImportError):
-    """A package of an extra is not installed; one line that says which extra to install."""
+    """A package of an extra is not installed; the message names the extra to install, in one line."""
 
 
 def require(package: str, extra: str, purpose: str) -> None:
-    """Raise MissingExtra if `package`, which the extra `extra` brings, is not installed. Imports nothing."""
+    """Raise MissingExtra if `package`, a part of the extra `extra`, is not installed. Imports nothing."""
     if importlib.util.find_spec(package) is None:
         raise MissingExtra(f'{purpose} needs {package}, which is not installed: pip install "tacit[{extra}]"')

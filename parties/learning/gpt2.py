@@ -2,8 +2,8 @@
 
 Radford et al., Language models are unsupervised multitask learners, 2019; the head is a linear layer on the last token
 of a text, as in federated co-training's experiments (Abourayya et al. 2024, appendix D.2 and table 17). The model and
-its tokenizer are read from a folder of the user's, as `save_pretrained` writes it. Nothing is downloaded, and only
-weights in the format safetensors are read, which holds no code. Packages: the extra `language`.
+its tokenizer are read from a folder that the user has, as `save_pretrained` writes it. Nothing is downloaded, and only
+weights in the format safetensors are read, which contains no code. Packages: the extra `language`.
 """
 
 import json
@@ -76,7 +76,7 @@ class GPT2Learner:
         return bytes(_COUNTER) + vector + bytes(2 * len(vector))
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """As `Learner.fit`, on cross-entropy; shuffles and dropout from streams of (seed, steps so far)."""
+        """The state after training on cross-entropy; shuffles and dropout from streams of (seed, steps so far)."""
         from parties.learning.backend import choose_device, generator, nn, seeded, torch
         from parties.learning.parameters import join
 
@@ -107,11 +107,11 @@ class GPT2Learner:
         return (done + self.steps).to_bytes(_COUNTER, "little") + b"".join(map(join, (trained, *moments)))
 
     def predict(self, state: bytes, points: Points) -> Labels:
-        """As `Learner.predict`; ties go to the lower class."""
+        """The likeliest class of every text; ties go to the lower class."""
         return self.probabilities(state, points).argmax(1)
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        """As `Learner.probabilities`."""
+        """The probability of each class for every text, float32 (n, classes)."""
         from parties.learning.backend import choose_device, torch
 
         texts = _texts(points)
@@ -124,7 +124,7 @@ class GPT2Learner:
         return found
 
     def fit_work(self, points: int) -> Work:
-        """As `Learner.fit_work`, of texts that are all as long as may be read."""
+        """The work of `fit` on that number of texts, all as long as the model reads."""
         texts, numbers = self.steps * min(self.batch, points), self._numbers
         return {
             "train.multiply-add": 3.0 * texts * self._multiply_adds,
@@ -135,7 +135,7 @@ class GPT2Learner:
         }
 
     def predict_work(self, points: int) -> Work:
-        """As `Learner.predict_work`, of texts that are all as long as may be read."""
+        """The work of `predict` for that number of texts, all as long as the model reads."""
         batches = float(-(-points // _BATCH))
         load = {"embed.batch": batches, "model.load": 3.0 * self._numbers}
         return load | {"embed.multiply-add": float(points * self._multiply_adds)}
@@ -147,23 +147,24 @@ class GPT2Learner:
 
     @property
     def _numbers(self) -> int:
-        """Parameters: embeddings, a block's 12 d^2 + 13 d in each layer, the last normalisation and the head."""
-        its = self._configuration
-        width, inner = its["n_embd"], its.get("n_inner") or 4 * its["n_embd"]
+        """How many parameters: embeddings, 12 d^2 + 13 d for the block of each layer, last normalisation, head."""
+        config = self._configuration
+        width, inner = config["n_embd"], config.get("n_inner") or 4 * config["n_embd"]
         block = 4 * width * width + 2 * width * inner + 9 * width + inner
-        return (its["vocab_size"] + its["n_positions"]) * width + its["n_layer"] * block + (2 + self.classes) * width
+        embeddings = (config["vocab_size"] + config["n_positions"]) * width
+        return embeddings + config["n_layer"] * block + (2 + self.classes) * width
 
     @property
     def _multiply_adds(self) -> int:
-        """Of one text: the matrices, 4 d^2 + 2 d n_inner a token and layer, and 2 t d for its attention to t others."""
-        its = self._configuration
-        width, inner = its["n_embd"], its.get("n_inner") or 4 * its["n_embd"]
-        length = min(self.tokens, its["n_positions"])
+        """Multiply-adds for one text: 4 d^2 + 2 d n_inner for each token and layer, 2 t d for attention to t tokens."""
+        config = self._configuration
+        width, inner = config["n_embd"], config.get("n_inner") or 4 * config["n_embd"]
+        length = min(self.tokens, config["n_positions"])
         each = 4 * width * width + 2 * width * inner + 2 * length * width
-        return int(length * its["n_layer"] * each)
+        return int(length * config["n_layer"] * each)
 
     def _at(self, state: bytes, device: Any) -> tuple[Any, Callable[[list[str]], Any], int, list[list["Tensor"]]]:
-        """The model with the parameters of `state`, what encodes texts for it, the steps so far, and both moments."""
+        """The model with the parameters of `state`, its encoder of texts, the steps so far, and both moments."""
         from parties.learning.backend import torch
         from parties.learning.parameters import split
 
@@ -181,7 +182,7 @@ class GPT2Learner:
         length = min(self.tokens, model.config.n_positions)
 
         def encode(texts: list[str]) -> Any:
-            full = [text or tokenizer.eos_token for text in texts]  # the head needs a token to look at
+            full = [text or tokenizer.eos_token for text in texts]  # the head needs a token to read
             return tokenizer(full, truncation=True, max_length=length, padding=True, return_tensors="pt").to(device)
 
         return model, encode, int.from_bytes(state[:_COUNTER], "little"), moments
@@ -195,23 +196,23 @@ def _texts(points: Points) -> list[str]:
 
 @lru_cache(maxsize=2)
 def _kept(path: str, classes: int, device: str) -> tuple[Any, Any]:
-    """This process's model and tokenizer, with whatever parameters the last user left."""
+    """This process's model and tokenizer; the parameters are those of the last use."""
     model, tokenizer = _loaded(path, classes)
     return model.to(device), tokenizer
 
 
 def _loaded(path: str, classes: int) -> tuple[Any, Any]:
-    """The folder's model and tokenizer; a head that it has not is drawn from torch's global generator."""
+    """The folder's model and tokenizer; a missing head is drawn from torch's global generator."""
     require("transformers", "language", "the learner gpt2")
     from parties.learning.vision import torchvision
 
-    torchvision()  # which transformers imports where it finds it
+    torchvision()  # transformers imports it if it is installed
     from transformers import AutoTokenizer, GPT2ForSequenceClassification
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     before = logging.get_verbosity()
-    logging.set_verbosity_error()  # it warns of a head that is new, as it is meant to be
+    logging.set_verbosity_error()  # it would warn that the head is new, which is intended
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
         model = GPT2ForSequenceClassification.from_pretrained(

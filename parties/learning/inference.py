@@ -1,4 +1,4 @@
-"""What a network says of points: features, probabilities, labels."""
+"""A network's outputs for points: features, logits, probabilities."""
 
 from collections.abc import Callable
 
@@ -19,21 +19,21 @@ BATCH = 250
 def embed_all(
     spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
 ) -> NDArray[np.float32]:
-    """See `parties.learning.jobs.embed_all`."""
+    """The features of every point; see `parties.learning.jobs.embed_all`."""
     return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
 
 
 def logits(
     spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
 ) -> NDArray[np.float32]:
-    """See `parties.learning.jobs.logits`."""
+    """The last layer's outputs for every point; see `parties.learning.jobs.logits`."""
     return _run(spec, parameters, images, device, lambda network, batch: network(batch))
 
 
 def probabilities(
     spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
 ) -> NDArray[np.float32]:
-    """See `parties.learning.jobs.probabilities`."""
+    """The probabilities of the classes; see `parties.learning.jobs.probabilities`."""
     return _run(spec, parameters, images, device, lambda network, batch: network(batch).softmax(1))
 
 
@@ -50,7 +50,7 @@ def _run(
     network.eval()
     points = as_images(spec, images)
     with torch.inference_mode():
-        # A batch is a copy and so begins where torch aligns it: sums do not hang on where the whole array lies.
+        # Each batch is a copy, aligned by torch, so that sums do not depend on the address of the whole array.
         parts = [
             function(network, scaled(points[at : at + BATCH].to(where, copy=True))).cpu()
             for at in range(0, max(1, len(points)), BATCH)

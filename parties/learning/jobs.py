@@ -1,8 +1,8 @@
-"""What a party computes with a network: plain functions to hand to `Party.compute`, wherever it runs them.
+"""What a party computes with a network: plain functions for `Party.compute`, wherever it runs them.
 
-They take and give only what can be pickled, keep nothing but a cache of built networks, and on the processor give the
-same bytes for the same arguments, in this process or another. (Processors of another kind may round differently.) Torch
-is imported when the first of them is called.
+Arguments and results can be pickled; nothing is kept but a cache of built networks. On the processor the same arguments
+give the same bytes, in this process or another (processors of another kind may round differently). Torch is imported
+when the first of these functions is called.
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ Images = NDArray[np.generic]
 
 
 def require_torch() -> None:
-    """Raise MissingExtra, which says what to install, if torch is not there."""
+    """Raise MissingExtra, which names what to install, if torch is not installed."""
     require("torch", "train", "training")
 
 
 def choose_device(name: str) -> str:
-    """What networks run on if asked for ``auto``, ``cpu`` or ``cuda``: ``cpu``, or a GPU's name. Raises ValueError."""
+    """The device that ``auto``, ``cpu`` or ``cuda`` stands for: ``cpu``, or a GPU's name. Raises ValueError."""
     from parties.learning import backend
 
     device = backend.choose_device(name)
@@ -49,21 +49,21 @@ def choose_device(name: str) -> str:
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
-    """The parameters of a fresh network, drawn from the stream (seed, "initial")."""
+    """The parameters of a new network, drawn from the stream (seed, "initial")."""
     from parties.learning import parameters
 
     return parameters.initial(spec, seed)
 
 
 def size(spec: ModelSpec) -> int:
-    """Numbers in the network's vector of parameters; it has four bytes for each."""
+    """The length of the network's vector of parameters, in numbers of four bytes."""
     from parties.learning import parameters
 
     return parameters.size(spec)
 
 
 def trained_size(spec: ModelSpec) -> int:
-    """Numbers in the vector that are trained, which come first; the rest are running statistics."""
+    """How many numbers of the vector are trained; they are the first ones, the rest are running statistics."""
     from parties.learning import parameters
 
     return parameters.trained_size(spec)
@@ -79,12 +79,12 @@ def train(
     received: Sequence[bytes] = (),
     kept: Sequence[bytes] = (),
 ) -> Trained:
-    """Train from `parameters` on a client's data, in round `round_number`, counted from 0.
+    """The result of training from `parameters` on a client's data in round `round_number`, counted from 0.
 
     Shuffles, augmentation and dropout come from streams of (seed, ..., round_number): give each client a seed of its
-    own. For each of the update's additions, `received` holds what the server sent for it and `kept` what the client
-    kept of its last update; b"" or left out where there is nothing yet. Without a usable point the parameters come back
-    as they are. Raises ValueError for vectors of the wrong length, labels out of range and points that do not fit.
+    own. For each of the update's additions, `received` is what the server sent for it and `kept` what the client kept
+    of its last update; b"" or left out where there is nothing yet. Without a usable point the parameters are returned
+    unchanged. Raises ValueError for vectors of the wrong length, labels out of range and points that do not fit.
     """
     from parties.learning import sgd
 
@@ -99,7 +99,7 @@ def embed_all(spec: ModelSpec, parameters: bytes, images: Images, device: str = 
 
 
 def logits(spec: ModelSpec, parameters: bytes, images: Images, device: str = "auto") -> NDArray[np.float32]:
-    """What the network's last layer gives for every point, float32 (n, classes)."""
+    """The outputs of the network's last layer for every point, float32 (n, classes)."""
     from parties.learning import inference
 
     return inference.logits(spec, parameters, images, device)
@@ -128,7 +128,7 @@ def accuracy(
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
-    """What `train` costs with so many labeled points and others that take part, for `Party.compute`.
+    """The work of `train` with `labeled` labeled points and `others` others that take part, for `Party.compute`.
 
     It depends on nothing else, so it is the same wherever and however the update is run.
     """
@@ -138,7 +138,7 @@ def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) 
 
 
 def embed_work(spec: ModelSpec, points: int) -> Work:
-    """What `embed_all`, `logits`, `probabilities` and `predict` cost for so many points."""
+    """The work of `embed_all`, `logits`, `probabilities` or `predict` for that number of points."""
     from parties.learning import work
 
     return work.embed_work(spec, points)

@@ -1,14 +1,14 @@
 """Logistic regression with an L1 penalty, for far more points than terms.
 
-Newton's method for a penalized likelihood: about the weights so far the likelihood is taken for a parabola, so that the
-next weights are those of a lasso (Friedman, Hastie and Tibshirani, Journal of Statistical Software 2010, section 3),
-and a step there is halved until the likelihood grows. The points are gone through once a step, for the parabola; the
-lasso itself, scikit-learn's, sees as many rows as there are terms. With 20,000 points and the rules of RuleFit, many of
-them nearly alike, that takes a tenth of liblinear's time, and ends at a better likelihood; with some hundred points it
-takes longer. The intercept is not penalized.
+Newton's method for a penalized likelihood: around the present weights the log-likelihood is approximated by a parabola,
+whose penalized minimum is a lasso (Friedman, Hastie and Tibshirani, Journal of Statistical Software 2010, section 3);
+the step towards it is halved until the likelihood grows. Each step reads the points once, for the parabola; the lasso
+itself, scikit-learn's, has as many rows as there are terms. With 20,000 points and the rules of RuleFit, many of them
+nearly alike, this takes a tenth of liblinear's time and reaches a better likelihood; with some hundred points it takes
+longer. The intercept is not penalized.
 
-Terms are summed less their means and in units of their deviations, in which single precision is enough; the penalty is
-that of the weights as they are.
+Sums are over terms that are centred and divided by their deviations, for which single precision is enough; the penalty
+applies to the weights of the terms as given.
 """
 
 import warnings
@@ -21,15 +21,17 @@ __all__ = ["l1_logistic"]
 
 _STEPS = 100
 _ENOUGH = 1e-6
-"""A step that gains less, as a share of what is minimized, is the last."""
+"""The last step is the one that lowers the minimized sum by less than this share of it."""
 _SHORTEST = 2.0**-20
 _CURVATURE = 1e-5
-"""At least so much is taken for p (1 - p), lest points that are told for sure leave nothing to divide by."""
+"""The least value used for p (1 - p), which is 0 for points predicted with certainty and is divided by."""
 _FLATTEST = 1e-6
-"""Of the greatest curvature of terms in units of their own: at least so much is taken in every direction, as the sums
-are in single precision. It holds a step back where terms are alike, and leaves the end where it is."""
+"""The least curvature used in any direction, as a share of the greatest one: sums are in single precision.
+
+It shortens steps where terms are nearly alike, and does not move the minimum.
+"""
 _BLOCK = 4096
-"""Points that are summed in single precision, before the sums are added in double."""
+"""How many points are summed in single precision before the sums are added in double precision."""
 
 
 def l1_logistic(
@@ -37,8 +39,8 @@ def l1_logistic(
 ) -> tuple[float, NDArray[np.float64]]:
     """The intercept b and weights w (terms,) that minimize -log likelihood(is_target | b + terms w) + penalty |w|_1.
 
-    `terms` are (points, terms). Raises ValueError if they do not fit `is_target` or are no numbers, if that is all true
-    or all false, and if the penalty is not above 0 and finite: then there is no minimum, or not one only.
+    `terms` are (points, terms). Raises ValueError if they do not fit `is_target` or are not finite, if `is_target`
+    is all true or all false, and if the penalty is not above 0 and finite: there is then no minimum, or more than one.
     """
     if terms.ndim != 2 or is_target.shape != terms.shape[:1]:
         raise ValueError(f"terms of shape {terms.shape} and targets of shape {is_target.shape} do not fit")
@@ -49,7 +51,7 @@ def l1_logistic(
         raise ValueError(f"{is_target.sum()} of {len(is_target)} points are targets; it takes some, and not all")
     if not np.isfinite(terms).all():
         raise ValueError("a term is infinite or not a number")
-    varied = terms.min(0) < terms.max(0)  # the others are the intercept's, which costs nothing
+    varied = terms.min(0) < terms.max(0)  # a constant term is left to the intercept, which is not penalized
     scaled, means, deviations = _standardised(terms, varied)
 
     def loss(log_odds: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
@@ -80,7 +82,7 @@ def l1_logistic(
 def _standardised(
     terms: NDArray[np.float32], varied: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-    """The `varied` terms less their means and in units of their deviations; the means; the deviations."""
+    """The `varied` terms, centred and divided by their deviations; the means; the deviations."""
     terms = terms[:, varied]
     means, squares = terms.mean(0, dtype=np.float64), np.zeros(terms.shape[1])
     for first in range(0, len(terms), _BLOCK):
@@ -100,7 +102,7 @@ def _newton(
     middle: float,
     penalty: float,
 ) -> tuple[float, NDArray[np.float64]]:
-    """Where the parabola about `log_odds`, and the penalty, are least: log-odds of the means, and the weights."""
+    """The minimum of the parabola around `log_odds` plus the penalty: the intercept for centred terms, the weights."""
     from sklearn.linear_model import Lasso
 
     count = scaled.shape[1]
@@ -117,8 +119,8 @@ def _newton(
         sums += scaled[block].T @ both[block]
     curved, slope = sums.T
     total, pull = float(curvature.sum()), float(residual.sum())
-    # The parabola in the weights alone: for each of them its best intercept. It is taken apart in the units in which
-    # all terms are curved alike, lest one of them hide the others.
+    # The parabola in the weights alone, with the best intercept for each. Its eigenvectors are taken in units in which
+    # all terms have the same curvature, so that no term hides the others.
     gram -= np.outer(curved, curved) / total
     units = np.sqrt(np.maximum(np.diag(gram), _CURVATURE))
     curvatures, directions = np.linalg.eigh(gram / np.outer(units, units))
@@ -128,7 +130,7 @@ def _newton(
     lasso = Lasso(alpha=penalty / count, fit_intercept=False, tol=1e-5, max_iter=2000, warm_start=True)
     lasso.coef_ = weights.copy()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that more rounds would come nearer: the next step goes on from there
+        warnings.simplefilter("ignore")  # of more rounds being needed: the next step continues from here
         lasso.fit(rows, rows @ weights + directions.T @ slope / lengths)
     moved = lasso.coef_.astype(np.float64)
     return middle + (pull - float(curved @ (deviations * (moved - weights)))) / total, moved

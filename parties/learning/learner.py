@@ -1,7 +1,7 @@
-"""Anything that learns labels from points and predicts them, whatever its kind: networks here, others beside it.
+"""The interface of everything that learns labels from points and predicts them; networks as learners.
 
-A learner is a small record of settings, so that it can be sent to where the work is done; all that it has learnt is in
-a state, which is bytes. Co-training asks for no more: fit, predict, and a state to keep.
+A learner is a small record of settings that can be sent to a worker; all that it has learnt is in its state, which is
+bytes. Co-training needs only this: fit, predict, and a state to keep.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ Labels = NDArray[np.int64]
 class Learner(Protocol):
     """The settings of a learner; picklable, and the same arguments give the same bytes.
 
-    `warm`: its `fit` goes on from the state that it is given; otherwise it begins anew, and leaves no trace of that.
+    If `warm`, `fit` continues from the state that it is given; otherwise it starts from a new one and ignores it.
     """
 
     @property
     def warm(self) -> bool: ...
 
     def initial(self, seed: int | bytes) -> bytes:
-        """The state of a learner that has seen nothing."""
+        """The state of a learner that has learnt nothing yet."""
         ...
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
@@ -45,20 +45,20 @@ class Learner(Protocol):
         ...
 
     def fit_work(self, points: int) -> Work:
-        """What `fit` costs with so many points."""
+        """The work of `fit` on that number of points."""
         ...
 
     def predict_work(self, points: int) -> Work:
-        """What `predict` and `probabilities` cost for so many points."""
+        """The work of `predict` or `probabilities` for that number of points."""
         ...
 
 
 @runtime_checkable
 class SoftLearner(Learner, Protocol):
-    """One that can also learn how likely each class is."""
+    """A learner that can also learn from the probability of each class."""
 
     def fit_soft(self, state: bytes, points: Points, targets: NDArray[np.float32], seed: int | bytes) -> bytes:
-        """As `fit`, from `targets` (n, classes) whose rows are probabilities. Costs as much as `fit`."""
+        """The state after learning from `targets` (n, classes), rows of probabilities; the work is that of `fit`."""
         ...
 
 
@@ -67,7 +67,7 @@ class NetworkLearner:
     """A network trained by Adam (Kingma and Ba 2015), as in federated co-training's experiments.
 
     `fit` takes `steps` batches of `batch` points from shuffled passes over the data. The state is the number of steps
-    taken so far, the network's vector, and Adam's two moments, so that training goes on as if it had not been
+    taken so far, the network's vector, and Adam's two moments, so that training continues as if it had not been
     interrupted. A learner that is not `warm` draws a new network for each `fit`. Raises ValueError.
     """
 
@@ -84,20 +84,20 @@ class NetworkLearner:
             raise ValueError(f"{given} must be > 0, >= 1 and >= 0")
 
     def initial(self, seed: int | bytes) -> bytes:
-        """As `Learner.initial`."""
+        """The state of a new network, drawn from the stream (seed, "initial")."""
         from parties.learning import adam
 
         return adam.initial(self.spec, seed)
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """As `Learner.fit`. Raises ValueError for a state of another length and for labels out of range."""
+        """The state after training. Raises ValueError for a state of another length and for labels out of range."""
         from parties.learning import adam
 
         begin = state if self.warm else adam.initial(self.spec, seed)
         return adam.fit(self.spec, begin, points, labels, seed, self.learning_rate, self.batch, self.steps, self.device)
 
     def fit_soft(self, state: bytes, points: Points, targets: NDArray[np.float32], seed: int | bytes) -> bytes:
-        """As `SoftLearner.fit_soft`, on cross-entropy. Raises ValueError as `fit` does, and for another shape."""
+        """The state after training on cross-entropy. Raises ValueError for a state or targets of another shape."""
         from parties.learning import adam
 
         begin = state if self.warm else adam.initial(self.spec, seed)
@@ -106,23 +106,23 @@ class NetworkLearner:
         )
 
     def predict(self, state: bytes, points: Points) -> Labels:
-        """As `Learner.predict`; ties go to the lower class."""
+        """The likeliest class of every point; ties go to the lower class."""
         return self.probabilities(state, points).argmax(1)
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        """As `Learner.probabilities`."""
+        """The probability of each class for every point, float32 (n, classes)."""
         from parties.learning import adam, inference
 
         return inference.probabilities(self.spec, adam.parameters(self.spec, state), points, self.device)
 
     def fit_work(self, points: int) -> Work:
-        """As `Learner.fit_work`."""
+        """The work of `fit` on that number of points."""
         from parties.learning import work
 
         return work.steps_work(self.spec, self.steps, min(self.batch, points), vectors=3.0)
 
     def predict_work(self, points: int) -> Work:
-        """As `Learner.predict_work`."""
+        """The work of `predict` or `probabilities` for that number of points."""
         from parties.learning import work
 
         return work.embed_work(self.spec, points)

@@ -1,4 +1,4 @@
-"""The learners by the names that scenarios give them, and one of them made for the points and classes of a run."""
+"""The learners by the names that scenarios use, and how one is made for the points and classes of a run."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,18 +18,18 @@ from parties.learning.trees import DecisionTreeLearner, RandomForestLearner
 from sim.registry import Registry
 from sim.setting_error import SettingError
 
-__all__ = ["LEARNERS", "Kind", "LearnerError", "learner_of"]
+__all__ = ["LEARNERS", "LearnerError", "LearnerKind", "learner_of"]
 
 _MLP = "fedct_fashionmnist"
 _GIVEN = ("columns", "classes", "spec", "device")
-"""What the data and the machine say, and no option does."""
+"""The fields that the data and the machine determine; the others are options."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of learner: one line about it, its class, and the packages of which extra it needs.
+class LearnerKind:
+    """A kind of learner: one line about it, its class, and the packages that it needs, with the extra they belong to.
 
-    `defaults` are the options in which it differs from its class; `texts`: it reads texts, and nothing else.
+    `defaults` are the options in which it differs from its class; `texts` says that it reads texts, and nothing else.
     """
 
     description: str
@@ -41,28 +41,28 @@ class Kind:
 
     @property
     def options(self) -> dict[str, str]:
-        """The names of its options, each with its default in words."""
+        """The learner's options by name, each with its default in words."""
         own = dict(self.defaults)
         names = [field for field in fields(self.settings) if field.name not in _GIVEN]  # type: ignore[arg-type]
         return {field.name: _words(own.get(field.name, field.default)) for field in names}
 
 
-LEARNERS: Registry[Kind] = Registry(
+LEARNERS: Registry[LearnerKind] = Registry(
     "learner",
     {
-        "network": Kind("the network of [model], trained by Adam", NetworkLearner, ("torch",), "train"),
-        "mlp": Kind(
+        "network": LearnerKind("the network of [model], trained by Adam", NetworkLearner, ("torch",), "train"),
+        "mlp": LearnerKind(
             "a multilayer perceptron with two hidden layers of 512, the network `fedct_fashionmnist`, trained by Adam",
             NetworkLearner,
             ("torch",),
             "train",
             (("steps", 100),),
         ),
-        "decision-tree": Kind("a decision tree, split by the Gini index", DecisionTreeLearner),
-        "random-forest": Kind("a random forest", RandomForestLearner),
-        "xgboost": Kind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
-        "rulefit": Kind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
-        "gpt2": Kind(
+        "decision-tree": LearnerKind("a decision tree, split by the Gini index", DecisionTreeLearner),
+        "random-forest": LearnerKind("a random forest", RandomForestLearner),
+        "xgboost": LearnerKind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
+        "rulefit": LearnerKind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
+        "gpt2": LearnerKind(
             "GPT-2 with a classification head, which reads texts",
             GPT2Learner,
             ("transformers",),
@@ -86,7 +86,7 @@ def learner_of(
     model: ModelSpec | None = None,
     device: str = "auto",
 ) -> Learner:
-    """The learner `name` for points of `shape`, as networks take it (texts: ()), and so many classes.
+    """The learner `name` for points of `shape`, as networks take it (texts: ()), and `classes` classes.
 
     `options` are those of its kind, `model` is the network of "network", `device` where networks run. Raises
     ValueError, which names the option, and MissingExtra.
@@ -142,12 +142,11 @@ class _NetworkOptions(msgspec.Struct):
 
 
 def _plain(error: msgspec.ValidationError) -> str:
-    """msgspec's words, with the option in front: `$.rounds` is where it stands."""
+    """msgspec's message with the option in front: msgspec writes its place last, as `$.rounds`."""
     text = str(error)
     problem, _, place = text.partition(" - at `$.")
     return f"{place.rstrip('`')}: {problem}" if place else text
 
 
 def _words(value: object) -> str:
-    """A default in words."""
     return "none" if value is None else str(value)

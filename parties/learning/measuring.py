@@ -1,4 +1,4 @@
-"""What single operations cost, found from the times of whole jobs that are made of them."""
+"""The cost of single operations, fitted to the times of whole jobs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ __all__ = ["fitted_costs"]
 
 
 def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Seconds of each operation in `works`, what the `jobs` are made of, on one core of this machine.
+    """The seconds that each operation takes on one core of this machine; `works` gives the operations of each job.
 
-    Each job is timed, in processor time, as the least of `repeats`; the costs are those, none negative, that make the
-    sum of squared relative errors least.
+    The processor time of a job is the least of `repeats`; the costs are the non-negative ones with the least sum of
+    squared relative errors.
     """
-    # In turns, so that a busy neighbour on the machine does not spoil all times of one job; the first turn warms up.
+    # Jobs alternate, so that other load on the machine does not spoil all times of one job; the first turn warms up.
     turns = [[_timed(job) for job in jobs] for _ in range(repeats + 1)]
     seconds = np.min(turns[1:], axis=0)
     names = sorted(set().union(*works))

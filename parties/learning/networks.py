@@ -6,8 +6,8 @@
 - Tan and Le, EfficientNet, ICML 2019: EfficientNet-Lite0, which begins with its weights from ImageNet (`pretrained`).
 - Abourayya et al., Little is enough: federated co-training, tables 12-16. Tables 14-16 contradict themselves: the
   number of parameters they give for the second convolution is that of 32 biases for 64 channels, and those of the last
-  layers of tables 14 and 15 fit no size of image. Here the layers are followed, and the rest computed. Rates of dropout
-  are not in the paper; they are those of the code its authors published.
+  layers of tables 14 and 15 fit no size of image. Here the layers are the paper's, and the numbers follow from them.
+  Rates of dropout are not in the paper; they are those of the code that its authors published.
 
 Two linear layers without an activation are those of XCLP, appendix B.1.
 """
@@ -50,7 +50,7 @@ class Network(nn.Module):
 
 
 def build(spec: ModelSpec) -> Network:
-    """A network with fresh weights, drawn from torch's global generator: call it inside `backend.seeded`."""
+    """A network with new weights, drawn from torch's global generator: call it inside `backend.seeded`."""
     return Network(spec, *_parts(spec))
 
 
@@ -58,7 +58,7 @@ Parts = tuple[nn.Module, nn.Module]
 
 
 def builder(spec: ModelSpec) -> Callable[[ModelSpec], Parts]:
-    """What makes the parts of a network: another function after a plugin has been edited."""
+    """The function that makes the parts of a network; another one after a plugin has been edited."""
     return MODELS[spec.name].build or BUILDERS[spec.name]
 
 
@@ -85,7 +85,7 @@ def _linear_embedding(spec: ModelSpec) -> Parts:
 
 
 def _features(body: nn.Module, spec: ModelSpec) -> int:
-    """How many outputs `body` has for one input; leaves no trace in its running statistics."""
+    """How many outputs `body` has for one input; its running statistics stay as they are."""
     was = body.training
     with torch.no_grad():
         size = body.eval()(torch.zeros(1, *spec.shape)).numel()
@@ -176,7 +176,7 @@ def _fedct_svhn(spec: ModelSpec) -> Parts:
 
 
 class _EfficientNet(nn.Module):
-    """EfficientNet-Lite0 as far as its features, with the weights that it has from ImageNet."""
+    """EfficientNet-Lite0 up to its features, with its weights from ImageNet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,4 +203,4 @@ BUILDERS: dict[str, Callable[[ModelSpec], Parts]] = {
     "fedct_mri": _fedct_medical,
     "fedct_svhn": _fedct_svhn,
 }
-"""What makes each network of `parties.learning.spec.MODELS`: its body and its last layer."""
+"""The function that makes body and last layer of each network in `parties.learning.spec.MODELS`."""

@@ -18,16 +18,16 @@ from parties.learning.spec import ModelSpec
 
 __all__ = ["cached", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
 
-_KEPT = 8  # networks a process keeps; each is as large as its parameters
+_KEPT = 8  # the most networks that a process keeps; each is as large as its parameters
 
 _networks: "OrderedDict[tuple[object, ...], Network]" = OrderedDict()
 _entries: "WeakKeyDictionary[Network, tuple[list[Tensor], list[Tensor]]]" = WeakKeyDictionary()
 
 
 def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Network:
-    """This process's network for `spec` on `device`: built once, with whatever weights the last user left.
+    """This process's network for `spec` on `device`, built once; its weights are those of the last use.
 
-    Networks of different `role` are different ones.
+    Each `role` has a network of its own.
     """
     key = (spec, builder(spec), str(device), role)
     network = _networks.get(key)
@@ -44,7 +44,7 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Netw
 def entries(network: Network) -> tuple[list[Tensor], list[Tensor]]:
     """The trained parameters and the running statistics, in the vector's order."""
     found = _entries.get(network)
-    if found is None:  # looking for them takes longer than loading a small network does
+    if found is None:  # finding them takes longer than loading a small network
         found = _entries[network] = _find_entries(network)
     return found
 
@@ -65,7 +65,7 @@ def join(tensors: list[Tensor]) -> bytes:
 
 
 def split(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
-    """The tensors that `join` made `data` of, shaped as those of `like` and on their device.
+    """The tensors that `join` wrote as `data`, shaped as those of `like` and on their device.
 
     Raises ValueError, naming `what`, if the number of bytes is not theirs.
     """
@@ -95,18 +95,18 @@ def load(network: Network, data: bytes) -> None:
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
-    """The vector of a fresh network, drawn from the stream (seed, "initial")."""
+    """The vector of a new network, drawn from the stream (seed, "initial")."""
     with seeded(torch.device("cpu"), seed, "initial"):
         return flatten(build(spec))
 
 
 def size(spec: ModelSpec) -> int:
-    """Numbers in the vector."""
+    """The length of the vector, in numbers."""
     return sum(_sizes(spec, builder(spec)))
 
 
 def trained_size(spec: ModelSpec) -> int:
-    """Numbers in the vector that are trained; they come first."""
+    """How many numbers of the vector are trained; they are the first ones."""
     return _sizes(spec, builder(spec))[0]
 
 

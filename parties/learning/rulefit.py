@@ -2,16 +2,16 @@
 
 Small trees are boosted; every node but a root is a rule, the conditions on the way to it. A logistic regression with an
 L1 penalty is fitted to the rules and the points' own numbers, those clipped at their 2.5 % quantiles and scaled. More
-than two classes are told one against the rest, and the scores are scaled to sum to 1; a class that was never seen has
-score 0.
+than two classes are predicted one against the rest, and the scores are scaled to sum to 1; a class without training
+points has score 0.
 
 Four things differ from imodels' own classifier. Its probabilities take the log-odds f for a regression's output in
-[0, 1], so that it says 1 from f > 1/2; here the probability is 1 / (1 + exp(-f)). The penalty is given: imodels
-searches it in a hundred fits, which here would be made in every round; the limit on rules holds as no more are made.
+[0, 1], so that it predicts 1 from f > 1/2; here the probability is 1 / (1 + exp(-f)). The penalty is given: imodels
+searches for it in a hundred fits, which would be repeated in every round. No more rules are made than may be kept.
 The weights are found by `l1_logistic`, which with 20,000 points and more takes a tenth of the time of liblinear; and
 the intercept is not penalized.
 
-The state's arrays hold for each class (of two: for the upper one) the ``intercept``, and the linear terms' ``low``,
+The state's arrays hold for each class (of two, the upper one) the ``intercept``, and the linear terms' ``low``,
 ``high`` and ``linear``, (models, columns); for each rule its ``model`` and ``weight``; for each of their conditions the
 ``rule``, ``column``, ``threshold``, and ``above``: whether the number must be greater, else at most the threshold.
 """
@@ -31,14 +31,14 @@ from sim.setting_error import SettingError
 __all__ = ["RuleFitLearner"]
 
 _NEVER = -np.inf
-"""The intercept of a class that was not seen."""
+"""The intercept of a class without training points."""
 
 
 @dataclass(frozen=True)
 class RuleFitLearner:
     """Rules from trees of `tree_size` leaves, at most `max_rules` for each model; `penalty` is that of the weights.
 
-    Begins anew. Raises ValueError.
+    Raises ValueError.
     """
 
     columns: int
@@ -57,25 +57,25 @@ class RuleFitLearner:
 
     @property
     def warm(self) -> bool:
-        """RuleFit begins anew."""
+        """False: each `fit` makes a new model."""
         return False
 
     @property
     def rules_of_tree(self) -> int:
-        """The nodes of a tree but its root."""
+        """The number of rules that a tree gives: one for each node but the root."""
         return 2 * self.tree_size - 2
 
     @property
     def trees(self) -> int:
-        """As many as cannot have more than `max_rules` rules."""
+        """The most trees that give at most `max_rules` rules."""
         return self.max_rules // self.rules_of_tree
 
     def initial(self, seed: int | bytes) -> bytes:
-        """No rule and no weight, so that all classes are alike."""
+        """A state without rules and weights, which gives all classes the same probability."""
         return rows.sealed(rows.pack(_joined([_constant(self.columns, 0.0)] * self._models)))
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """As `Learner.fit`. Raises MissingExtra."""
+        """The state with the rules and weights fitted to the points; see `Learner.fit`. Raises MissingExtra."""
         require("imodels", "trees", "the learner rulefit")
         require("six", "trees", "the learner rulefit")
 
@@ -87,11 +87,11 @@ class RuleFitLearner:
         return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
 
     def predict(self, state: bytes, points: Points) -> Labels:
-        """As `Learner.predict`; ties go to the lower class."""
+        """The likeliest class of every point; ties go to the lower class."""
         return self.probabilities(state, points).argmax(1)
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        """As `Learner.probabilities`."""
+        """The probability of each class for every point, float32 (n, classes)."""
         scores = 1 / (1 + np.exp(-_log_odds(rows.unpack(rows.content(state)), rows.as_rows(points, self.columns))))
         if self.classes == 2:
             return np.column_stack([1 - scores[:, 0], scores[:, 0]]).astype(np.float32)
@@ -100,12 +100,12 @@ class RuleFitLearner:
         return np.divide(scores, total, out=alike, where=total > 0).astype(np.float32)
 
     def fit_work(self, points: int) -> Work:
-        """As `Learner.fit_work`."""
+        """The work of `fit` on that number of points."""
         terms = self.columns + self.max_rules
         return {"rulefit.fit": float(self._models * points * terms), "rulefit.tree": float(self._models * self.trees)}
 
     def predict_work(self, points: int) -> Work:
-        """As `Learner.predict_work`."""
+        """The work of `predict` or `probabilities` for that number of points."""
         terms = self.columns + self.max_rules
         return {"rulefit.predict": float(self._models * points * terms), "rulefit.load": float(self._models)}
 
@@ -134,7 +134,7 @@ class RuleFitLearner:
         )
 
     def _rules(self, data: Rows, is_target: NDArray[np.bool_], seed: int) -> list[list["_Condition"]]:
-        """The conditions of each rule. One of none, from a tree without a split, always holds: it is left out."""
+        """The conditions of each rule; those without any, from trees without a split, always hold and are left out."""
         from imodels.util.extract import extract_rulefit
         from imodels.util.rule import Rule
 
@@ -152,7 +152,7 @@ class RuleFitLearner:
             [
                 (names.index(name), float(threshold), sign == ">")
                 for (name, sign), threshold in sorted(Rule(text).agg_dict.items())
-                if sign != "=="  # so imodels writes that nothing is asked
+                if sign != "=="  # how imodels writes that there is no condition
             ]
             for text in texts
         ]
@@ -160,7 +160,7 @@ class RuleFitLearner:
 
 
 _Condition = tuple[int, float, bool]
-"""The column, the threshold, and whether the number must be above it, else at most it."""
+"""A column, a threshold, and whether the number must be above it; otherwise it must be at most the threshold."""
 
 
 @dataclass(frozen=True)

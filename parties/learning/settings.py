@@ -1,4 +1,4 @@
-"""What a client's local update is given and gives back; needs no torch."""
+"""The arguments and the result of a client's local update; needs no torch."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class LocalData:
     `images` are uint8 (n, height, width, channels), which stand for value / 255, or numbers as they are: (n, *shape)
     with the network's shape, or flat, (n, d), in the order height, width, channels. `labels` is int64 (n,): the label,
     or pseudo-label, or -1 for neither; `weights`, float32 (n,) >= 0, the confidence in it (1 for a label); `labeled`,
-    bool (n,), tells labels from pseudo-labels. Points with label -1 only train where an addition makes use of them.
+    bool (n,), is true for labels and false for pseudo-labels. Points with label -1 are used only by additions.
     Raises ValueError if lengths differ.
     """
 
@@ -37,7 +37,7 @@ class LocalData:
 
     @classmethod
     def supervised(cls, images: NDArray[np.generic], labels: NDArray[np.int64]) -> "LocalData":
-        """Points that all have their labels."""
+        """Points that all have labels."""
         return cls(images, labels, np.ones(len(labels), np.float32), np.ones(len(labels), np.bool_))
 
 
@@ -45,7 +45,7 @@ class LocalData:
 class LocalUpdate(PlainUpdate):
     """How a client trains, with the `additions` of a method (FedProx, SCAFFOLD, a mean teacher, ...).
 
-    They act in the order given. Raises ValueError.
+    They are called in the order given. Raises ValueError.
     """
 
     additions: tuple[Addition, ...] = ()
@@ -56,7 +56,7 @@ class LocalUpdate(PlainUpdate):
             addition.check(self)
 
     def usable(self, data: LocalData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rows of `data` that this update trains on: labeled ones, and others."""
+        """The rows of `data` that this update trains on: the labeled ones, and the others."""
         others = ~data.labeled
         if not any(addition.unlabeled for addition in self.additions):
             others &= data.labels >= 0

@@ -19,7 +19,7 @@ from parties.learning.spec import ModelSpec
 __all__ = ["as_images", "on_device", "scaled", "train"]
 
 _SCALED_AT_ONCE = 1 << 24
-"""Numbers of a client's images; more of them are made float32 batch by batch, for the sake of memory."""
+"""The most numbers that are converted to float32 at once; a client's images beyond that are converted by batch."""
 
 
 def train(
@@ -32,7 +32,7 @@ def train(
     received: Sequence[bytes] = (),
     kept: Sequence[bytes] = (),
 ) -> Trained:
-    """See `parties.learning.jobs.train`."""
+    """The result of local training; see `parties.learning.jobs.train`."""
     device = choose_device(update.device)
     labeled, others = update.usable(data)
     plan = update.batches(len(labeled), len(others))
@@ -48,8 +48,8 @@ def train(
         images = scaled(images)
     descent = _Descent(trained, rate, update)
     total, one = torch.zeros((), device=device), torch.ones((), device=device)
-    shares: dict[int, Tensor] = {}  # of each point in the loss of a batch, by its size
-    if not network.training:  # setting it goes through all modules
+    shares: dict[int, Tensor] = {}  # each point's share in the loss of a batch, by the batch's size
+    if not network.training:  # train() goes through all modules
         network.train()
     with seeded(device, seed, "update", round_number):
         for rows, known in _batches(plan, labeled, others, update.epochs, random):
@@ -86,11 +86,11 @@ def train(
 
 
 _run_backward = torch.autograd.Variable._execution_engine.run_backward
-"""What `Tensor.backward` ends in; what it does before that takes longer than a small layer."""
+"""The function that `Tensor.backward` calls at its end; what precedes that call takes longer than a small layer."""
 
 
 class _Descent:
-    """A step v <- momentum v + g + decay w, w <- w - rate v, after which the gradients g are gone."""
+    """Steps v <- momentum v + g + decay w, w <- w - rate v, each of which discards the gradients g."""
 
     def __init__(self, parameters: list[Tensor], rate: float, update: LocalUpdate) -> None:
         self._parameters, self._rate = parameters, rate
@@ -98,7 +98,7 @@ class _Descent:
         self._velocity: list[Tensor] = []
 
     def step(self) -> None:
-        # The calls that torch's own optimisers are made of: on a small network, those cost as much as a layer.
+        # These are the calls inside torch's optimisers, whose own overhead is as large as a layer of a small network.
         moves = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         if self._decay:
             torch._foreach_add_(moves, self._parameters, alpha=self._decay)
@@ -122,7 +122,7 @@ def _begin(run: Run, additions: Sequence[Addition], received: Sequence[bytes], k
 def as_images(spec: ModelSpec, images: NDArray[np.generic]) -> Tensor:
     """`images` (n, ...) as a tensor (n, *spec.shape) of uint8 or float32. Raises ValueError if they do not fit."""
     shape = images.shape[1:]
-    if len(spec.shape) == 3 and (images.ndim == 2 or images.dtype == np.uint8):  # as data sets have them: channels last
+    if len(spec.shape) == 3 and (images.ndim == 2 or images.dtype == np.uint8):  # channels last, as in data sets
         channels, height, width = spec.shape
         fits = shape in ((height, width, channels), (height * width * channels,))
         kept = images.reshape(-1, height, width, channels).transpose(0, 3, 1, 2) if fits else images
@@ -142,7 +142,7 @@ def scaled(images: Tensor) -> Tensor:
 
 
 def on_device(spec: ModelSpec, data: LocalData, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Images, labels and weights as tensors there. Raises ValueError for labels out of range."""
+    """Images, labels and weights as tensors on `device`. Raises ValueError for labels out of range."""
     _check_labels(spec, data.labels)
     labels = torch.from_numpy(data.labels.astype(np.int64))
     weights = torch.from_numpy(data.weights.astype(np.float32))
@@ -157,7 +157,7 @@ def _check_labels(spec: ModelSpec, labels: NDArray[np.int64]) -> None:
 def _batches(
     plan: Batches, labeled: NDArray[np.int64], others: NDArray[np.int64], epochs: int, random: torch.Generator
 ) -> Iterator[tuple[Tensor, int]]:
-    """The rows of each batch of all epochs, labeled ones first, and how many those are."""
+    """The rows of each batch of all epochs, labeled ones first, and how many are labeled."""
     shuffled = partial(_shuffled, random=random)
     if not plan.others:
         for _ in range(epochs):

@@ -1,4 +1,4 @@
-"""Which network a run trains, as a small record that every worker builds the same network from."""
+"""The network that a run trains, as a small record from which every worker builds the same one."""
 
 import math
 from collections.abc import Callable
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 from sim.setting_error import SettingError
 
-__all__ = ["MODELS", "Kind", "ModelError", "ModelSpec"]
+__all__ = ["MODELS", "ModelError", "ModelKind", "ModelSpec"]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What is known of a network before it is built.
+class ModelKind:
+    """The properties of a network that are known before it is built.
 
-    `smallest` is the least height and width of an image, 0 if any shape will do; `channels` the only number of them it
-    takes, 0 for any; `scalable` whether `ModelSpec.width` may differ from 1; `normalised` whether its features are
-    scaled to length 1 unless the spec says otherwise. `build` makes of a spec the body, whose outputs are the features,
-    and the last layer, with weights drawn from torch's global generator; without it, `networks.BUILDERS` does, which
-    takes torch to import.
+    `smallest` is the least height and width of an image, 0 if any shape will do; `channels` the number of channels that
+    it requires, 0 for any; `scalable` whether `ModelSpec.width` may differ from 1; `normalised` whether its features
+    are scaled to length 1 unless the spec says otherwise. `build` returns the body for a spec, whose outputs are the
+    features, and the last layer, with weights drawn from torch's global generator. Without it, the network is one of
+    `networks.BUILDERS`, which this module does not import, as it needs torch.
     """
 
     description: str
@@ -34,27 +34,31 @@ class Kind:
     build: "Callable[[ModelSpec], tuple[nn.Module, nn.Module]] | None" = None
 
 
-MODELS: Registry[Kind] = Registry(
+MODELS: Registry[ModelKind] = Registry(
     "model",
     {
-        "linear": Kind("softmax regression; its features are the inputs themselves"),
-        "linear_embedding": Kind("two linear layers without an activation; the first one's outputs are the features"),
-        "small_cnn": Kind("two convolutions and a hidden layer, 108,618 parameters on 1 x 28 x 28", 10),
-        "cnn13": Kind("13 layers (Tarvainen and Valpola 2017), 128 features of length 1", 12, 0, True, True),
-        "resnet18": Kind("ResNet-18 (He et al. 2016), 512 features of length 1", 32, 3, False, True),
-        "efficientnet_lite0": Kind("EfficientNet-Lite0 as trained on ImageNet, 1280 features; extra `pretrained`", 8),
-        "fedct_cifar10": Kind("six convolutions (Abourayya et al. 2024, table 12), 128 features", 8),
-        "fedct_fashionmnist": Kind("multilayer perceptron (Abourayya et al. 2024, table 13), 512 features"),
-        "fedct_pneumonia": Kind("three convolutions (Abourayya et al. 2024, table 14)", 4),
-        "fedct_mri": Kind("three convolutions (Abourayya et al. 2024, table 15)", 4),
-        "fedct_svhn": Kind("six convolutions (Abourayya et al. 2024, table 16), 128 features", 8),
+        "linear": ModelKind("softmax regression; its features are the inputs themselves"),
+        "linear_embedding": ModelKind(
+            "two linear layers without an activation; the first one's outputs are the features"
+        ),
+        "small_cnn": ModelKind("two convolutions and a hidden layer, 108,618 parameters on 1 x 28 x 28", 10),
+        "cnn13": ModelKind("13 layers (Tarvainen and Valpola 2017), 128 features of length 1", 12, 0, True, True),
+        "resnet18": ModelKind("ResNet-18 (He et al. 2016), 512 features of length 1", 32, 3, False, True),
+        "efficientnet_lite0": ModelKind(
+            "EfficientNet-Lite0 as trained on ImageNet, 1280 features; extra `pretrained`", 8
+        ),
+        "fedct_cifar10": ModelKind("six convolutions (Abourayya et al. 2024, table 12), 128 features", 8),
+        "fedct_fashionmnist": ModelKind("multilayer perceptron (Abourayya et al. 2024, table 13), 512 features"),
+        "fedct_pneumonia": ModelKind("three convolutions (Abourayya et al. 2024, table 14)", 4),
+        "fedct_mri": ModelKind("three convolutions (Abourayya et al. 2024, table 15)", 4),
+        "fedct_svhn": ModelKind("six convolutions (Abourayya et al. 2024, table 16), 128 features", 8),
     },
 )
 """The networks by name."""
 
 
 class ModelError(ValueError):
-    """A network that does not go with the points, or with what is to be done with it."""
+    """A network does not fit the points, or what is to be done with it."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""How much computing trees and rules are, in operations of the cost table, and what each takes.
+"""The work of trees and rules in operations of the cost table, and how the cost of each is measured.
 
 | operation | is |
 | --- | --- |
 | ``decision-tree.fit`` | points x log2(points) x columns: one level, sorted by every column |
 | ``random-forest.fit`` | the same for the square root of the columns, in each tree |
 | ``xgboost.fit`` | a point's column in a tree |
-| ``rulefit.fit`` | a term, a column or one of the most rules there may be, of a point in a model |
+| ``rulefit.fit`` | a term (a column, or one of the `max_rules` rules) of a point in a model |
 | ``random-forest.tree``, ``xgboost.tree``, ``rulefit.tree`` | a tree, whatever it is grown on |
 | ``decision-tree.predict`` | a point |
 | ``random-forest.predict``, ``xgboost.predict`` | a point in a tree |
@@ -13,9 +13,9 @@
 | ``decision-tree.load``, ``random-forest.load``, ``xgboost.load`` | a tree read from the state |
 | ``rulefit.load`` | a model read from the state |
 
-How deep trees grow depends on the data, and a party's time must not: these are what clusters with a twentieth of the
-labels wrong take. A learner that keeps what it has, as it has learnt from the same before, is charged for a fit all the
-same.
+The depth of trees depends on the data, but a party's time must not: the costs are those on clusters of points in which
+a twentieth of the labels is random. A learner that keeps its state, as it has learnt from the same data before, is
+charged for a fit all the same.
 """
 
 import importlib.util
@@ -36,11 +36,11 @@ from sim.streams import generator
 __all__ = ["measure_costs"]
 
 _SIZES = ((500, 30, 2), (2000, 12, 2), (3000, 50, 2), (1500, 30, 7))
-"""Points, columns and classes that the costs are fitted to."""
+"""The numbers of points, columns and classes that the costs are fitted to."""
 
 
 def measure_costs(repeats: int = 3, quick: bool = False) -> dict[str, float]:
-    """Seconds of each operation on one core of this machine; `quick` uses the two smallest sizes.
+    """The seconds that each operation takes on one core of this machine; `quick` uses the two smallest sizes.
 
     Those of learners whose packages are not installed are left out.
     """
@@ -71,7 +71,7 @@ def measure_costs(repeats: int = 3, quick: bool = False) -> dict[str, float]:
 
 
 def _clusters(points: int, columns: int, classes: int) -> tuple[Rows, Labels]:
-    """Points around three centres a class; every twentieth has any label."""
+    """Points around three centres for each class; every twentieth has a random label."""
     random = generator(1, "clusters", columns)
     groups = random.integers(0, 3 * classes, points)
     data = (random.normal(size=(3 * classes, columns))[groups] + random.normal(size=(points, columns))).astype("f4")

@@ -3,8 +3,8 @@
 Breiman, Friedman, Olshen and Stone, Classification and regression trees, 1984, split by the Gini index; Breiman, Random
 forests, Machine Learning 2001. The arrays of a forest are ``roots``, the first node of each tree; for each node
 ``feature`` and ``threshold`` (a point goes to ``left`` if its feature is at most the threshold, else to ``right``), or
-in a leaf ``feature`` = -1 and in ``left`` the row of ``leaves``, the shares of the classes there. They hold no code, so
-that a state from a disk that others can write to is no more than a wrong forest.
+in a leaf ``feature`` = -1 and in ``left`` the row of ``leaves``, the shares of the classes there. They contain no code:
+a state that somebody else has changed on disk can be no worse than a wrong forest.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _LEAF = -1
 
 @dataclass(frozen=True)
 class _Trees:
-    """What both have in common: a point's numbers, the classes, and how many points a node needs to be split."""
+    """The settings and predictions that both have in common; a node needs `min_samples_split` points to be split."""
 
     columns: int
     classes: int
@@ -45,15 +45,15 @@ class _Trees:
 
     @property
     def warm(self) -> bool:
-        """Trees begin anew."""
+        """False: each `fit` grows new trees."""
         return False
 
     def initial(self, seed: int | bytes) -> bytes:
-        """A single leaf, in which all classes are alike."""
+        """A single leaf, in which all classes have the same share."""
         return rows.sealed(rows.pack(_arrays([], self.classes)))
 
     def predict(self, state: bytes, points: Points) -> Labels:
-        """As `Learner.predict`; ties go to the lower class."""
+        """The likeliest class of every point; ties go to the lower class."""
         return self.probabilities(state, points).argmax(1)
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
@@ -66,10 +66,10 @@ class _Trees:
 
 @dataclass(frozen=True)
 class DecisionTreeLearner(_Trees):
-    """One tree, grown until its leaves are pure or have fewer than `min_samples_split` points. Begins anew."""
+    """One tree, grown until its leaves are pure or have fewer than `min_samples_split` points."""
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """As `Learner.fit`; the seed decides between splits that are equally good."""
+        """The state with a tree grown on the points; the seed decides between splits that are equally good."""
         from sklearn.tree import DecisionTreeClassifier
 
         def grow(data: Rows, labels: Labels) -> bytes:
@@ -84,17 +84,17 @@ class DecisionTreeLearner(_Trees):
         return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
 
     def fit_work(self, points: int) -> Work:
-        """As `Learner.fit_work`."""
+        """The work of `fit` on that number of points."""
         return {"decision-tree.fit": _sorting(points) * self.columns}
 
     def predict_work(self, points: int) -> Work:
-        """As `Learner.predict_work`."""
+        """The work of `predict` or `probabilities` for that number of points."""
         return {"decision-tree.predict": float(points), "decision-tree.load": 1.0}
 
 
 @dataclass(frozen=True)
 class RandomForestLearner(_Trees):
-    """So many `trees`, each of a bootstrap sample, with sqrt(columns) features tried at a split. Begins anew."""
+    """A forest of `trees` trees, each of a bootstrap sample; sqrt(columns) features are tried at each split."""
 
     trees: int = 100
 
@@ -104,7 +104,7 @@ class RandomForestLearner(_Trees):
             raise SettingError("trees", self.trees, "must be >= 1")
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
-        """As `Learner.fit`; the samples and features come from the seed."""
+        """The state with a forest grown on the points; samples and features are drawn with the seed."""
         from sklearn.ensemble import RandomForestClassifier
 
         def grow(data: Rows, labels: Labels) -> bytes:
@@ -121,24 +121,24 @@ class RandomForestLearner(_Trees):
         return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
 
     def fit_work(self, points: int) -> Work:
-        """As `Learner.fit_work`."""
+        """The work of `fit` on that number of points."""
         work = _sorting(points) * self.columns**0.5
         return {"random-forest.fit": self.trees * work, "random-forest.tree": float(self.trees)}
 
     def predict_work(self, points: int) -> Work:
-        """As `Learner.predict_work`."""
+        """The work of `predict` or `probabilities` for that number of points."""
         return {"random-forest.predict": float(points * self.trees), "random-forest.load": float(self.trees)}
 
 
 def _sorting(points: int) -> float:
-    """Comparisons to sort so many values, which is what a split by one feature takes."""
+    """The comparisons that sort `points` values, as a split by one feature needs."""
     return points * float(np.log2(max(points, 2)))
 
 
 def _arrays(
     trees: "Sequence[DecisionTreeClassifier]", classes: int, seen: NDArray[np.integer] | None = None
 ) -> dict[str, NDArray[np.generic]]:
-    """The arrays of grown trees; `seen` are the classes that there were, if not each tree's own. None: one leaf."""
+    """The arrays of grown trees; without trees, of one leaf. `seen` are the classes in the data, if not each tree's."""
     if not trees:
         only = {"feature": _LEAF, "left": 0, "right": 0, "roots": 0}
         leaf: dict[str, NDArray[np.generic]] = {name: np.array([value], np.int32) for name, value in only.items()}

@@ -1,4 +1,4 @@
-"""Arithmetic on parameter vectors (little-endian float32), for whoever averages them; needs no torch."""
+"""Arithmetic on vectors of parameters (little-endian float32); needs no torch."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ __all__ = ["average", "decode", "encode"]
 
 
 def decode(vector: bytes) -> NDArray[np.float32]:
-    """The numbers of a vector. Raises ValueError if the bytes do not come in fours."""
+    """The numbers of a vector. Raises ValueError if the number of bytes is no multiple of four."""
     if len(vector) % 4:
         raise ValueError(f"a vector of {len(vector)} bytes is not one of numbers of 4 bytes")
     return np.frombuffer(vector, "<f4").astype(np.float32, copy=False)
@@ -21,9 +21,9 @@ def encode(numbers: NDArray[np.floating]) -> bytes:
 
 
 def average(vectors: Sequence[bytes], weights: Sequence[float] | None = None) -> bytes:
-    """Their mean, or the mean with `weights` >= 0 that are scaled to sum to 1.
+    """The mean of `vectors`, or the mean with `weights` >= 0, which are scaled to sum to 1.
 
-    Sums are float64, in the order given. Raises ValueError for none, unequal lengths, or weights that do not fit.
+    Sums are float64, in the order given. Raises ValueError for no vector, unequal lengths and invalid weights.
     """
     if not vectors:
         raise ValueError("there is no vector to average")

@@ -1,4 +1,4 @@
-"""torchvision, imported in the one way that also works beside a torch that was built for processors alone.
+"""torchvision, imported so that it also works with a torch built for processors alone.
 
 torchvision's wheels are built for CUDA. Beside a torch without it their compiled library does not load, and importing
 torchvision then fails at the first operator it describes ("operator torchvision::nms does not exist"). Models,
@@ -24,7 +24,7 @@ _OPERATORS = (
 )
 
 _declared: list["torch.library.Library"] = []
-"""The declarations last as long as the object that made them."""
+"""Kept, as the declarations are removed with the object that made them."""
 
 
 @functools.cache
@@ -46,7 +46,7 @@ def torchvision() -> ModuleType:
 
 
 def _loads() -> bool:
-    """Whether torchvision's compiled library can be loaded; if so it is, as torchvision itself will do again."""
+    """Whether torchvision's compiled library can be loaded; if so, it is, as importing torchvision does again."""
     import torch
 
     place = importlib.util.find_spec("torchvision")

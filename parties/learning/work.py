@@ -1,17 +1,17 @@
-"""How much computing training and inference are, in operations of the cost table.
+"""The work of training and inference in operations of the cost table.
 
 | operation | is |
 | --- | --- |
-| ``train.multiply-add`` | one of a convolution or linear layer; on the way back there are two for each |
-| ``train.value`` | a number that a layer gives for one point of a batch, with its share of the way back |
+| ``train.multiply-add`` | one of a convolution or linear layer; the backward pass has two for each |
+| ``train.value`` | an output of a layer for one point of a batch, with its share of the backward pass |
 | ``train.parameter`` | a trained parameter in one step |
 | ``train.step`` | a step, whatever the network |
 | ``embed.multiply-add``, ``embed.value`` | the same for inference |
 | ``embed.batch`` | a batch of inference, whatever the network |
-| ``model.load``, ``model.store`` | a number of the vector put into a network, or read out of one |
+| ``model.load``, ``model.store`` | a number of the vector written to a network, or read from one |
 
-Operations are counted on one pass of a single point, once for each network. What each takes is found by fitting whole
-updates and embeddings of networks of very different kinds (`measure_costs`), so a prediction has the error of the fit.
+Operations are counted in one pass of a single point, once for each network. Their costs are fitted to the times of
+whole updates and embeddings of very different networks (`measure_costs`), so a prediction has the error of that fit.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ __all__ = ["Operations", "embed_work", "measure_costs", "operations", "predicted
 
 @dataclass(frozen=True)
 class Operations:
-    """One forward pass of one point, and the network's numbers: all of its vector, and those trained."""
+    """The operations of one forward pass of one point, and the numbers of the vector: all, and those trained."""
 
     multiply_adds: int
     values: int
@@ -69,7 +69,7 @@ def _operations(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> Oper
 
 
 def _is_layer(module: nn.Module) -> bool:
-    """Whether it computes on points; the parts of a weight normalisation do not, flattening costs nothing."""
+    """Whether `module` computes on points: not the parts of a weight normalisation, nor flattening, which is free."""
     if isinstance(module, nn.Conv2d | nn.Linear):
         return True
     normalises_weights = module.__class__.__module__.startswith("torch.nn.utils")
@@ -77,7 +77,7 @@ def _is_layer(module: nn.Module) -> bool:
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
-    """The work of `train` with so many labeled points and others that take part."""
+    """The work of `train` with `labeled` labeled points and `others` others that take part."""
     return _train_work(operations(spec), update, labeled, others)
 
 
@@ -99,7 +99,7 @@ def _train_work(one: Operations, update: LocalUpdate, labeled: int, others: int)
 
 
 def steps_work(spec: ModelSpec, steps: int, batch: int, vectors: float) -> dict[str, float]:
-    """The work of so many steps on batches of one size, with so many vectors of parameters to keep."""
+    """The work of `steps` steps on batches of `batch` points; `vectors` vectors of parameters are loaded and stored."""
     return _training(operations(spec), steps, steps * batch, 1.0, vectors)
 
 
@@ -115,7 +115,7 @@ def _training(one: Operations, steps: int, points: int, passes: float, vectors: 
 
 
 def embed_work(spec: ModelSpec, points: int) -> dict[str, float]:
-    """The work of `embed_all`, `probabilities` or `predict` for so many points."""
+    """The work of `embed_all`, `probabilities` or `predict` for that number of points."""
     one = operations(spec)
     return {
         "embed.multiply-add": float(points * one.multiply_adds),
@@ -126,12 +126,12 @@ def embed_work(spec: ModelSpec, points: int) -> dict[str, float]:
 
 
 def predicted(work: Mapping[str, float], costs: Mapping[str, float]) -> float:
-    """Seconds of `work` by `costs`, seconds of each operation."""
+    """The seconds that `work` takes by `costs`, the seconds of each operation."""
     return sum(count * costs[name] for name, count in work.items())
 
 
 def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
-    """Seconds of each operation on one core of this machine.
+    """The seconds that each operation takes on one core of this machine.
 
     Updates and embeddings of several networks are timed as `fitted_costs` says. `quick` leaves out the large networks.
     """
@@ -159,7 +159,7 @@ _MEASURED = (
     (ModelSpec("cnn13", (3, 32, 32), 10, width=0.25), 20, 1),
     (ModelSpec("cnn13", (3, 32, 32), 10), 4, 1),
 )
-"""Networks, points in a batch, and batches that the costs are fitted to."""
+"""The networks, points in a batch, and numbers of batches that the costs are fitted to."""
 
 
 def _points(spec: ModelSpec, count: int) -> LocalData:

@@ -27,9 +27,9 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
 
     `answered`: whose predictions were received and count. `agreed` is the share of the public points with a label from
     then on, `changed` that of those whose label is another than before (labels that are new or gone count; None in the
-    first round, and in one that was lost), `agreed_accuracy` the share of the labels that are right, where that is known. `accuracy`
-    is the mean over the models of the clients that are up, `deviation` their standard deviation, on the points for
-    testing; of the student alone where there is one. None where not measured.
+    first round, and in one that was lost), `agreed_accuracy` the share of the labels that are right, where that is
+    known. `accuracy` is the mean over the models of the clients that are up, `deviation` their standard deviation, on
+    the points for testing; of the student alone where there is one. None where not measured.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("answered", "agreed", "changed", "right", "accuracy", "deviation")

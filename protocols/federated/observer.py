@@ -28,8 +28,9 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     """The results of one round of training.
 
     `cohort`: who was drawn, `averaged`: whose models were received, or `problem`: why the round was lost. `loss` is the
-    mean of theirs over the round. `accuracy` is that of the average on the points for testing, `validation` on those held out,
-    `pseudo_accuracy` that of the pseudo-labels of unlabeled points that were trained on; None where not measured.
+    mean of theirs over the round. `accuracy` is that of the average on the points for testing, `validation` on those
+    held out, `pseudo_accuracy` that of the pseudo-labels of unlabeled points that were trained on; None where not
+    measured.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", "accuracy")

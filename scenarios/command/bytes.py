@@ -1,4 +1,4 @@
-"""What `tacit bytes` does: bytes of runs by step and message type, and of sweeps for each combination of values."""
+"""The command `tacit bytes`: bytes of runs by step and message type, and of sweeps for each combination of values."""
 
 import csv
 import io
@@ -29,9 +29,10 @@ _SHOWN = ("messages", "payload", "formula", "sealing", "envelope", "total")
 
 
 class Counted(Struct, frozen=True):
-    """What one run sent; `values`: of a sweep's run those of the swept keys. `formula`: the payload of each type.
+    """The messages and bytes of one run.
 
-    The formula is empty where none holds, as where somebody was lost.
+    `values` are those of the swept keys, in a run of a sweep. `formula` is the payload of each type by formula, empty
+    where none applies, as in a run that lost a party.
     """
 
     folder: Path
@@ -45,12 +46,12 @@ class Counted(Struct, frozen=True):
     formula: dict[str, int]
 
     def sums(self) -> dict[str, int | None]:
-        """All messages and bytes, and what the formula gives for all payload."""
+        """The numbers of all messages and bytes, and the whole payload by formula."""
         counts = {name: sum(getattr(row, name) for row in self.rows) for name in _COUNTS}
         return {**counts, "formula": sum(self.formula.values()) if self.formula else None}
 
     def lines(self) -> list[dict[str, Any]]:
-        """Messages and bytes by step and type; a type's formula stands at its first step, None elsewhere."""
+        """Messages and bytes by step and type; a type's payload by formula is at its first step, None elsewhere."""
         left = dict(self.formula)
         return [
             {
@@ -62,15 +63,15 @@ class Counted(Struct, frozen=True):
         ]
 
     def about(self) -> dict[str, Any]:
-        """The run itself, in fields."""
+        """The fields that identify the run."""
         names = ("scenario", "protocol", "seed", "outcome", "fidelity")
         return {**{name: getattr(self, name) for name in names}, "folder": str(self.folder)}
 
 
 def show_bytes(console: Console, folders: Sequence[Path], csv_file: Path | None, json_file: Path | None) -> int:
-    """Print a table for each of the folders of runs and sweeps, and write all counts into the files that are given.
+    """Print a table for each of the folders of runs and sweeps, and write all counts into the given files.
 
-    A file ``-`` is standard output, where no table is printed then. Returns the exit code. Raises FolderError.
+    A file ``-`` is standard output, and no table is printed then. Returns the exit code. Raises FolderError.
     """
     if str(csv_file) == str(json_file) == "-":
         raise FolderError("--csv - and --json - both go to standard output; allowed: one of them")
@@ -92,7 +93,7 @@ def show_bytes(console: Console, folders: Sequence[Path], csv_file: Path | None,
 def _counted(folder: Path, values: tuple[tuple[str, str], ...]) -> Counted:
     rows, scenario = byte_rows(folder), _scenario_of(folder)
     fields: Mapping[str, Any] = {}
-    with suppress(OSError, FolderError):  # broken off, or of another version: its bytes are known all the same
+    with suppress(OSError, FolderError):  # interrupted, or of another version: its bytes are known all the same
         result = read_result(folder)
         fields = {name: getattr(result, name) for name in ("scenario", "seed", "outcome", "fidelity")}
     return Counted(
@@ -109,7 +110,7 @@ def _counted(folder: Path, values: tuple[tuple[str, str], ...]) -> Counted:
 
 
 def _scenario_of(folder: Path) -> Scenario | None:
-    """The scenario of the run in `folder`; None where this version cannot read it."""
+    """The scenario of the run in `folder`; None if this version cannot read it."""
     with suppress(OSError, ScenarioError):
         return read(folder, without_data=True).scenario
     return None
@@ -124,7 +125,7 @@ def _print_run(console: Console, run: Counted) -> None:
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
-    """One line for each combination of values: means over its completed runs."""
+    """Print one line for each combination of values: means over its completed runs."""
     sized = " (sized)" if any(run.fidelity == "sized" for run in runs) else ""
     printing.print_lines(console, [f"{folder}{sized}: means over the completed runs"])
     groups: dict[tuple[tuple[str, str], ...], list[Counted]] = {}
@@ -143,7 +144,7 @@ def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> Non
 
 
 def _mean(values: Sequence[int | None]) -> str:
-    """To the byte, with a digit behind where it is no whole number; a dash where one is not known."""
+    """The mean in bytes, with one decimal if it is not whole; a dash if a value is unknown."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return "-"
@@ -152,7 +153,7 @@ def _mean(values: Sequence[int | None]) -> str:
 
 
 def _csv(runs: Sequence[Counted]) -> str:
-    """One line for each step and type of each run."""
+    """CSV with a line for each step and type of each run."""
     swept = list(dict.fromkeys(key for run in runs for key, _ in run.values))
     about = [name for name in ("scenario", "protocol", "seed", "outcome", "fidelity") if name not in swept]
     text = io.StringIO()
@@ -166,7 +167,7 @@ def _csv(runs: Sequence[Counted]) -> str:
 
 
 def _json(runs: Sequence[Counted]) -> str:
-    """Of each run all that there is, with its sums."""
+    """JSON with the values, counts and sums of each run."""
     records = [{**run.about(), "values": dict(run.values), **run.sums(), "rows": run.lines()} for run in runs]
     return json.dumps({"runs": records}, indent=2) + "\n"
 

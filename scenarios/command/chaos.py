@@ -1,4 +1,4 @@
-"""The command `tacit chaos`: reads the scenario, shows how far it is, prints and writes what was found."""
+"""The command `tacit chaos`: reads the scenario, shows progress, prints and writes the findings."""
 
 import os
 import shutil
@@ -19,8 +19,8 @@ from scenarios.schema.scenario import ScenarioError
 
 __all__ = ["Progressing", "chaos", "cores", "replay"]
 
-_TOLD = 10
-"""Where the output is no terminal, how many times it is told how far things are."""
+_REPORTS = 10
+"""The number of progress lines, and the most broken promises shown, where the output is no terminal."""
 
 
 def cores() -> int:
@@ -37,11 +37,11 @@ def chaos(
     json_file: Path | None,
     out: Path | None,
 ) -> int:
-    """Do what `plan` says to the scenario in `file`. Returns the exit code: 0 when every promise held, 1 when not."""
+    """Carry out `plan` on the scenario in `file`. Returns the exit code: 0 if every promise held, 1 if not."""
     loaded, aside = ready(file, plan, changes)
     folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
     print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
-    print_lines(console, [f"faults    its own ({aside}) are put aside: chaos brings others"] if aside else [])
+    print_lines(console, [f"faults    the scenario's own ({aside}) are ignored: chaos injects others"] if aside else [])
     try:
         with Progressing(notes) as progress:
 
@@ -65,7 +65,7 @@ def chaos(
 def replay(console: Console, file: str, changes: Sequence[str], others: Mapping[str, bool]) -> int:
     """Run the scenario in `file` with its own faults, as in a campaign, and check the promises. Returns the exit code.
 
-    `others`: of each option that says how much chaos, whether it was given. Raises ScenarioError if one was.
+    `others` says for each option of a campaign whether it was given. Raises ScenarioError if one was.
     """
     if given := [name for name, is_given in others.items() if is_given]:
         problem = f"it runs FILE once, with its own faults; {', '.join(given)} cannot go with it; allowed: --set"
@@ -102,7 +102,7 @@ def _summary(findings: Findings, promises: int) -> str:
 
 
 class Progressing:
-    """Shows how far a campaign is: a bar on a terminal, elsewhere a line now and then; a broken promise at once."""
+    """Shows the progress of a campaign: a bar on a terminal, elsewhere some lines; a broken promise at once."""
 
     def __init__(self, notes: Console) -> None:
         self._notes = notes
@@ -121,11 +121,11 @@ class Progressing:
             self._bar.stop()
 
     def __call__(self, done: int, of: int, broken: bool, line: str) -> None:
-        """`done` runs `of` all have ended; a `line` describes the latest, `broken` says if it broke a promise."""
+        """Show that `done` of `of` runs have ended; `line` describes the last, `broken` says if it broke a promise."""
         self._broken += broken
-        if broken and self._broken <= _TOLD:
+        if broken and self._broken <= _REPORTS:
             print_lines(self._notes, [line])
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done, total=of, description=f"{self._broken} broken")
-        elif done * _TOLD // of != (done - 1) * _TOLD // of:
+        elif done * _REPORTS // of != (done - 1) * _REPORTS // of:
             print_lines(self._notes, [f"{done}/{of} runs, {self._broken} broke a promise"])

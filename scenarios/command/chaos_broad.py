@@ -1,4 +1,4 @@
-"""The command `tacit chaos --broad`: shows how far it is, prints and writes what was found in each configuration."""
+"""The command `tacit chaos --broad`: shows progress, prints and writes the findings in each configuration."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def broad(
     json_file: Path | None,
     out: Path | None,
 ) -> int:
-    """Do what `plan` says to all configurations. Returns the exit code: 0 when every promise held, 1 when not."""
+    """Carry out `plan` on all configurations. Returns the exit code: 0 if every promise held, 1 if not."""
     folder, found = new_folder(out, f"broad-chaos-{plan.seed}"), BroadFindings({}, [])
     what = f"{plan.schedules} mixtures of faults over {len(CONFIGURATIONS)} configurations"
     print_lines(console, [f"chaos     {what}   (seed {plan.seed})"])
@@ -65,7 +65,7 @@ def broad(
 
 
 class _Lines:
-    """The file of all runs, a line of JSON each, written as they end: a campaign that is killed leaves that."""
+    """The file of all runs, a line of JSON each, written as they end, so that a killed campaign leaves it."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The command `tacit chaos --server`: sweeps a lying server over the scenario's secure sums, prints what was found."""
+"""The command `tacit chaos --server`: tries a lying server on the scenario's secure sums and prints the findings."""
 
 import json
 import shlex
@@ -35,7 +35,7 @@ def check_options(refused: Mapping[str, bool]) -> None:
 def lying_server(
     console: Console, notes: Console, file: str, plan: Sweep, changes: Sequence[str], json_file: Path | None
 ) -> int:
-    """Do what `plan` says to the sums of the scenario in `file`. Returns 0 when every promise held, 1 when not."""
+    """Carry out `plan` on the sums of the scenario in `file`. Returns 0 if every promise held, 1 if not."""
     loaded, sums = _sums(file, changes, plan.quick)
     _begin(console, loaded, sums)
     found = Trials([], [])
@@ -62,10 +62,10 @@ def lying_server(
 
 
 def lying_server_once(console: Console, file: str, program: str, quick: bool, changes: Sequence[str]) -> int:
-    """Have the server do what `program` says to one sum of the scenario in `file`. Returns 0 if the promises held."""
+    """Run one sum of the scenario in `file` with a server that follows `program`. Returns 0 if the promises held."""
     loaded, sums = _sums(file, changes, quick)
     kind, _, line = program.partition(":")
-    if kind not in (kinds := [its.kind for its in sums]) or not line.strip():
+    if kind not in (kinds := [miniature.kind for miniature in sums]) or not line.strip():
         problem = f"{program!r} must begin with a sum of the scenario and a colon; allowed: {', '.join(kinds)}"
         raise ScenarioError("--program", "", problem)
     miniature = sums[kinds.index(kind)]
@@ -97,7 +97,7 @@ def _begin(console: Console, loaded: Loaded, sums: Sequence[Miniature]) -> None:
     print_lines(console, [f"server    {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
     print_lines(
         console,
-        (f"sum       {its.kind} in miniature: {its.clients} clients, min_clients {its.min_clients}" for its in sums),
+        (f"sum       {one.kind} in miniature: {one.clients} clients, min_clients {one.min_clients}" for one in sums),
     )
 
 
@@ -121,7 +121,7 @@ def _what(one: Trial) -> str:
 
 
 def _replay(file: str, changes: Sequence[str], quick: bool, one: Trial) -> str:
-    """The line that tries it once more. An honest server has no program: every sweep begins with it."""
+    """The command that repeats one trial. An honest server has no program: every sweep tries it first."""
     words = ["tacit", "chaos", file, "--server", *(["--quick"] if quick else [])]
     words += [word for change in changes for word in ("--set", change)]
     words += ["--program", f"{one.sum.kind}: {text(one.program)}"] if one.program else ["--schedules", "0"]
@@ -156,7 +156,7 @@ def _record(loaded: Loaded, plan: Sweep, found: Trials, replays: Sequence[str]) 
         "plan": msgspec.to_builtins(plan),
         "interrupted": found.interrupted,
         "promises": PROMISES,
-        "sums": [msgspec.to_builtins(its) for its in dict.fromkeys(one.sum for one in found.trials)],
+        "sums": [msgspec.to_builtins(miniature) for miniature in dict.fromkeys(one.sum for one in found.trials)],
         "runs": [
             {
                 "sum": one.sum.kind,

@@ -1,4 +1,4 @@
-"""`tacit data`: which data sets there are, and getting those that are not bundled."""
+"""The command `tacit data`: lists the data sets, and fetches those that are not bundled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTES = (
 
 @contextlib.contextmanager
 def _mistakes(debug: bool) -> Iterator[None]:
-    """What is wrong with the data or the disk, in one line, and exit code 2; 130 or 143 after Ctrl-C or SIGTERM."""
+    """Report errors of the data or the disk in one line, with exit code 2; 130 or 143 after Ctrl-C or SIGTERM."""
     from parties.datasets.error import DataError
 
     try:
@@ -84,7 +84,7 @@ def _points(train: int, test: int) -> str:
 
 
 def _origins(name: str) -> str:
-    """Where the catalogue's ways lead; "own files" where there is none."""
+    """The origins of the catalogue's ways; "own files" if there is none."""
     from parties.datasets.catalogue import BUNDLED, CATALOGUE
 
     if name not in CATALOGUE:
@@ -123,7 +123,7 @@ def fetch(
         if not wanted:
             raise DataError("nothing to fetch: give a NAME (`tacit data list`) or --all")
         if source is not None and len(wanted) > 1:
-            raise DataError(f"--from holds the files of one data set; asked for are {len(wanted)}")
+            raise DataError(f"--from takes the files of one data set, not of {len(wanted)}")
         console, failed = printing.make_console(stderr=True), []
         for name in wanted:
             if name in BUNDLED:

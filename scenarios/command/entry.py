@@ -16,16 +16,16 @@ def main() -> None:
     _use_utf8()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")  # what the terminal cannot show must not end a run
+            stream.reconfigure(errors="replace")  # a character that the terminal cannot show must not end a run
     from scenarios.command.main import app  # takes a second
 
     app(prog_name="tacit")
 
 
 def _use_utf8() -> None:
-    """Begin again in Python's UTF-8 mode where file names would be ASCII, as with LC_ALL=C and PYTHONUTF8=0.
+    """Restart this process in Python's UTF-8 mode if file names would be ASCII, as with LC_ALL=C and PYTHONUTF8=0.
 
-    Scenario files are UTF-8, so the paths in them are, too; only this mode finds the files.
+    Scenario files are UTF-8, and so are the paths in them: only in this mode the files are found.
     """
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
         command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]

@@ -17,8 +17,8 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 def give(files: list[Path] | None) -> list[Path] | None:
-    """Let all scenarios that the command reads take the plugins `files`, which are returned."""
-    if files or "scenarios.files.plugins" in sys.modules:  # whose import takes a second
+    """`files`, which become plugins of all scenarios that the command reads."""
+    if files or "scenarios.files.plugins" in sys.modules:  # importing it takes a second
         from scenarios.files import plugins
 
         plugins.give(files or ())

@@ -1,4 +1,4 @@
-"""What a run shows while it goes, on a terminal only: round, step, messages, virtual clock, real time left."""
+"""The progress of a run, on a terminal only: round, step, messages, virtual clock, real time left."""
 
 import time
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ _ENOUGH = 0.03
 
 
 class Progress(Watch):
-    """One line, drawn anew eight times a second and wiped at the end; nothing where there is no terminal.
+    """Shows one line, drawn eight times a second and erased at the end; nothing if there is no terminal.
 
-    The time left supposes that the rest of the announced computing goes as fast as what is done.
+    The estimate of the time left assumes that the rest of the announced computing is as fast as before.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._messages = 0
         self._began = time.perf_counter()
-        self._done = 0.0  # before that, of a run that goes on
+        self._done = 0.0  # in earlier parts of a resumed run
         self._spinner = Spinner("dots")
 
     def __call__(self, event: Event) -> None:
@@ -39,7 +39,7 @@ class Progress(Watch):
 
     @contextmanager
     def watching(self, simulation: Simulation) -> Iterator[None]:
-        """Draw until the run ends."""
+        """Draw the line until the run ends."""
         if not self._console.is_terminal:
             yield
             return
@@ -55,7 +55,7 @@ class Progress(Watch):
     def _line(self, simulation: Simulation) -> RenderableType:
         planned, done = simulation.planned, simulation.done
         line = Table.grid(padding=(0, 2))
-        for shrinks in (False, False, False, False, True, False):  # in a narrow window the bar gives way
+        for shrinks in (False, False, False, False, True, False):  # in a narrow window the bar shrinks
             line.add_column(no_wrap=not shrinks)
         line.add_row(
             self._spinner,
@@ -68,7 +68,7 @@ class Progress(Watch):
         return line
 
     def left(self, planned: float, done: float) -> str:
-        """The real time left, in words; nothing while too little is done to tell."""
+        """The real time left, in words; empty while too little is done for an estimate."""
         here = done - self._done
         if here < _ENOUGH * planned or here <= 0:
             return ""
@@ -77,6 +77,6 @@ class Progress(Watch):
 
 
 def _place(simulation: Simulation) -> str:
-    """The step that the server is in, and of several rounds which one."""
+    """The step that the server is in, and the round if there are several."""
     (number, rounds), step = simulation.round, simulation.step or "starting"
     return f"round {number} of {rounds}  {step}" if rounds > 1 and number else step

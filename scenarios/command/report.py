@@ -1,4 +1,4 @@
-"""What the command line prints: tables and lines, readable on a terminal and in a file alike."""
+"""The tables and lines that the command line prints, readable on a terminal and in a file alike."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = [
 _SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
 
 _LOSSES = 12
-"""How many losses are told one by one."""
+"""The most losses that are printed one by one."""
 
 _OUTPUT = 6
-"""How many numbers of a declared protocol's output are shown."""
+"""The most numbers of a declared protocol's output that are shown."""
 
 _ROUNDS = 40
-"""How many rounds a table shows."""
+"""The most rounds that a table shows."""
 
 
 def byte_table(
@@ -47,17 +47,17 @@ def byte_table(
 ) -> Table:
     """Messages and bytes by step and type, with their sums.
 
-    `formula`: the payload of each type that must come out, in a column of its own; empty: none is known. `model`: if
-    not 0, what as many messages as co-training's would carry of FedAvg, each a model of so many bytes, below the sums.
+    `formula` is the payload of each type by formula, in a column of its own; empty if none applies. If `model` is not
+    0, a row below the sums compares co-training's messages with as many of FedAvg's, each a model of `model` bytes.
     """
     show = (lambda count: f"{count:,}") if exact else format_bytes
     columns = ("messages", "payload", "sealing", "envelope", "total")
     beside = () if formula is None else ("formula",)
-    left = dict(formula or {})  # told at a type's first step
+    left = dict(formula or {})  # shown at a type's first step
 
     def cells(step: str, kind: str, numbers: Sequence[int], expected: int | None) -> tuple[str, ...]:
-        told = ("-" if expected is None else show(expected),) if beside else ()
-        return (step, kind, f"{numbers[0]:,}", show(numbers[1]), *told, *map(show, numbers[2:]))
+        payload = ("-" if expected is None else show(expected),) if beside else ()
+        return (step, kind, f"{numbers[0]:,}", show(numbers[1]), *payload, *map(show, numbers[2:]))
 
     counts = [tuple(int(getattr(row, column)) for column in columns) for row in rows]
     lines = [
@@ -76,7 +76,7 @@ def byte_table(
 
 
 def outcome_lines(result: Result) -> list[str]:
-    """Outcome, accuracy beside the baselines, times, and who was lost."""
+    """Lines of the outcome, the accuracy beside the baselines, the times, and the lost parties."""
     lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
     if result.fidelity == "sized":
         lines.append(_SIZED)
@@ -90,7 +90,7 @@ def outcome_lines(result: Result) -> list[str]:
         shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
         more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
         lines.append(f"output    {shown}{more}")
-    if any(getattr(one, "changed", None) is not None for one in result.rounds):  # two rounds had an agreement
+    if any(getattr(one, "changed", None) is not None for one in result.rounds):  # at least two rounds agreed on labels
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
         )
@@ -127,7 +127,7 @@ def outcome_lines(result: Result) -> list[str]:
 
 
 def message_lines(sizes: Mapping[str, int]) -> list[str]:
-    """The payload of one message of co-training each way, beside that of FedAvg; nothing where there is none."""
+    """The payload of one message of co-training each way, beside that of FedAvg; empty if there is none."""
     if not sizes:
         return []
     beside = f"; FedAvg's model of the same network {format_bytes(sizes['fedavg'])}" if "fedavg" in sizes else ""
@@ -135,11 +135,11 @@ def message_lines(sizes: Mapping[str, int]) -> list[str]:
 
 
 def _struck_lines(result: Result) -> list[str]:
-    """What the faults of the scenario did, and when."""
+    """Lines that say what the faults of the scenario did, and when."""
     if len(result.faults) > _LOSSES:
         counts = Counter(strike.kind for strike in result.faults)
-        told = ", ".join(f"{count} times {kind}" for kind, count in counts.items())
-        return [f"struck    {told}: see result.json"]
+        summary = ", ".join(f"{count} times {kind}" for kind, count in counts.items())
+        return [f"struck    {summary}: see result.json"]
     return [
         f"struck    {strike.kind} of {strike.party}"
         + (f" to {strike.peer}" if strike.peer else "")
@@ -150,7 +150,7 @@ def _struck_lines(result: Result) -> list[str]:
 
 
 def round_table(rounds: Sequence[Round]) -> Table:
-    """What its experiment says of each round, and who was lost; of many rounds the first and the last."""
+    """What the experiment reports of each round, and the lost parties; of many rounds, only the first and the last."""
     columns = ("round", "began", *rounds[0].columns)
     rows = [(str(one.round), format_duration(one.began), *one.cells(), one.losses()) for one in rounds]
     if len(rows) > _ROUNDS:
@@ -160,7 +160,7 @@ def round_table(rounds: Sequence[Round]) -> Table:
 
 
 def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
-    """All that a run has to say, the folder last."""
+    """Print the whole result of a run, its folder last."""
     print_lines(console, outcome_lines(result))
     if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
         print_lines(console, ["          the traceback is in the folder's failure.txt"])
@@ -169,13 +169,13 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
             console.print(round_table(list(alike)))
     if rows:
         console.print(byte_table(rows))
-    if topology == "star" and any(row.sealing for row in rows):  # what one client sends another is sealed
+    if topology == "star" and any(row.sealing for row in rows):  # messages between clients are sealed
         print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
     print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
     if result.trace_hash:
         print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
     if (result.folder / "checkpoint").exists():
-        print_lines(console, [f"go on     tacit run --resume {result.folder}"])
+        print_lines(console, [f"resume    tacit run --resume {result.folder}"])
     print_lines(console, [f"folder    {result.folder}"])
 
 
@@ -202,7 +202,7 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
 
 
 def sweep_lines(cells: Sequence[Cell]) -> list[str]:
-    """What to know about the figures of `sweep_table`."""
+    """The remarks below the figures of `sweep_table`."""
     left, runs = (sum(getattr(cell, name) for cell in cells) for name in ("not_completed", "runs"))
     lines = [_SIZED] if any(cell.sized for cell in cells) else []
     return [*lines, *([f"figures   of the completed runs: {left} of {runs} did not complete"] if left else [])]

@@ -1,4 +1,4 @@
-"""What Ctrl-C (SIGINT) and SIGTERM do to the command: at first they end it at once, later they interrupt its work."""
+"""Ctrl-C (SIGINT) and SIGTERM: at first they end the command at once, later they interrupt its work."""
 
 import os
 import signal
@@ -16,30 +16,30 @@ _received: list[int] = []
 
 
 def leave_at_once() -> None:
-    """Until `interrupt_work`, have both signals end the process with one line and without unwinding.
+    """Let both signals end the process with one line and without unwinding, until `interrupt_work` is called.
 
-    Modules are imported in this time. Python drops an exception that a signal raises in certain places of an import,
-    and prints it; and there is nothing to unwind yet.
+    Modules are imported in this time. At certain points of an import, Python prints an exception that a signal raises
+    and drops it; and there is nothing to unwind yet.
     """
     for number in _MESSAGES:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as in a shell's background
+        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored for jobs in the background of a shell
             signal.signal(number, _leave)
 
 
 def interrupt_work() -> None:
-    """Have both signals raise KeyboardInterrupt from now on, if `leave_at_once` was called; of SIGTERM it says so."""
+    """Let both signals raise KeyboardInterrupt, if `leave_at_once` was called; its message names SIGTERM."""
     for number in _MESSAGES:
         if signal.getsignal(number) is _leave:
             signal.signal(number, _interrupt)
 
 
 def message() -> str:
-    """What is printed of a command that was stopped by the first of the signals received."""
+    """The message of a command that was stopped, by the first of the signals received."""
     return _MESSAGES[signal.Signals(_received[0])] if _received else _MESSAGES[signal.SIGINT]
 
 
 def exit_code() -> int:
-    """The exit code of a command that was stopped, as shells have it: 128 and the number of the signal."""
+    """The exit code of a command that was stopped, as in shells: 128 plus the number of the signal."""
     return 128 + (_received[0] if _received else signal.SIGINT)
 
 

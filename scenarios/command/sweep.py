@@ -1,4 +1,4 @@
-"""What `tacit sweep` does, and what it prints."""
+"""The command `tacit sweep`: makes the runs and prints their table."""
 
 import shlex
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from scenarios.sweeping.tables import Planned, fill, show
 __all__ = ["sweep"]
 
 _TROUBLES = 12
-"""How many runs that are not as expected are named."""
+"""The most runs not as expected that are named."""
 
 
 def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None = None) -> int:
-    """Make the sweep in the folder `out`, or go on with that in the folder `resume`; give the exit code.
+    """Make the sweep in the folder `out`, or resume that in the folder `resume`. Returns the exit code.
 
-    Of the runs of a sweep that goes on those are made that have not ended. Raises ScenarioError and FolderError.
+    A resumed sweep makes the runs that have not ended. Raises ScenarioError and FolderError.
     """
     first, plans, table = plan_all(asked.file, asked)
     folder = new_folder(out, first.name + "-sweep") if resume is None else resume
@@ -63,13 +63,13 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
             show(console, fill(table, results))
         printing.print_lines(console, _trouble_lines(troubles(plans, results), folder))
         if INTERRUPTED in codes:
-            printing.print_lines(console, [f"goes on   by {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
+            printing.print_lines(console, [f"resume    {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
         printing.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
 
 
 def _trouble_lines(found: list[str], folder: Path) -> list[str]:
-    """Those that a terminal has room for, and where the others stand."""
+    """The first lines of `found`, and where the others are listed."""
     lines = [f"NOT AS EXPECTED  {line}" for line in found[:_TROUBLES]]
     if len(found) > _TROUBLES:
         more = len(found) - _TROUBLES

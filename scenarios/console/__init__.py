@@ -1,1 +1,1 @@
-"""What is printed, on a terminal and into a file alike."""
+"""Printing, on a terminal and into a file alike."""

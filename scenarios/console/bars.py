@@ -1,4 +1,4 @@
-"""How far something long is that happens before a run: a bar on a terminal, else a line now and then."""
+"""The progress of long work before a run: a bar on a terminal, otherwise a line every few seconds."""
 
 import contextlib
 import time
@@ -13,12 +13,12 @@ from scenarios.console.printing import make_console
 __all__ = ["progress", "shown"]
 
 _SECONDS_A_LINE = 5.0
-"""Where the output is no terminal, how often something long says how far it is."""
+"""The least time between two lines of progress where the output is no terminal."""
 
 
 @contextlib.contextmanager
 def shown(console: Console, name: str) -> Iterator[Report]:
-    """Shows what it is told of `name`. Where the console is no terminal: each thing that begins, and how far it is."""
+    """A function that shows the progress of `name`: as a bar on a terminal, otherwise in lines."""
     if not console.is_terminal:
         yield _Lines(console, name)
         return
@@ -26,17 +26,17 @@ def shown(console: Console, name: str) -> Iterator[Report]:
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task(name, total=None, share="", visible=False)
 
-        def tell(what: str, done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             share = f"{100 * done // total} %" if total else ""
             bars.update(
                 task, description=f"{name}: {what}", completed=done, total=total or None, share=share, visible=True
             )
 
-        yield tell
+        yield show
 
 
 class _Lines:
-    """Prints what begins, and every few seconds how far it is."""
+    """Prints each piece of work when it begins, and its progress every few seconds."""
 
     def __init__(self, console: Console, name: str) -> None:
         self._console, self._name = console, name

@@ -11,14 +11,14 @@ from rich.text import Text
 __all__ = ["make_console", "print_lines", "table"]
 
 _PLAIN_WIDTH = 120
-"""Columns where the output is no terminal: a table must not depend on the window that happens to be open."""
+"""The width where the output is no terminal: a table must not depend on the window that happens to be open."""
 
 _WORD = 20
-"""Longer words than that may be broken where a table is too wide."""
+"""Words longer than this may be broken if a table is too wide."""
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console that fits a terminal, and writes plain text of a fixed width into anything else."""
+    """A console with the width of a terminal; anything else gets plain text of a fixed width."""
     file = sys.stderr if stderr else sys.stdout
     if file.isatty():
         return Console(file=file, highlight=False)
@@ -28,7 +28,7 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print prose: never cut or wrapped by us, no markup."""
+    """Print prose, which is never cut or wrapped here and has no markup."""
     for line in lines:
         console.print(Text(line), soft_wrap=True)
 

@@ -1,7 +1,7 @@
-"""Checkpoints of a training run: the file ``checkpoint`` in its folder, from which `tacit run --resume` goes on.
+"""Checkpoints of a training run: the file ``checkpoint`` in its folder, from which `tacit run --resume` continues.
 
-The file is a line that says what it is, the SHA-256 of the rest, and the rest in MessagePack. It is written beside the
-old one and then put in its place, so there is always a whole one. What it holds is data alone: reading it runs nothing.
+The file has a line that names its format, the SHA-256 of the rest, and the rest in MessagePack. A new one is written
+beside the old one and then replaces it, so there is always a whole one. It holds only data: reading it runs no code.
 """
 
 import hashlib
@@ -31,11 +31,10 @@ _DIGEST = 32
 
 
 class Checkpoint(msgspec.Struct):
-    """A run after `round`. `scenario` is the SHA-256 of its file, `resumed` the rounds after which it was taken up.
+    """A run after `round`. `scenario` is the SHA-256 of its file, `resumed` the rounds after which it was resumed.
 
-    `data` is the SHA-256 of what the clients hold.
-
-    `wall_seconds` is what it took so far, `record` where its recorder stands, `state` that of the simulation.
+    `data` is the SHA-256 of the clients' data, `wall_seconds` the time it took so far, `record` the state of the
+    recorder, `state` that of the simulation.
     """
 
     version: str
@@ -49,9 +48,9 @@ class Checkpoint(msgspec.Struct):
 
 
 class Checkpoints:
-    """Writes one after so many rounds (`every`; 0: never), or after the first then that ends with all clients at rest.
+    """Writes a checkpoint every `every` rounds (0: never), or after the next round that ends with no client at work.
 
-    Of a run that goes on, `wall_seconds` is what it took before, `resumed` the rounds after which it was taken up.
+    In a resumed run, `wall_seconds` is the time it took before, `resumed` the rounds after which it was resumed.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Checkpoints:
             return
         try:
             state = self._simulation.state()
-        except NotPlain:  # a client still computes for this round; after a later one it will not
+        except NotPlain:  # a client still computes for this round; after a later one it does not
             return
         path = self._folder.path
         checkpoint = Checkpoint(
@@ -94,7 +93,7 @@ class Checkpoints:
 
 
 def check_unfinished(folder: Path) -> None:
-    """Raise FolderError unless the run in `folder` was broken off: killed, interrupted, or stopped by an error."""
+    """Raise FolderError unless the run in `folder` was killed, interrupted, or stopped by an error."""
     if not (folder / "scenario.toml").is_file():
         raise FolderError(f"{folder}: holds no scenario.toml; allowed: the folder of a run")
     ending = ending_of(folder)
@@ -104,7 +103,7 @@ def check_unfinished(folder: Path) -> None:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """The checkpoint in the `folder` of a run, None if there is none. Raises FolderError for one of no use."""
+    """The checkpoint in the `folder` of a run, None if there is none. Raises FolderError if it is invalid."""
     path = folder / CHECKPOINT
     try:
         data = path.read_bytes()
@@ -128,7 +127,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def check_data(folder: Path, checkpoint: Checkpoint, shards: Iterable[Shard]) -> None:
-    """Raise FolderError unless these `shards` are what the clients held at the checkpoint."""
+    """Raise FolderError unless `shards` are the clients' data of the checkpoint."""
     if _digest_of_data(shards) != checkpoint.data:
         problem = "the data set is not what it was at the checkpoint"
         raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it from the start")
@@ -149,7 +148,7 @@ def _digest_of(folder: Path) -> bytes:
 
 
 def _write(path: Path, body: bytes) -> None:
-    """Replace the file by one that is on the disk for good."""
+    """Replace the file by one that is completely on the disk."""
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("wb") as file:
         file.write(_HEAD + hashlib.sha256(body).digest())

@@ -1,4 +1,4 @@
-"""Disks that are full: which errors say so, and room that is kept for what must be written in spite of it."""
+"""Full disks: which errors report one, and room that is reserved for the files that must be written nevertheless."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ _ROOM = 2**16
 
 
 def disk_problem(error: BaseException | None) -> str | None:
-    """What `error` says of a disk that is full, or cannot be written to; None where it is about something else."""
+    """The message of `error` if the disk is full or cannot be written to; None for other errors."""
     if isinstance(error, OSError) and error.errno in _NUMBERS:
         return error.strerror or str(error)
     if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorname", "").startswith(_NAMES):
@@ -25,7 +25,7 @@ def disk_problem(error: BaseException | None) -> str | None:
 class Reserve:
     """The file `path`, which takes up room on the disk until it is released.
 
-    Raises OSError where there is no room for it.
+    Raises OSError if there is no room for it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,6 +40,6 @@ class Reserve:
             raise OSError(error.errno, error.strerror, str(path.parent)) from None
 
     def release(self) -> None:
-        """Give the room back. May be called twice."""
+        """Remove the file. May be called twice."""
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ __all__ = ["durations_of"]
 
 
 def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
-    """Seconds of each job by (party, step, number). Raises ValueError in one line where there is no such record."""
+    """The seconds of each job by (party, step, number). Raises ValueError in one line if there is no such record."""
     path = folder / "run.sqlite"
     if not path.is_file():
         raise ValueError(f"{folder}: no run.sqlite; replayed: needs the folder of a run")

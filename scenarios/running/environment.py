@@ -1,4 +1,4 @@
-"""What a run depends on besides its scenario: versions, the machine, the cost table."""
+"""The environment that a run depends on besides its scenario: versions, the machine, the cost table."""
 
 import functools
 import hashlib
@@ -17,12 +17,12 @@ _PACKAGES = (
 
 
 def version() -> str:
-    """Tacit's version; ``source`` where it runs from a tree that was never installed."""
+    """Tacit's version; ``source`` if it runs from a tree that is not installed."""
     return _version("tacit") or "source"
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
-    """Package versions, Python, the system, the processor, what networks ran on, and the cost table's SHA-256."""
+    """Package versions, Python, the system, the processor, the device of networks, and the cost table's SHA-256."""
     found = {name: _version(name) for name in _PACKAGES}
     return {
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""Ctrl-C during a run: it is never lost, and pressed twice it does no harm."""
+"""Ctrl-C during a run: it is never lost, and a second one is harmless."""
 
 import signal
 import threading
@@ -13,11 +13,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """A context in which SIGINT, and SIGTERM where it raises anyway, raise once what their handlers raise.
+    """A context in which SIGINT, and SIGTERM if it has a handler, interrupt once: the handler's exception is raised.
 
-    `asked` is that KeyboardInterrupt, or what is derived from it; None before. Python drops an exception that a signal
-    raises while some object's ``__del__`` runs. As a sink of events this raises it again with the next event. After
-    `over` further signals are ignored until the context ends.
+    `asked` is that exception, a KeyboardInterrupt; None before. Python drops an exception that a signal raises while
+    some object's ``__del__`` runs; as a sink of events, this object raises it again at the next event. After `over`,
+    further signals are ignored until the context ends.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Interruption:
             raise self.asked
 
     def over(self) -> None:
-        """What was to be interrupted has ended."""
+        """Ignore signals from now on, as the work has ended."""
         self._over = True
 
     def _ask(self, number: int, frame: FrameType | None) -> None:

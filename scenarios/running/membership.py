@@ -1,18 +1,18 @@
-"""Inference of membership with shadow models, from what a run's parties really sent.
+"""Inference of membership with shadow models, from the messages that a run's parties really sent.
 
 Shokri, Stronati, Song, Shmatikov, Membership inference attacks against machine learning models, S&P 2017; as in
-Abourayya et al., Little is enough, appendix E.1. The attacker is a server that follows the protocol except that
-to clients that answer with predictions it sends points of its choice in place of the public ones, in the last K rounds.
-For each client that sends its model there is no limit on questions; it puts all points to the models of the
-last K rounds. It knows the points and their labels; it wants to know which of them a client was trained on.
+Abourayya et al., Little is enough, appendix E.1. The attacker is a server that follows the protocol, except that in the
+last K rounds it sends points of its choice in place of the public ones to clients that answer with predictions. If
+clients send models, it can evaluate those of the last K rounds on all points. It knows the points and their labels, and
+wants to know which of them a client was trained on.
 
-1. It runs the same scenario with points of its own in place of the clients', as often as `shadows` says, and asks there
-   about points that it knows to be members or not. Answers are read as in the attacked run (`membership_signals`).
-2. On these signals it trains the attack model: logistic regression, with coefficients of its own for each class.
+1. It runs the same scenario `shadows` times with points of its own in place of the clients', and asks there about
+   points of which it knows whether they are members. Answers are read as in the attacked run (`membership_signals`).
+2. On these signals it trains the attack model: logistic regression, with separate coefficients for each class.
 3. It scores the points asked about each client. The area under the ROC curve of the scores is the vulnerability.
 
-Only the messages recorded in ``run.sqlite`` are read of the attacked run; that the members are the clients'
-training data is known to the evaluation, and used for it alone.
+The attack reads only the messages of the attacked run recorded in ``run.sqlite``. Which points are members, the
+clients' training data, is used only to evaluate the attack.
 """
 
 import gc
@@ -44,11 +44,11 @@ from sim.wire import Packet
 __all__ = ["attack", "contents"]
 
 _PENALTY = 0.1
-"""scikit-learn's C: the attack model has some 70 coefficients, and as few as 400 points to find them by."""
+"""scikit-learn's C: the attack model has some 70 coefficients, fitted to as few as 400 points."""
 
 
 def contents(scenario: Scenario) -> dict[str, int]:
-    """The types of message whose contents the attack needs, and from which round on."""
+    """The types of message whose contents the attack needs, each with the first round in which it does."""
     if not scenario.attack.kind:
         return {}
     attacked = PROTOCOLS[scenario.protocol.name].attacked(scenario)
@@ -56,7 +56,7 @@ def contents(scenario: Scenario) -> dict[str, int]:
 
 
 def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vulnerability | None:
-    """Carry out the attack of `scenario` on the messages in `record`, the ``run.sqlite`` of a run of it.
+    """The result of the attack of `scenario` on the messages in `record`, the ``run.sqlite`` of a run of it.
 
     The `sinks` see the events of the attacker's own runs. Returns None if no client's message was recorded. Raises
     FolderError for a record that cannot be read.
@@ -88,7 +88,7 @@ def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vuln
 
 @dataclass(frozen=True, eq=False)
 class _Example:
-    """The findings about one client: signals (p, f), labels (p,), and whether each point is a member, (p,)."""
+    """The answers about one client: signals (p, f), labels (p,), and whether each point is a member, (p,)."""
 
     signals: NDArray[np.float64]
     labels: NDArray[np.int64]
@@ -97,7 +97,7 @@ class _Example:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A run, the points asked about in it, and which of them about which client."""
+    """A run, the points asked about in it, and the points asked about each client."""
 
     parts: Parts
     probe: Probe
@@ -120,7 +120,7 @@ class _Asked:
 
 
 def _shadow(scenario: Scenario, parts: Parts, number: int, sinks: Iterable[Sink]) -> list[_Example]:
-    """The examples from a run with the attacker's points, by client; in it nobody fails and nothing is measured."""
+    """The examples of each client from a run with the attacker's points, without faults and measurements."""
     seed = int.from_bytes(derive(scenario.seed, "attack", "shadow", number)[:7])
     own = msgspec.structs.replace(
         scenario, seed=seed, fault=(), expect=Expect(), cost="free", network=Network(latency="0ms")
@@ -171,7 +171,7 @@ class _AttackModel:
         return float(roc_auc_score(example.member, self._model.decision_function(self._columns(example))))
 
     def _columns(self, example: _Example) -> NDArray[np.float64]:
-        """The signals standardised, and again in columns of each class's own, (p, f + classes (f + 1))."""
+        """The standardised signals, and again in separate columns for each class, (p, f + classes (f + 1))."""
         scaled = (example.signals - self._mean) / self._spread
         own = np.eye(self._classes)[example.labels]
         beside = np.column_stack([np.ones(len(scaled)), scaled])

@@ -1,4 +1,4 @@
-"""The payloads that a run must have had, by formula; `tacit bytes` shows them beside those that the wire counted."""
+"""The payloads of a run by formula; `tacit bytes` shows them beside the measured ones."""
 
 import json
 from collections.abc import Collection
@@ -15,11 +15,11 @@ __all__ = ["predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
-    """Payload of each message type in the run in `folder`, by formula; 0 for those of `types` that carry none.
+    """The payload of each message type in the run in `folder`, by formula; 0 for those of `types` that carry none.
 
-    Empty where the formulas do not hold or cannot be filled in: somebody was lost, the run did not complete, its
-    protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError where a
-    plugin's formula fails.
+    Empty if the formulas do not apply or lack a value: a party was lost, the run did not complete, its
+    protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError
+    where a plugin's formula fails.
     """
     try:
         result = json.loads((folder / "result.json").read_bytes())

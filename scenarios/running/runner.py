@@ -1,4 +1,4 @@
-"""Runs a scenario: folder, simulation, result. Whatever happens, the folder is complete at the end."""
+"""Runs a scenario: folder, simulation, result. The folder is complete at the end, also after an error."""
 
 import sqlite3
 import time
@@ -38,11 +38,11 @@ ABORTED = 3
 """Exit code after a clear abort, when too few parties were left."""
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+"""Exit code after Ctrl-C, as in shells: 128 plus the number of SIGINT."""
 
 
 class Watch:
-    """Looks on while a run goes: a sink of its events, and a context around it."""
+    """Observes a run: a sink of its events, and a context around it."""
 
     def __call__(self, event: Event) -> None:
         """Called with each event, in the thread of the simulation."""
@@ -55,14 +55,14 @@ class Watch:
 def run(
     scenario: Source, *, out: str | Path | None = None, engine: str | None = None, watch: Watch | None = None
 ) -> Result:
-    """Check `scenario`, run it and return what came out, with its folder.
+    """Check `scenario`, run it and return the result, which names its folder.
 
-    `scenario`: one made in Python or by `load`; or a name or path as `load` takes it. `out` is the folder to make, by
-    default ``runs/NAME-SEED-NUMBER``, NAME being the scenario's own, or made of the title, or the file's. `engine` is
-    in place of the scenario's; `watch` sees each event. Raises ScenarioError for a scenario that cannot run, TypeError,
+    `scenario` is one made in Python or by `load`, or a name or path as for `load`. `out` is the folder to make, by
+    default ``runs/NAME-SEED-NUMBER``, with the scenario's name, or one made from the title, or the file's. `engine`
+    replaces the scenario's; `watch` sees each event. Raises ScenarioError for an invalid scenario, TypeError,
     FileExistsError if `out` exists, OSError if `result.json` cannot be written, and KeyboardInterrupt after Ctrl-C (the
     folder is complete then). An error inside the run is not raised: the outcome is "failed", and `error` holds it.
-    It may be called where an event loop runs, as in a notebook; that loop stands still for as long.
+    A running event loop, as in a notebook, is blocked until the run ends.
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
@@ -83,15 +83,15 @@ def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: 
 
 
 def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_anew: bool = False) -> Result:
-    """Go on, as `carry_out` does, with the training run in the folder `path`, which was broken off.
+    """Resume the interrupted training run in the folder `path`, and return the result as `carry_out` does.
 
-    From its checkpoint; where there is none yet, from the start. `or_anew`: from the start, too, where its protocol
-    keeps none or it is of no use. `engine` is in place of the scenario's. Raises FolderError for a folder that has
-    nothing to resume, or is another process's, and ScenarioError.
+    It continues from its checkpoint; from the start if there is none yet, and with `or_anew` also if its protocol
+    writes none or the checkpoint is unusable. `engine` replaces the scenario's. Raises FolderError for a folder that
+    has nothing to resume or is in use by another process, and ScenarioError.
     """
     check_unfinished(path)
     with closing(RunFolder(path)) as folder:
-        check_unfinished(path)  # it may have ended while we looked
+        check_unfinished(path)  # it may have ended since
         scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
         if not (PROTOCOLS[scenario.protocol.name].learns or or_anew):
             raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
@@ -106,17 +106,17 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None,
 
 
 def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
-    its = read_checkpoint(path)
-    if its is None:
+    checkpoint = read_checkpoint(path)
+    if checkpoint is None:
         return _Earlier(resumed=(0,))
-    check_data(path, its, deal(parts_of(scenario).held, scenario.data, scenario.seed))
-    recorder = Recorder(path / "run.sqlite", its.record, contents(scenario))
-    return _Earlier(its.state, recorder, its.wall_seconds, (*its.resumed, its.round))
+    check_data(path, checkpoint, deal(parts_of(scenario).held, scenario.data, scenario.seed))
+    recorder = Recorder(path / "run.sqlite", checkpoint.record, contents(scenario))
+    return _Earlier(checkpoint.state, recorder, checkpoint.wall_seconds, (*checkpoint.resumed, checkpoint.round))
 
 
 @dataclass(frozen=True)
 class _Earlier:
-    """What there is of a run that goes on; nothing of one that begins."""
+    """The earlier part of a resumed run; empty for a run that starts."""
 
     state: dict[str, Any] | None = None
     recorder: Recorder | None = None
@@ -169,15 +169,15 @@ def _carry_out(
             folder.write_failure(_failure(error))
         folder.write_result(result)
         if error is None:
-            (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to go on with
+            (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to resume
     if simulation is not None:
-        with suppress(KeyboardInterrupt):  # of a task that unwinds, or of one more Ctrl-C: the work is done
+        with suppress(KeyboardInterrupt):  # from a task that unwinds, or another Ctrl-C: the work is done
             simulation.close()
     return result
 
 
 def _complete(folder: RunFolder, recorder: Recorder | None, simulated: Simulated | None) -> Exception | None:
-    """Write all files but the last; returns the error of a disk that takes no more."""
+    """Write all files but the last. Returns the error if the disk is full."""
     try:
         if recorder is not None:
             recorder.close()
@@ -188,13 +188,13 @@ def _complete(folder: RunFolder, recorder: Recorder | None, simulated: Simulated
         if disk_problem(error) is None:
             raise
         for name in ("labels.csv", "model.npz"):
-            (folder.path / name).unlink(missing_ok=True)  # of which a part may be there
+            (folder.path / name).unlink(missing_ok=True)  # a part of it may be written
         return error
     return None
 
 
 def _failure(error: BaseException) -> str:
-    """What ``failure.txt`` says of `error`: the traceback, or no more than a line of a full disk."""
+    """The content of ``failure.txt``: the traceback of `error`, or one line if the disk is full."""
     problem = disk_problem(error)
     return "".join(traceback.format_exception(error)) if problem is None else f"{problem}\n"
 
@@ -249,7 +249,7 @@ def _result(
 
 
 def _device(scenario: Scenario) -> str:
-    """What the scenario's networks run on here."""
+    """The device that the scenario's networks run on here."""
     networks = PROTOCOLS[scenario.protocol.name].trains_networks(scenario)
     return jobs.choose_device(scenario.training.device) if networks else "cpu"
 
@@ -258,7 +258,7 @@ _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
 def _so_far(simulation: Simulation | None) -> ResultFields:
-    """What a run that did not end has to show."""
+    """The fields of the result that are known of a run that did not end."""
     if simulation is None or not isinstance(simulation.observer, PartialReporter):
         return ResultFields()
     return simulation.observer.so_far()
@@ -287,20 +287,20 @@ def unmet(expect: Expect, result: Result) -> list[str]:
         ("lost", wanted_lost, lost),
     )
     lines = [
-        f"expect.{name}: {_words(wanted)} was expected, {_words(came)} came"
-        for name, wanted, came in found
-        if wanted is not None and wanted != came
+        f"expect.{name}: expected {_words(wanted)}, got {_words(got)}"
+        for name, wanted, got in found
+        if wanted is not None and wanted != got
     ]
     if expect.reason is not None and expect.reason not in result.reason:
-        lines.append(f"expect.reason: {toml(expect.reason)} was expected in it, {toml(result.reason)} came")
+        lines.append(f"expect.reason: expected it to contain {toml(expect.reason)}, got {toml(result.reason)}")
     if expect.lost_at_most is not None and len(lost) > expect.lost_at_most:
-        lines.append(f"expect.lost_at_most: {expect.lost_at_most} was expected, {len(lost)} came: {', '.join(lost)}")
+        lines.append(f"expect.lost_at_most: expected {expect.lost_at_most}, got {len(lost)}: {', '.join(lost)}")
     for key, party, step in expect.losses:
         steps = [loss.step for loss in result.lost if loss.party == party]
         if key == "lost_includes" and not steps:
-            lines.append(f"expect.lost_includes: {party} was expected, {_words(lost)} came")
+            lines.append(f"expect.lost_includes: expected {party}, got {_words(lost)}")
         if step and steps and step not in steps:
-            lines.append(f"expect.{key}: {party} was expected to be lost at {step}, it was lost at {', '.join(steps)}")
+            lines.append(f"expect.{key}: expected {party} to be lost at {step}, it was lost at {', '.join(steps)}")
     return lines
 
 
@@ -313,10 +313,10 @@ def _words(value: object) -> str:
 
 
 def exit_code(result: Result, expect: Expect) -> int:
-    """0 as expected; 1 failed, or not as expected; 3 an abort that nobody expected; 130 after Ctrl-C.
+    """The exit code: 0 as expected; 1 failed, or not as expected; 3 an unexpected abort; 130 after Ctrl-C.
 
-    An unexpected abort is 3 even if the file expects a completed run: 3 says more than 1 does. A run that ends in an
-    error has failed, whatever is expected.
+    An unexpected abort is 3 even if the file expects a completed run, as 3 is more specific than 1. A run that ends in
+    an error has failed, whatever is expected.
     """
     if result.outcome == "aborted" and expect.outcome != "aborted":
         return ABORTED

@@ -38,9 +38,9 @@ _STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
 
 
 class Simulation:
-    """One run, with the data of the scenario or other `parts`. It closes the `engine`, given by name or made before.
+    """One run, with the data of the scenario or other `parts`. `close` closes the `engine`, also a given object.
 
-    What is going on can be read at any time, also from another thread and after an error.
+    Its properties can be read at any time, also from another thread and after an error.
     """
 
     def __init__(
@@ -128,24 +128,24 @@ class Simulation:
         return self._engine.name
 
     def run(self) -> Simulated:
-        """Run to the end. Raises what a party's program raises, Deadlock, and KeyboardInterrupt."""
+        """Run to the end and return the result. Raises Deadlock, KeyboardInterrupt, and errors of a party's program."""
         self._experiment.plan()
         with threadpool_limits(1), _spared_old_objects():  # a sum must not depend on how many threads share it
             self._world.loop.run(play(self._parties, self.server, self._begin))
             return self.observer.sum_up()
 
     def after_rounds(self, call: Callable[[int], None]) -> None:
-        """Have `call` called with the number of each round that has ended, if it is a run that can be taken up."""
+        """Let `call` be called with the number of each round that has ended, if the run can be restored."""
         if isinstance(self.observer, Checkpointable):
             self.observer.after_round = call
 
     def state(self) -> dict[str, Any]:
-        """The run as it is when a round has just ended. Raises NotPlain while a party is in the midst of something."""
+        """The state of the run after a round. Raises NotPlain while a party has work in progress."""
         assert isinstance(self.observer, Checkpointable)
         return self._broken_off(self.observer).take(self.observer.state())
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state` of the same scenario. Raises what reading data that cannot be raises."""
+        """Continue from a `state` of the same scenario, whose content must be valid."""
         assert isinstance(self.observer, Checkpointable)
         broken_off = self._broken_off(self.observer)
         self.observer.restore(broken_off.restore(state))
@@ -155,16 +155,16 @@ class Simulation:
         return BrokenOff(self._world, self._parties, self.server, observer.kinds)
 
     def close(self) -> None:
-        """Stop what still runs, and the workers."""
+        """Stop all tasks and workers that still run."""
         self._engine.close()
         self._world.loop.finish()
 
 
 @contextmanager
 def _spared_old_objects() -> Iterator[None]:
-    """Let the garbage collector leave alone what is there already: libraries and parties are no garbage of a run.
+    """Keep existing objects from the garbage collector: libraries and parties live as long as the run.
 
-    Of many runs the earlier ones are: as long as each begins by freezing them, nobody else collects them.
+    Of many runs the earlier ones are no longer needed: each begins by freezing them, so only this collects them.
     """
     mine = not gc.get_freeze_count()
     if mine:

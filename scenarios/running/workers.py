@@ -1,4 +1,4 @@
-"""Calls in several processes at a time, of which Ctrl-C leaves nothing behind."""
+"""Calls in several processes at a time, none of which outlives Ctrl-C."""
 
 import multiprocessing
 import os
@@ -17,13 +17,13 @@ R = TypeVar("R")
 def in_workers(
     jobs: int, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[int, R], None, None]:
-    """Make the `calls` of `function`, `jobs` at a time; give the place and the result of each as it ends.
+    """Make the `calls` of `function`, `jobs` at a time; yield the index and the result of each as it ends.
 
-    When this is closed before its end, the workers get SIGTERM, and what is still in the queue is not begun. Ctrl-C is
-    for the caller alone; it waits until workers have started or ended. `function` and all arguments must pickle.
+    If the generator is closed before its end, the workers get SIGTERM, and calls still in the queue are not made. Only
+    the caller gets Ctrl-C, after workers have started or ended. `function` and all arguments must pickle.
 
-    When this has ended, so have its processes and the threads that talk to them: one that is still there while the
-    interpreter is taken down may run into what is gone already.
+    When it has ended, so have its processes and the threads that talk to them: a thread that is still alive while the
+    interpreter shuts down may use modules that are gone already.
     """
     if not calls:
         return
@@ -31,7 +31,7 @@ def in_workers(
         min(jobs, len(calls)), multiprocessing.get_context("spawn"), initializer=begin_worker, initargs=(os.getpid(),)
     )
     try:
-        resource_tracker.ensure_running()  # its start would let interrupts through again
+        resource_tracker.ensure_running()  # starting it later would let interrupts through again
         with interrupts_held_back():
             tasks = {pool.submit(function, *arguments): place for place, arguments in enumerate(calls)}
         for task in as_completed(tasks):

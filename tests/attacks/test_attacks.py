@@ -1,4 +1,4 @@
-"""Each break that the protocols guard against works on a weakened copy, and not on ours."""
+"""Each attack that the protocols withstand works on a weakened copy, and not on ours."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_the_weakened_copy_breaks_and_ours_holds(letter) -> None:
 
 
 def test_labels_by_guessed_coefficients() -> None:
-    """What is left with rows = "unlabeled" is less than with "paper", and is not nothing: nobody is to believe that."""
+    """The leak with rows = "unlabeled" is smaller than with "paper", and not zero: the table must not claim that."""
     finding = ATTACKS["d, guessed"](False)
     assert finding.remark.startswith("residual leak, by specification")
     assert finding.weakened >= 0.85

@@ -1,4 +1,4 @@
-"""The bytes benchmark: measured equals formula, a wrong formula is told, and where the crossover lies."""
+"""The bytes benchmark: measured equals formula, a wrong formula is reported, and where the crossover lies."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ def test_the_files_are_readable(tmp_path: Path) -> None:
     assert len(content["crossings"]) == 1
 
 
-def test_a_wrong_formula_is_told_and_is_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_formula_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     right = ot_sizes.iknp_hamming
 
     def wrong(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
@@ -95,13 +95,13 @@ def test_a_remembered_run_takes_as_long_as_a_fresh_one(variant: PaillierHamming 
 @pytest.mark.parametrize(("bandwidth", "latency"), [(1e6, 0.05), (1e8, 0.01)])
 @pytest.mark.parametrize("name", ["paillier", "iknp"])
 def test_a_plotted_time_is_that_of_a_real_run(name: str, bandwidth: float, latency: float, tmp_path: Path) -> None:
-    its = {"hamming": name, "bits": 64, "key_bits": 512, "insecure_keys": True, "min_clients": 2, "deadline": 1e5}
+    keys = {"hamming": name, "bits": 64, "key_bits": 512, "insecure_keys": True, "min_clients": 2, "deadline": 1e5}
     net = {"topology": "mesh", "latency": f"{latency * 1e3:g}ms", "jitter": 0}
     rates = dict.fromkeys(("bandwidth", "server_bandwidth"), f"{bandwidth / 1e6:g}Mbit/s")
     scenario = Scenario(
         engine="inline",
         data=Data(name="digits", limit=40, clients=2, labeled=0.5),
-        protocol=ProtocolKeys(**its),  # type: ignore[arg-type]
+        protocol=ProtocolKeys(**keys),  # type: ignore[arg-type]
         network=Network(**net, **rates),  # type: ignore[arg-type]
     )
     result = run(scenario, out=tmp_path / "run")
@@ -127,7 +127,7 @@ def test_the_crossing_is_interpolated_and_the_last_one_counts() -> None:
     assert crossings(line([1, 1], [2, 2]))[0].bandwidth is None
 
 
-def test_a_plot_that_cannot_be_drawn_is_told_before_anything_is_measured(
+def test_a_plot_that_cannot_be_drawn_is_reported_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="must end in one of"):

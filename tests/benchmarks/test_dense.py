@@ -1,4 +1,4 @@
-"""The dense computation of FedAvg+XCLP: its labels are XCLP's, up to hashing, and what it trains is as good."""
+"""The dense computation of FedAvg+XCLP: its labels are XCLP's, up to hashing, and its models are as accurate."""
 
 from pathlib import Path
 

@@ -238,7 +238,7 @@ class Stage:
 
     @property
     def hashes(self) -> tuple[str, str]:
-        """Of trace and shape."""
+        """The hashes of trace and shape."""
         return self.world.trace.trace_hash, self.world.trace.shape_hash
 
 

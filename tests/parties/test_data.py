@@ -175,7 +175,7 @@ def test_files_that_are_not_what_they_should_be(tmp_path):
         assert message == "is not a numpy archive, or its end is missing"
     with (tmp_path / "single.npz").open("wb") as single:
         np.save(single, np.zeros(3))
-    assert error_of(tmp_path / "single.npz").startswith("is a single array; needed is an archive")
+    assert error_of(tmp_path / "single.npz").startswith("is a single array, not an archive")
     objects = error_of(archive(tmp_path, features=np.array([{}]), labels=np.array([0])))
     assert objects.startswith("is damaged, or holds other things than plain arrays (Object arrays")
 
@@ -202,8 +202,8 @@ FEATURES, LABELS = np.zeros((3, 2)), np.array([0, 1, -1])
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"features": FEATURES}, "array 'labels' is missing; needed are 'features' and 'labels'"),
-        ({"labels": LABELS}, "array 'features' is missing; needed are 'features' and 'labels'"),
+        ({"features": FEATURES}, "array 'labels' is missing; 'features' and 'labels' are required"),
+        ({"labels": LABELS}, "array 'features' is missing; 'features' and 'labels' are required"),
         (
             {"features": FEATURES[0], "labels": LABELS},
             "array 'features' has shape (2,); it must be (rows, columns), none of them 0",
@@ -303,7 +303,7 @@ def test_another_seed_draws_other_points_and_the_same_seed_the_same():
 
 
 @pytest.mark.parametrize("test", [0, 569])
-def test_all_rows_cannot_be_for_testing(test):
+def test_some_row_must_be_left_to_train_on(test):
     with pytest.raises(DataError, match=rf"test\(={test}\) must be 1 to 568, as breast_cancer has 569 rows"):
         load_drawn("breast_cancer", test, 1)
 

@@ -1,4 +1,4 @@
-"""Features of points: which there are, that they are made once, and whom they are for."""
+"""Features of points: which there are, that they are made once, and which points they suit."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parties.data import features
-from parties.data.features import FEATURES, Kind, features_of
+from parties.data.features import FEATURES, FeatureKind, features_of
 from parties.datasets.error import DataError
 from parties.learning import LocalData, LocalUpdate, MissingExtra, ModelSpec, embed_all, initial, size, train
 from sim.streams import generator
@@ -21,7 +21,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Makes "sums" a kind of features, of texts and numbers; the list gets how many points each batch had."""
     batches: list[int] = []
 
-    def load() -> features.Network:
+    def load() -> features.FeatureNetwork:
         def network(points: np.ndarray) -> np.ndarray:
             batches.append(len(points))
             values = [float(len(point) if isinstance(point, str) else point.sum()) for point in points]
@@ -29,7 +29,7 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return network
 
-    kind = Kind("sums", "train", (), "anything", lambda points: True, lambda: "1", load)
+    kind = FeatureKind("sums", "train", (), "anything", lambda points: True, lambda: "1", load)
     monkeypatch.setitem(FEATURES, "sums", kind)
     return batches
 
@@ -40,28 +40,28 @@ def test_identity_is_the_points_themselves() -> None:
 
 
 def test_what_was_made_is_not_made_again(tmp_path: Path, sums: list[int]) -> None:
-    points, told = np.arange(1220.0).reshape(-1, 2), list[tuple[int, int]]()
+    points, progress = np.arange(1220.0).reshape(-1, 2), list[tuple[int, int]]()
 
-    def tell(what: str, done: int, total: int) -> None:
-        told.append((done, total))
+    def report(what: str, done: int, total: int) -> None:
+        progress.append((done, total))
 
-    first = features_of(points, "sums", tell, tmp_path)
+    first = features_of(points, "sums", report, tmp_path)
     assert (first[:, 0] == points.sum(axis=1)).all() and first.dtype == np.float64
-    assert sum(sums) == 610 and told == [(done, 610) for done in range(0, 610, 50)]
+    assert sum(sums) == 610 and progress == [(done, 610) for done in range(0, 610, 50)]
     sums.clear()
-    assert (features_of(points, "sums", tell, tmp_path) == first).all() and not sums
+    assert (features_of(points, "sums", report, tmp_path) == first).all() and not sums
     longer = np.vstack([points, points[:1]])  # the first block is the same
-    assert (features_of(longer, "sums", tell, tmp_path)[:610] == first).all() and sum(sums) == 111
+    assert (features_of(longer, "sums", report, tmp_path)[:610] == first).all() and sum(sums) == 111
 
 
-def test_what_is_kept_broken_is_made_anew(tmp_path: Path, sums: list[int]) -> None:
+def test_a_damaged_file_of_features_is_made_again(tmp_path: Path, sums: list[int]) -> None:
     texts = np.array(["a", "bc", "a"], dtype=object)
     assert features_of(texts, "sums", cache=tmp_path)[:, 0].tolist() == [1, 2, 1]
     (file,) = tmp_path.iterdir()
     for broken in (b"", b"broken", file.read_bytes()[:-1]):
         file.write_bytes(broken)
         assert features_of(texts, "sums", cache=tmp_path)[:, 0].tolist() == [1, 2, 1]
-    np.save(file, np.zeros((3, 1), np.float32))  # what is kept is what is given
+    np.save(file, np.zeros((3, 1), np.float32))  # the stored features are returned
     assert not features_of(texts, "sums", cache=tmp_path).any()
     other = np.array(["ab", "c", "a"], dtype=object)  # the same letters, cut elsewhere
     assert features_of(other, "sums", cache=tmp_path)[:, 0].tolist() == [2, 1, 1]

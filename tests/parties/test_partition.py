@@ -155,7 +155,7 @@ def test_only_points_with_a_known_label_are_labeled():
     assert shards(table([-1, 0, -1, 1, -1, 1]), 1, "iid", 0.34, 4)[0].labeled.sum() == 1
 
 
-def test_labeled_fractions_that_cannot_be():
+def test_impossible_labeled_fractions():
     with pytest.raises(DataError, match="leaves no client a labeled point"):
         shards(table([0, 1, 0, 1]), 2, "iid", 0.1, 1)
     for fraction in (-0.1, 1.1, float("nan")):
@@ -219,7 +219,7 @@ def test_fewer_labels_than_classes_are_not_always_of_the_same_classes():
         ({"without_labels": (0, 1)}, "labeled(=0.5) leaves no client a labeled point; it must be larger"),
     ],
 )
-def test_labels_that_cannot_be_dealt_that_way(options, message):
+def test_impossible_numbers_of_labels(options, message):
     with pytest.raises(DataError, match=re.escape(message)):
         shards(table([0, 1, 0, 1, 0, 1]), 2, "iid", 0.5, 1, **options)
 

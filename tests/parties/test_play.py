@@ -124,7 +124,7 @@ FAULTS = (Crash("client/1", after="demo.work", back_after=0.5), Crash("client/2"
 
 
 def workload(stage: Stage, clients: int = 4, text: str = "hello", **changes: Any) -> Any:
-    """A server that asks for numbers three times, clients that compute them and tell each other; two of them crash."""
+    """A server that asks for numbers three times, clients that compute and exchange them; two of them crash."""
     names = [f"client/{i}" for i in range(clients)]
 
     async def serve(me: Any) -> None:

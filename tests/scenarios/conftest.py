@@ -1,4 +1,4 @@
-"""Scenarios that take a fraction of a second, for everything around the protocols."""
+"""Scenarios that take a fraction of a second, to test everything around the protocols."""
 
 import os
 import signal
@@ -94,7 +94,7 @@ def resumable() -> Callable[..., Path]:
 
 
 class Interrupter(Watch):
-    """Breaks a run off with the n-th event that it sees."""
+    """Interrupts a run at the n-th event."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -107,13 +107,13 @@ class Interrupter(Watch):
 
 @pytest.fixture(scope="session")
 def interrupter() -> type[Watch]:
-    """Makes a `Watch` that breaks a run off with the n-th event."""
+    """Makes a `Watch` that interrupts a run at the n-th event."""
     return Interrupter
 
 
 @pytest.fixture(scope="session")
 def break_off() -> Callable[..., None]:
-    """Runs a file with changes into a folder, and breaks it off after so many events."""
+    """Runs a file with changes into a folder, and interrupts it after a number of events."""
 
     def broken_off(file: Path, out: Path, after: int, *changes: str) -> None:
         with pytest.raises(KeyboardInterrupt):
@@ -145,7 +145,7 @@ main()
 
 @pytest.fixture(scope="session")
 def stopped() -> Callable[..., tuple[int, str, str]]:
-    """Runs the command in a process of its own, and stops it by a signal while the n-th run of it computes."""
+    """Runs the command in its own process, and stops it by a signal while its n-th run computes."""
 
     def stopped(run: int, by: signal.Signals, *arguments: str | Path) -> tuple[int, str, str]:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What `tacit bytes` says of runs and of sweeps, on the terminal and in files."""
+"""The output of `tacit bytes` for runs and sweeps, on the terminal and in files."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def tacit(*arguments: str | Path) -> Result:
 
 
 def recorded(folder: str | Path) -> dict[str, Any]:
-    """What result.json says of the bytes, by the names of `tacit bytes`."""
+    """The bytes in result.json, by the names of `tacit bytes`."""
     record = json.loads(Path(folder, "result.json").read_text())
     names = ("messages", "bytes_payload", "bytes_sealing", "bytes_envelope", "bytes_total")
     return {short: record[name] for short, name in zip(COUNTS, names, strict=True)}
@@ -109,10 +109,10 @@ def test_a_table_of_a_paper_and_runs_that_did_not_complete(quick: Path) -> None:
     assert found["all"][-2:] == [f"{recorded(runs[0])['total']:,}", "0"]
     assert found["none"] == ["none", "c", "1", *["-"] * 6, "1"]
     tacit("bytes", "many", "--json", "bytes.json")
-    told = json.loads(Path("bytes.json").read_text())["runs"]
-    assert [run["values"] for run in told] == [{"row": "all", "column": "c"}, {"row": "none", "column": "c"}]
-    assert [run["total"] for run in told] == [recorded(run)["total"] for run in runs]
-    assert told[1]["outcome"] == "aborted" and told[1]["formula"] is None
+    written = json.loads(Path("bytes.json").read_text())["runs"]
+    assert [run["values"] for run in written] == [{"row": "all", "column": "c"}, {"row": "none", "column": "c"}]
+    assert [run["total"] for run in written] == [recorded(run)["total"] for run in runs]
+    assert written[1]["outcome"] == "aborted" and written[1]["formula"] is None
 
 
 def test_a_sweep_that_was_killed_says_how_it_goes_on(quick: Path) -> None:

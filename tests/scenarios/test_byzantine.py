@@ -1,4 +1,4 @@
-"""Scenarios with Byzantine clients: what they do to what all agree on, and whose accuracy is measured."""
+"""Scenarios with Byzantine clients: their effect on the agreed labels, and whose accuracy is measured."""
 
 from pathlib import Path
 
@@ -67,6 +67,6 @@ def test_a_qualified_majority_gives_up_points_rather_than_believe(tmp_path: Path
     assert [one.agreed for one in few.rounds] == [0.0, 0.0]
 
 
-def test_without_liars_the_kind_changes_nothing(tmp_path: Path) -> None:
+def test_without_byzantine_clients_the_kind_changes_nothing(tmp_path: Path) -> None:
     assert ran(tmp_path).trace_hash == ran(tmp_path, "byzantine.kind=colluding").trace_hash
     assert ran(tmp_path, "byzantine.clients=1").trace_hash != ran(tmp_path, "byzantine.clients=2").trace_hash

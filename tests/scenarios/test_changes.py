@@ -1,4 +1,4 @@
-"""What --set and its like give: what goes together, whom a mistake is blamed on, and keys that change nothing."""
+"""Changes by --set and similar options: which go together, which option an error names, and keys without effect."""
 
 import json
 from pathlib import Path

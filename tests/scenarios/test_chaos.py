@@ -128,12 +128,12 @@ def test_the_command(quick: Path, scenario: Scenario) -> None:
     assert row[-5:] == ["3", "3", "0", "0", "0"]
 
 
-def test_its_own_faults_are_put_aside_and_keys_are_short(quick: Path) -> None:
+def test_the_scenarios_own_faults_are_ignored_and_keys_are_short(quick: Path) -> None:
     quick.write_text(quick.read_text().replace('hamming = "plaintext"', "") + '[[fault]]\nparty = "server"\ntime = 0\n')
     few = ("--quick", "--schedules", "0", "--set", "data.limit=12", "--set", "protocol.bits=8", "--jobs", "2")
     result = tacit("chaos", quick, *few, "--out", "here")
     assert result.exit_code == 0, result.output
-    assert "its own (1) are put aside" in result.stdout
+    assert "the scenario's own (1) are ignored" in result.stdout
     assert json.loads(Path("here/chaos.json").read_text())["runs"][0]["outcome"] == "completed"
 
 
@@ -169,7 +169,7 @@ def test_a_replay_is_the_run_that_chaos_saw(scenario: Scenario) -> None:
     )
 
 
-def test_a_scenario_that_does_not_complete_by_itself_is_told(quick: Path) -> None:
+def test_a_scenario_that_does_not_complete_by_itself_is_reported(quick: Path) -> None:
     result = tacit("chaos", quick, "--set", "protocol.deadline=1ms", "--schedules", "1", "--jobs", "1")
     assert result.exit_code == 1
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("promises"))
@@ -177,7 +177,7 @@ def test_a_scenario_that_does_not_complete_by_itself_is_told(quick: Path) -> Non
     assert "BROKEN" not in result.output
 
 
-def test_an_interrupted_one_says_how_far_it_came_and_where_it_is(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_one_reports_its_progress_and_its_folder(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 

@@ -38,7 +38,7 @@ def one_line(result: Result) -> str:
     return lines[0]
 
 
-def test_a_run_prints_what_came_out_and_the_folder_last(quick: Path) -> None:
+def test_a_run_prints_the_result_and_the_folder_last(quick: Path) -> None:
     result = tacit("run", quick)
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
@@ -76,7 +76,7 @@ def test_the_options_of_a_run(quick: Path) -> None:
 def test_a_run_that_is_not_as_expected_is_1(quick: Path) -> None:
     result = tacit("run", quick, "--set", 'expect.lost=["client/1"]')
     assert result.exit_code == 1
-    assert "NOT AS EXPECTED  expect.lost: client/1 was expected, nobody came" in result.stdout
+    assert "NOT AS EXPECTED  expect.lost: expected client/1, got nobody" in result.stdout
 
 
 def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
     assert tacit("run", quick, *aborting, *expected).exit_code == 0
 
 
-def test_a_run_of_many_rounds_tells_of_each(quick: Path) -> None:
+def test_a_run_of_many_rounds_prints_each(quick: Path) -> None:
     crash = '{party="client/1", at="lsh.hash", occurrence=2, back_after="1s"}'
     many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=3", "--set", "expect.lost=['client/1']"]
     result = tacit("run", quick, *many)
@@ -103,7 +103,7 @@ def test_a_run_of_many_rounds_tells_of_each(quick: Path) -> None:
     ]  # fmt: skip
 
 
-def test_many_losses_are_told_in_the_table_alone(quick: Path) -> None:
+def test_many_losses_are_printed_in_the_table_alone(quick: Path) -> None:
     crash = '{party="client/[0-3]", at="influence.request", probability=0.25, back_after="1s"}'
     many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=20", "--set", "protocol.min_clients=2"]
     result = tacit("run", quick, *many, "--set", "expect={}", "--out", "many")
@@ -205,8 +205,8 @@ def test_bytes_stand_beside_the_formula(quick: Path, changes: list[str]) -> None
     assert tacit("run", quick, "--out", "a", *arguments).exit_code == 0
     rows = [line.split() for line in tacit("bytes", "a").stdout.splitlines()]
     assert rows[1][2:5] == ["messages", "payload", "formula"]
-    told = [row[3:5] for row in rows if len(row) == 8 and row[0] != "step"]
-    assert len(told) > 10 and all(payload == formula for payload, formula in told)
+    compared = [row[3:5] for row in rows if len(row) == 8 and row[0] != "step"]
+    assert len(compared) > 10 and all(payload == formula for payload, formula in compared)
 
 
 def test_no_formula_where_somebody_was_lost(quick: Path) -> None:

@@ -70,7 +70,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def ran(file: Path, *changes: str, faults: str = "", out: str = "run", **more: Any) -> Result:
-    """What comes of the scenario with these changes and [[fault]] tables."""
+    """The result of the scenario with these changes and [[fault]] tables."""
     file.write_text(TINY + faults)
     return run(load(file, changes), out=file.parent / out, **more)
 
@@ -99,7 +99,7 @@ def test_what_surrounds_a_call_does_not_grow_with_the_number_of_clients(small: P
     assert envelopes[0] == envelopes[1]
 
 
-def test_the_result_tells_of_each_model_and_of_what_is_agreed_on(small: Path) -> None:
+def test_the_result_reports_each_model_and_the_agreed_labels(small: Path) -> None:
     result = ran(small)
     assert tuple(result.client_accuracy) == EVERYONE
     figures = list(result.client_accuracy.values())
@@ -116,8 +116,8 @@ def test_the_result_tells_of_each_model_and_of_what_is_agreed_on(small: Path) ->
     shown = StringIO()
     Console(file=shown, width=200).print(byte_table(byte_rows(result.folder), exact=True, model=2600))
     assert re.search(r"for comparison +as many of FedAvg's models +18 +46,800", shown.getvalue())
-    told = json.loads((result.folder / "result.json").read_bytes())
-    assert told["rounds"][1]["changed"] == result.rounds[1].changed
+    record = json.loads((result.folder / "result.json").read_bytes())
+    assert record["rounds"][1]["changed"] == result.rounds[1].changed
     with np.load(result.folder / "model.npz") as arrays:
         assert sorted(arrays) == ["agreed", "client-0", "client-1", "client-2"]
         assert len(arrays["agreed"]) == 40
@@ -184,7 +184,7 @@ def test_the_consensus_is_stable_after_its_last_change(changed: str, round_numbe
     assert stable_after(rounds) == round_number
 
 
-def test_a_consensus_that_no_longer_changes_is_told(small: Path) -> None:
+def test_a_consensus_that_no_longer_changes_is_reported(small: Path) -> None:
     result = ran(small, "learner.steps=40", "cotraining.rounds=8", "learner.learning_rate=0.1")
     settled = result.agreed_after
     assert settled is not None and settled < 8
@@ -308,7 +308,7 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("its", "problem"),
+    ("public", "problem"),
     [
         (Public(size=36), "public.size: 36 is too large; allowed: 0, or 1 to 35 points"),
         (Public(size=101, source="other"), "public.size: 101 is too large; allowed: 0, or 1 to 100 points"),
@@ -316,9 +316,9 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
         (Public(size=1, source="table"), 'public.source: "table" is what the clients\' points are of'),
     ],
 )
-def test_public_points_that_cannot_be_had(its: Public, problem: str) -> None:
+def test_public_points_that_are_not_available(public: Public, problem: str) -> None:
     with pytest.raises(ScenarioError) as caught:
-        set_apart(table(2, 20), its, 5, 1, other)
+        set_apart(table(2, 20), public, 5, 1, other)
     assert str(caught.value).startswith(problem)
 
 
@@ -355,7 +355,7 @@ def test_trees_cannot_learn_probabilities(small: Path) -> None:
     )
 
 
-def test_steps_are_told_by_name() -> None:
+def test_steps_are_listed_by_name() -> None:
     names = [(step.role, step.name) for step in PROTOCOLS["fedct"].steps]
     assert ("client", "cotrain.predict") in names and ("server", "cotrain.agree") in names
     assert ("server", "cotrain.student") not in names and names == list(dict.fromkeys(names))

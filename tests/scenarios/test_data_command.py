@@ -24,7 +24,7 @@ CSV = "Poisonous/Edible,Cap\n" + "p,x\ne,y\n" * 20
 
 @pytest.fixture(autouse=True)
 def store_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty store of the test's own."""
+    """An empty store for the test."""
     monkeypatch.setenv("TACIT_DATA", str(tmp_path / "store"))
     return tmp_path / "store"
 
@@ -80,7 +80,7 @@ def test_the_list_names_every_set_and_how_to_get_it(mushrooms):
     assert re.search(r"pip here", listed()["mushroom"])
 
 
-def test_fetching_tells_what_it_does_and_where_it_came_from(mushrooms):
+def test_fetching_reports_progress_and_origin(mushrooms):
     result = data("fetch", "mushroom", "--from", mushrooms)
     assert result.exit_code == 0
     assert result.stdout == ""
@@ -104,7 +104,7 @@ def test_mistakes(mushrooms):
     assert one_line(data("fetch")).startswith("error: nothing to fetch: give a NAME")
     assert one_line(data("fetch", "minst")).endswith("did you mean mnist?")
     assert one_line(data("path", "minst")).endswith("did you mean mnist?")
-    assert one_line(data("fetch", "mnist", "svhn", "--from", mushrooms)).endswith("one data set; asked for are 2")
+    assert one_line(data("fetch", "mnist", "svhn", "--from", mushrooms)).endswith("one data set, not of 2")
     none = mushrooms / "none"
     assert data("fetch", "svhn", "--from", none).stderr.splitlines()[-1] == f"error: {none}: there is no such folder"
 
@@ -115,7 +115,7 @@ def test_a_store_that_cannot_be_written(mushrooms, store_root):
     assert message == f"error: {store_root}: File exists"
 
 
-def test_of_several_those_that_fail_are_told_and_the_others_are_fetched(mushrooms, no_ways):
+def test_several_are_fetched_and_those_that_fail_are_reported(mushrooms, no_ways):
     (store.root() / "upstream").mkdir(parents=True)
     mushrooms.rename(store.root() / "upstream" / "mushroom")
     result = data("fetch", "svhn", "digits", "mushroom")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.data.features import FEATURES, Kind
+from parties.data.features import FEATURES, FeatureKind
 from parties.datasets import store
 from parties.datasets.content import Content, Part
 from scenarios.observing.deals import parts_of
@@ -32,7 +32,7 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         corner = images[:, 0, 0].astype(np.float32)
         return np.stack([images.mean((1, 2, 3)) - 120.0, *corner.T / 255], axis=1).astype(np.float32)
 
-    kind = Kind("a test's", "train", (), "images", lambda p: p.dtype == np.uint8, lambda: "1", lambda: network)
+    kind = FeatureKind("a test's", "train", (), "images", lambda p: p.dtype == np.uint8, lambda: "1", lambda: network)
     monkeypatch.setitem(FEATURES, "brightness", kind)
     return given
 

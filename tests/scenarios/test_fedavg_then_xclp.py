@@ -91,10 +91,10 @@ def test_what_it_comes_to(tmp_path: Path) -> None:
     assert result.accuracy == np.mean(right) and len(right) == len(new)
 
 
-def test_rounds_of_training_and_that_of_xclp_are_told_apart(tmp_path: Path) -> None:
-    told = StringIO()
-    print_result(Console(file=told, width=140), ran(tmp_path, "training.rounds=1"), [], "star")
-    heads = [line.split() for line in told.getvalue().splitlines() if line.startswith("round ")]
+def test_rounds_of_training_and_of_xclp_are_distinguished(tmp_path: Path) -> None:
+    printed = StringIO()
+    print_result(Console(file=printed, width=140), ran(tmp_path, "training.rounds=1"), [], "star")
+    heads = [line.split() for line in printed.getvalue().splitlines() if line.startswith("round ")]
     assert [head[2] for head in heads] == ["cohort", "joined"]
 
 
@@ -210,7 +210,7 @@ def test_rounds_that_are_all_lost_are_an_abort(tmp_path: Path) -> None:
 
 
 class Breaker(Watch):
-    """Breaks a run off when XCLP has begun."""
+    """Interrupts a run when XCLP has begun."""
 
     def __call__(self, event: Event) -> None:
         if event.step == "hamming.evaluate":

@@ -15,7 +15,7 @@ from tacit import ScenarioError, run
 SMALL = ["data.limit=40", "cost=modelled", "engine=inline", "protocol.insecure_keys=true", "protocol.key_bits=512"]
 
 
-def told(*arguments: object) -> str:
+def printed(*arguments: object) -> str:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
     return result.output
@@ -75,19 +75,19 @@ def test_a_sized_run_has_modelled_times_or_replayed_ones(quick: Path, cost: str)
     assert error.value.problem.endswith('does not go with fidelity = "sized"; allowed: modelled, replayed:RUN_DIR')
 
 
-def test_every_output_tells_the_fidelity(quick: Path, tmp_path: Path) -> None:
+def test_every_output_names_the_fidelity(quick: Path, tmp_path: Path) -> None:
     sets = [part for text in (*SMALL, "fidelity=sized") for part in ("--set", text)]
-    lines = told("run", quick, *sets, "--out", tmp_path / "run").splitlines()
+    lines = printed("run", quick, *sets, "--out", tmp_path / "run").splitlines()
     assert any(line.startswith("WARNING  fidelity") for line in lines)
     assert any(line.startswith("fidelity  sized") for line in lines)
     assert json.loads((tmp_path / "run" / "result.json").read_text())["fidelity"] == "sized"
-    assert told("bytes", tmp_path / "run").splitlines()[0].endswith("(sized)")
-    swept = told("sweep", quick, *sets, "--seeds", 2, "--out", tmp_path / "sweep")
+    assert printed("bytes", tmp_path / "run").splitlines()[0].endswith("(sized)")
+    swept = printed("sweep", quick, *sets, "--seeds", 2, "--out", tmp_path / "sweep")
     assert any(line.startswith("fidelity  sized") for line in swept.splitlines())
-    assert told("bytes", tmp_path / "sweep").splitlines()[0].endswith("sweep (sized): means over the completed runs")
+    assert printed("bytes", tmp_path / "sweep").splitlines()[0].endswith("sweep (sized): means over the completed runs")
     with (tmp_path / "sweep" / "sweep.csv").open(newline="") as file:
         assert {row["fidelity"] for row in csv.DictReader(file)} == {"sized"}
-    real = told("run", quick, "--out", tmp_path / "real") + told("bytes", tmp_path / "real")
+    real = printed("run", quick, "--out", tmp_path / "real") + printed("bytes", tmp_path / "real")
     assert "sized" not in real
 
 

@@ -65,7 +65,7 @@ def test_the_scenario_is_in_the_folder_before_the_run_begins(tmp_path: Path) -> 
 def test_messages_are_recorded_with_both_hops_and_their_end(tmp_path: Path, recorder: Recorder) -> None:
     for kind in ("send", "relay", "deliver", "lose", "drop"):
         recorder(message(kind))
-    recorder(Event(1.5, "drop", "client/2", step="setup.seed", note="late"))  # told by its receiver alone
+    recorder(Event(1.5, "drop", "client/2", step="setup.seed", note="late"))  # reported by its receiver alone
     recorder.close()
     found = rows(tmp_path / "run.sqlite", "SELECT * FROM messages")
     assert [row[1] for row in found] == ["send", "relay", "deliver", "lose", "drop", "drop"]
@@ -96,7 +96,7 @@ def test_steps_have_both_ends_and_a_step_never_left_has_one(tmp_path: Path, reco
     recorder(Event(1.0, "enter", "server", step="setup.keys"))
     recorder(Event(1.0, "enter", "client/0", step="setup.keys"))
     recorder(Event(2.0, "leave", "server", step="setup.keys"))
-    recorder(Event(3.0, "enter", "client/0", step="setup.keys"))  # it crashed and came back
+    recorder(Event(3.0, "enter", "client/0", step="setup.keys"))  # it has crashed and rejoined
     recorder(Event(4.0, "leave", "client/0", step="setup.keys"))
     recorder(Event(5.0, "enter", "client/0", step="lsh.hash"))
     recorder.close()

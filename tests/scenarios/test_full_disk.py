@@ -35,7 +35,7 @@ def tacit(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_disk_that_fills_up_is_told_in_a_line_and_in_the_result(quick: Path, small_disk: Path) -> None:
+def test_a_disk_that_fills_up_is_reported_in_a_line_and_in_the_result(quick: Path, small_disk: Path) -> None:
     done = tacit("run", quick, "--out", small_disk / "out")
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
@@ -43,8 +43,8 @@ def test_a_disk_that_fills_up_is_told_in_a_line_and_in_the_result(quick: Path, s
     assert (record["outcome"], record["reason"]) == (
         "failed", "the run's folder could not be written: database or disk is full",
     )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if "written" in line]
-    assert told == [f"outcome   failed: {record['reason']}"]
+    lines = [line for line in done.stdout.splitlines() if "written" in line]
+    assert lines == [f"outcome   failed: {record['reason']}"]
     assert not (small_disk / "out" / "labels.csv").exists()
 
 

@@ -98,10 +98,10 @@ def test_options_reach_the_learners_that_have_them(mixed: Path) -> None:
 )
 def test_mistakes_are_one_line(mixed: Path, change: str, problem: str) -> None:
     changes = [change] if "names" in change or "name=" not in change else ["learner.names=[]", change]
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as caught:
         load(mixed, changes)
-    assert problem in str(told.value)
-    assert "\n" not in str(told.value)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_texts_are_for_learners_that_read_them(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

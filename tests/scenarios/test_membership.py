@@ -1,4 +1,4 @@
-"""Inference of membership from recorded messages: high where they tell, a half where not, and from nothing else."""
+"""Inference of membership from recorded messages alone: high if they reveal it, a half if not."""
 
 import json
 import re
@@ -59,7 +59,7 @@ points = {OUTSIDE}
 
 @pytest.fixture
 def chance(tmp_path: Path) -> Path:
-    """A scenario whose labels have nothing to do with the points: what a model knows of them, it has been told."""
+    """A scenario whose labels are independent of the points: a model can know them only from training."""
     random = generator(1, "chance")
     n = 2 * (OUTSIDE + 50 * CLIENTS) + PUBLIC
     points, labels = random.normal(size=(n, DIMENSIONS)), random.integers(3, size=n)
@@ -87,8 +87,8 @@ def test_models_that_learn_by_heart_betray_their_members(chance: Path) -> None:
     assert (found.signal, found.types, found.epochs, found.messages) == ("parameters", ("LocalModel",), 3, 9)
     assert (found.nonmembers, set(found.members.values()), found.shadow_models) == (OUTSIDE, {50}, CLIENTS)
     assert found.auc == pytest.approx(np.mean(list(found.clients.values())))
-    told = json.loads((result.folder / "result.json").read_text())["vulnerability"]
-    assert (told["auc"], set(told["clients"])) == (found.auc, {"client/0", "client/1", "client/2"})
+    record = json.loads((result.folder / "result.json").read_text())["vulnerability"]
+    assert (record["auc"], set(record["clients"])) == (found.auc, {"client/0", "client/1", "client/2"})
 
 
 def test_models_that_have_learnt_nothing_betray_nobody(chance: Path) -> None:
@@ -99,7 +99,7 @@ def test_models_that_have_learnt_nothing_betray_nobody(chance: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "signal", "least", "most"),
-    # A label is right of all members and of one in three others, so at best it tells (1 + 2/3) / 2.
+    # A label is right for all members and for one in three others, so the AUC is at most (1 + 2/3) / 2.
     [("fedct", "labels", 0.75, 0.9), ("pate", "labels", 0.75, 0.9), ("dd", "probabilities", 0.9, 1.0)],
 )
 def test_predictions_for_forged_points_betray_the_members(
@@ -132,7 +132,7 @@ def test_the_question_comes_when_all_is_learnt_and_changes_nothing_that_was(chan
     assert once.rounds == thrice.rounds and len(once.rounds) == 2
 
 
-def test_only_what_was_recorded_tells(chance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_recorded_messages_are_used(chance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = ran(chance)
     carry_out = Simulation.run
 
@@ -199,7 +199,7 @@ def test_an_attack_changes_who_has_what_and_nothing_else_about_a_run(chance: Pat
     assert once.trace_hash == again.trace_hash
 
 
-def test_a_client_that_never_answers_is_not_told_of(chance: Path) -> None:
+def test_a_client_that_never_answers_is_not_reported(chance: Path) -> None:
     chance.write_text(chance.read_text() + "[[fault]]\nkind = 'crash'\nparty = 'client/1'\nat = 'train.update'\n")
     found = ran(chance).vulnerability
     assert found is not None and set(found.clients) == {"client/0", "client/2"}

@@ -59,7 +59,7 @@ def test_new_points_are_predicted_and_scored_apart(quick: Path, tmp_path: Path, 
     assert sum(predicted(result.folder).values()) == result.bytes_payload
 
 
-def test_so_many_new_points_each(quick: Path, tmp_path: Path) -> None:
+def test_a_number_of_new_points_for_each_client(quick: Path, tmp_path: Path) -> None:
     _, shards = carried_out(quick, tmp_path / "out", new=7, labeled=1.0)
     assert [shard.new.sum() for shard in shards] == [7, 7, 7, 7]
 
@@ -102,7 +102,7 @@ def test_without_new_points_accuracy_is_that_of_the_unlabeled(quick: Path, tmp_p
         ({"unlabeled": 0, "labeled_clients": 3}, "data.unlabeled", "0.0 leaves client 3 no point"),
     ],
 )
-def test_what_cannot_be_dealt_is_an_error_at_its_key(quick: Path, values: Any, key: str, problem: str) -> None:
+def test_an_impossible_split_is_an_error_at_its_key(quick: Path, values: Any, key: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as error:
         read(quick, settings(**values))
     assert (error.value.key, error.value.problem) == (key, problem)

@@ -1,4 +1,4 @@
-"""Where an event loop runs already: from a coroutine, and in a notebook's kernel."""
+"""Runs while an event loop runs already: from a coroutine, and in a notebook's kernel."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ Cell = Callable[..., str]
 
 @pytest.fixture
 def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
-    """Carries out a cell in a kernel, and gives what it printed, or the name of what it raised.
+    """Runs a cell in a kernel; returns its output, or the name of the exception.
 
     The kernel's folder has a folder called scenarios, as a project that uses Tacit may well have.
     """

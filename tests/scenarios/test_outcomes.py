@@ -1,4 +1,4 @@
-"""What a run comes to when parties are lost: outcome, reason, losses, rounds; and no failure passes as a success."""
+"""The result of a run that loses parties: outcome, reason, losses, rounds; and no failure passes as a success."""
 
 import json
 import sqlite3
@@ -22,7 +22,7 @@ def crashes(*faults: str) -> str:
 
 
 def outcome_of(quick: Path, *changes: str, out: str = "out") -> Result:
-    """The result of the quick scenario with changes; the folder is complete whatever came."""
+    """The result of the quick scenario with changes; the folder is always complete."""
     scenario = load(quick, [NOTHING_EXPECTED, *changes])
     result = carry_out(scenario, "quick", out=quick.parent / out)
     assert {path.name for path in result.folder.iterdir()} >= {
@@ -35,7 +35,7 @@ def outcome_of(quick: Path, *changes: str, out: str = "out") -> Result:
 
 
 def lost(result: Result) -> dict[str, list[tuple[int, str]]]:
-    """Of each lost party the rounds and steps."""
+    """The rounds and steps at which each party was lost."""
     found: dict[str, list[tuple[int, str]]] = {}
     for loss in result.lost:
         found.setdefault(loss.party, []).append((loss.round, loss.step))
@@ -47,7 +47,7 @@ def lost(result: Result) -> dict[str, list[tuple[int, str]]]:
 
 @pytest.mark.parametrize("step", ["setup.keys", "setup.seed", "hamming.collect", "influence.solve", "rowsums.sum"])
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
-def test_a_lost_server_is_told_by_every_client(quick: Path, recovery: str, step: str) -> None:
+def test_a_lost_server_is_reported_by_every_client(quick: Path, recovery: str, step: str) -> None:
     result = outcome_of(quick, crashes(f'party="server", at="{step}"'), f"protocol.recovery={recovery}")
     assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
     assert result.reason == f"the server was lost at {step}"
@@ -96,7 +96,7 @@ def test_fewer_than_the_threshold_abort_with_numbers_and_names(quick: Path) -> N
     assert "3 clients" in result.reason and "protocol.threshold is 4" in result.reason and "client/3" in result.reason
 
 
-def test_an_abort_in_a_later_round_tells_of_all_rounds(quick: Path) -> None:
+def test_an_abort_in_a_later_round_reports_all_rounds(quick: Path) -> None:
     faults = crashes(*(f'party="client/{i}", at="lsh.hash", occurrence={2 + i}' for i in range(3)))
     result = outcome_of(quick, faults, "protocol.rounds=5", "protocol.min_clients=2")
     assert result.outcome == "aborted" and "1 clients" in result.reason
@@ -143,13 +143,13 @@ def test_a_failure_may_be_expected_but_no_error_is(quick: Path, monkeypatch: pyt
     fine = load(quick, ["expect={outcome='failed'}"])
     result = carry_out(fine, "quick", out=quick.parent / "fine")
     assert exit_code(result, fine.expect) == 1
-    assert result.unmet == ["expect.outcome: failed was expected, completed came"]
+    assert result.unmet == ["expect.outcome: expected failed, got completed"]
     monkeypatch.setattr(XclpClient, "_round", None)
     result = carry_out(fine, "quick", out=quick.parent / "broken")
     assert (result.outcome, result.unmet, exit_code(result, fine.expect)) == ("failed", [], 1)
 
 
-def test_what_the_network_lost_and_sent_again_is_told(quick: Path) -> None:
+def test_what_the_network_lost_and_sent_again_is_reported(quick: Path) -> None:
     result = outcome_of(quick, "network.loss=0.1", crashes('kind="lose", message="SeedAgreed"'))
     with closing(sqlite3.connect(result.folder / "run.sqlite")) as record:
         (again,) = record.execute("SELECT count(*) FROM messages WHERE note LIKE 'sent again%'").fetchone()
@@ -184,7 +184,7 @@ def test_clients_that_all_end_without_labels_are_no_success(quick: Path, monkeyp
 # --- losses
 
 
-def test_a_loss_after_the_sum_is_told_though_the_server_does_not_notice(quick: Path) -> None:
+def test_a_loss_after_the_sum_is_reported_though_the_server_does_not_notice(quick: Path) -> None:
     result = outcome_of(quick, crashes('party="client/1", at="xclp.label"'))
     (loss,) = result.lost
     assert (loss.party, loss.round, loss.step) == ("client/1", 1, "xclp.label")
@@ -241,11 +241,9 @@ def test_reason_and_the_step_of_a_loss_can_be_expected(quick: Path) -> None:
     assert load_and_run(quick, both, expect, out="right").unmet == []
     expect = "expect={outcome='aborted', reason='no luck', lost=['client/2 at lsh.hash', 'client/1 at lsh.hash']}"
     result = load_and_run(quick, both, expect, out="wrong")
-    assert result.unmet[0] == "expect.lost: client/1, client/2 was expected, client/0, client/2 came"
-    assert result.unmet[1].startswith('expect.reason: "no luck" was expected in it, "2 clients')
-    assert result.unmet[2:] == [
-        "expect.lost: client/2 was expected to be lost at lsh.hash, it was lost at hamming.encode"
-    ]
+    assert result.unmet[0] == "expect.lost: expected client/1, client/2, got client/0, client/2"
+    assert result.unmet[1].startswith('expect.reason: expected it to contain "no luck", got "2 clients')
+    assert result.unmet[2:] == ["expect.lost: expected client/2 to be lost at lsh.hash, it was lost at hamming.encode"]
 
 
 def load_and_run(quick: Path, *changes: str, out: str) -> Result:
@@ -267,7 +265,7 @@ def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(XclpClient, "_round", wrong_once)
     result = load_and_run(quick, "protocol.rounds=3", out="out")
     assert [one.equals_plaintext for one in result.rounds] == [True, False, True]
-    assert result.unmet == ["expect.equals_plaintext: true was expected, false came"]
+    assert result.unmet == ["expect.equals_plaintext: expected true, got false"]
 
 
 def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_the_time_is_roughly_right(variant, tmp_path):
     assert 0.5 < time_of(asked).seconds / seconds_of_hamming(result) < 2
 
 
-def test_too_short_a_deadline_is_told_with_one_that_would_do(tmp_path):
+def test_too_short_a_deadline_is_reported_with_one_that_suffices(tmp_path):
     changes = ["protocol.hamming=iknp", "network.bandwidth=200kbit/s"]
     (line,) = cautions(scenario(changes))
     assert line.startswith('protocol.deadline = "60s": SecureHamming by iknp will take about ')

@@ -1,4 +1,4 @@
-"""[privacy] by scenario: what is reported, what is without noise as it was, and mistakes in one line."""
+"""[privacy] by scenario: what is reported, what is equal without noise, and mistakes in one line."""
 
 import json
 import math
@@ -62,16 +62,16 @@ def ran(path: Path, *changes: str, out: str = "run") -> Result:
     return run(read(path, list(changes)).scenario, out=path.parent / out)
 
 
-def test_dp_fedct_tells_of_a_round_and_of_all(tiny: Path) -> None:
+def test_dp_fedct_reports_the_privacy_of_a_round_and_of_all(tiny: Path) -> None:
     result = ran(tiny, "privacy.epsilon=100.0", "privacy.delta=1e-6")
-    told = json.loads((result.folder / "result.json").read_text())["privacy"]
+    record = json.loads((result.folder / "result.json").read_text())["privacy"]
     flip = 1 / (1 + math.exp(100 / 80))
-    assert told["flip"] == pytest.approx(flip) and told["sensitivity"] == 80  # two bits of each of 40 points
-    assert told["sensitivity_from"] == "worst-case"
-    assert (told["epsilon_round"], told["delta_round"]) == (pytest.approx(100.0), 0.0)
-    assert told["epsilon_pure"] == pytest.approx(300.0)
-    assert told["epsilon"] == pytest.approx(accounting.random_bits(flip, 240, 1e-6)) and told["epsilon"] < 300
-    assert (told["rounds"], told["planned"], told["delta"]) == (3, 3, 1e-6)
+    assert record["flip"] == pytest.approx(flip) and record["sensitivity"] == 80  # two bits of each of 40 points
+    assert record["sensitivity_from"] == "worst-case"
+    assert (record["epsilon_round"], record["delta_round"]) == (pytest.approx(100.0), 0.0)
+    assert record["epsilon_pure"] == pytest.approx(300.0)
+    assert record["epsilon"] == pytest.approx(accounting.random_bits(flip, 240, 1e-6)) and record["epsilon"] < 300
+    assert (record["rounds"], record["planned"], record["delta"]) == (3, 3, 1e-6)
     assert result.message_bytes["up"] == 50  # 40 points, 10 bits each
     assert any(line.startswith("agreed ") for line in outcome_lines(result))
     alone = ran(tiny, "protocol.name=pate", out="alone")  # a single round, so no label was another before

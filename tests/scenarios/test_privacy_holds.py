@@ -1,4 +1,4 @@
-"""What makes a printed epsilon hold: secret noise, a cohort that is counted as known where it is, and every round."""
+"""The conditions of a printed epsilon: secret noise, a cohort counted as known where it is, and every round."""
 
 import json
 from pathlib import Path
@@ -116,7 +116,7 @@ def composed(multiplier: float, rounds: int, delta: float = 1e-5) -> float:
 
 
 def recovered_labels(scenario: Scenario, seed: int) -> float:
-    """The share of the labels in all messages that whoever reads these gets right, by undoing the flips of `seed`."""
+    """The share of the labels in all messages that a reader recovers by undoing the flips of `seed`."""
     packets: list[Packet] = []
     simulation = Simulation(
         scenario, engine="inline", taps=Taps(delivered=[lambda time, packet: packets.append(packet)])
@@ -254,7 +254,7 @@ def test_the_server_draws_private_cohorts_from_its_own_entropy(tmp_path: Path) -
 
 
 class InRound(Watch):
-    """Ctrl-C when the first model of a round has come."""
+    """Ctrl-C when the first model of a round is received."""
 
     def __init__(self, number: int) -> None:
         self.number = number

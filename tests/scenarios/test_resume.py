@@ -1,4 +1,4 @@
-"""Training that is broken off, by SIGKILL, Ctrl-C or between two rounds, goes on and ends as if nothing had been."""
+"""Training that SIGKILL, Ctrl-C or an error interrupts is resumed and ends as if it had not been interrupted."""
 
 import json
 import signal
@@ -84,7 +84,7 @@ class Counted(Watch):
 
 
 def figures(result: Result) -> dict[str, Any]:
-    """Everything that must not depend on whether the run was broken off."""
+    """Everything that must not depend on whether the run was interrupted."""
     but = ("wall_seconds", "environment", "resumed", "engine")
     return {name: value for name, value in result.record().items() if name not in but}
 
@@ -158,29 +158,29 @@ def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(
     assert_same_run(found, unbroken)
 
 
-def test_a_run_that_was_broken_off_tells_its_rounds_and_how_to_go_on(
+def test_an_interrupted_run_reports_its_rounds_and_how_to_resume(
     resumable: Resumable, break_off: BreakOff, interrupter: type[Watch], tmp_path: Path
 ) -> None:
     file, folder = resumable(tmp_path, COMES_BACK), tmp_path / "broken"
     events = Counted()
     unbroken = run(load(file, ["protocol.name=fedavg"]), out=tmp_path / "unbroken", watch=events)
     break_off(file, folder, int(0.7 * events.count), "protocol.name=fedavg")
-    told = json.loads((folder / "result.json").read_text())
-    assert told["outcome"] == "interrupted"
+    record = json.loads((folder / "result.json").read_text())
+    assert record["outcome"] == "interrupted"
     rounds = json.loads((tmp_path / "unbroken" / "result.json").read_text())["rounds"]
-    assert 2 <= len(told["rounds"]) < len(rounds) and told["rounds"] == rounds[: len(told["rounds"])]
-    assert set(told["endings"]) == set(unbroken.endings)
-    assert "client/1" in {loss["party"] for loss in told["lost"]}
+    assert 2 <= len(record["rounds"]) < len(rounds) and record["rounds"] == rounds[: len(record["rounds"])]
+    assert set(record["endings"]) == set(unbroken.endings)
+    assert "client/1" in {loss["party"] for loss in record["lost"]}
     again = resume(folder, watch=interrupter(5))
     console = Console(file=StringIO(), width=300)
     print_result(console, again, [], "star")
-    assert f"go on     tacit run --resume {folder}" in console.file.getvalue()
+    assert f"resume    tacit run --resume {folder}" in console.file.getvalue()
     console = Console(file=StringIO(), width=300)
     print_result(console, resume(folder), [], "star")
     assert "--resume" not in console.file.getvalue()
 
 
-def test_a_run_without_a_checkpoint_yet_begins_anew(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_yet_begins_again(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
     file = resumable(tmp_path)
     unbroken = run(load(file, ["protocol.name=fedavg"]), out=tmp_path / "unbroken")
     break_off(file, tmp_path / "broken", 5, "protocol.name=fedavg")
@@ -200,7 +200,7 @@ def test_checkpoints_change_nothing_and_none_is_left_at_the_end(resumable: Resum
     assert not list(tmp_path.glob("*/*checkpoint*"))
 
 
-def test_checkpoints_come_after_so_many_rounds(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
+def test_checkpoints_are_written_every_n_rounds(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
     file = resumable(tmp_path)
     changes = ["protocol.name=fedavg", "training.rounds=9", "training.checkpoint_every=4"]
     events = sum(map(len, tables(run(load(file, changes), out=tmp_path / "whole").folder).values()))
@@ -297,11 +297,11 @@ def test_from_the_end_of_every_round_a_run_goes_on_alike(resumable: Resumable, t
 
 
 def test_no_checkpoint_is_made_while_a_client_still_computes(resumable: Resumable, tmp_path: Path) -> None:
-    """What it is in the midst of cannot be told; after the round in which it is done there is one again."""
+    """A client's running work is not saved; a checkpoint is written after the round in which it ends."""
     faults = fault("slow", "client/1", before="train.update", factor=1e5, lasts="3s")
     changes = ["protocol.name=fedavg", "protocol.deadline=1s", "training.rounds=10"]
     simulation = Simulation(load(resumable(tmp_path, faults), changes), engine="inline")
-    told: list[bool] = []
+    saved: list[bool] = []
     midst: list[bool] = []
 
     def keep(number: int) -> None:
@@ -310,12 +310,12 @@ def test_no_checkpoint_is_made_while_a_client_still_computes(resumable: Resumabl
             simulation.state()
         except NotPlain as problem:
             assert "client/1 is in train.update" in str(problem)
-            told.append(False)
+            saved.append(False)
         else:
-            told.append(True)
+            saved.append(True)
 
     simulation.after_rounds(keep)
     ended(simulation)
-    assert told == [not busy for busy in midst]
-    assert any(told)
-    assert not all(told)
+    assert saved == [not busy for busy in midst]
+    assert any(saved)
+    assert not all(saved)

@@ -1,4 +1,4 @@
-"""What cannot be resumed, told in one line: damaged, changed or lost files, other data, a run that goes on."""
+"""Runs that cannot be resumed, an error in one line: damaged, changed or lost files, other data, a running process."""
 
 import shutil
 import sqlite3
@@ -21,7 +21,7 @@ BreakOff = Callable[..., None]
 
 @pytest.fixture(scope="module")
 def broken(resumable: Resumable, break_off: BreakOff, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that was broken off after a checkpoint."""
+    """The folder of a run that was interrupted after a checkpoint."""
     folder = tmp_path_factory.mktemp("broken")
     break_off(resumable(folder), folder / "run", 120, "protocol.name=fedavg")
     assert (folder / "run" / "checkpoint").exists()
@@ -51,10 +51,10 @@ def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
 def test_what_a_broken_off_run_sent_so_far_is_not_taken_for_all(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     assert CliRunner().invoke(app, ["bytes", str(folder)]).stdout.splitlines()[0].endswith(": so far)")
-    anew = CliRunner().invoke(app, ["run", str(folder), "--engine", "inline", "--out", str(tmp_path / "anew")])
-    assert anew.exit_code == 0, anew.output
-    assert f"tacit run --resume {folder}" in anew.stdout.replace("\n", " ")
-    assert CliRunner().invoke(app, ["bytes", str(tmp_path / "anew")]).stdout.splitlines()[0] == str(tmp_path / "anew")
+    again = CliRunner().invoke(app, ["run", str(folder), "--engine", "inline", "--out", str(tmp_path / "again")])
+    assert again.exit_code == 0, again.output
+    assert f"tacit run --resume {folder}" in again.stdout.replace("\n", " ")
+    assert CliRunner().invoke(app, ["bytes", str(tmp_path / "again")]).stdout.splitlines()[0] == str(tmp_path / "again")
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs: whatever happens, the folder is complete and the result says what came out."""
+"""Runs: the folder is always complete, and the result says how the run ended."""
 
 import csv
 import json
@@ -165,7 +165,7 @@ def test_an_interruption_that_python_drops_comes_with_the_next_event(quick: Path
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGINT)
 
-    class Onlooker(Watch):
+    class Observer(Watch):
         seen = 0
 
         def __call__(self, event: Event) -> None:
@@ -173,9 +173,9 @@ def test_an_interruption_that_python_drops_comes_with_the_next_event(quick: Path
             if self.seen == 20:
                 Dying()
 
-    onlooker = Onlooker()
-    result = carry_out(load(quick), "quick", out=tmp_path / "out", watch=onlooker)
-    assert (result.outcome, onlooker.seen) == ("interrupted", 20)
+    observer = Observer()
+    result = carry_out(load(quick), "quick", out=tmp_path / "out", watch=observer)
+    assert (result.outcome, observer.seen) == ("interrupted", 20)
 
 
 def test_pressed_twice_ctrl_c_leaves_the_folder_complete(
@@ -187,33 +187,33 @@ def test_pressed_twice_ctrl_c_leaves_the_folder_complete(
         signal.raise_signal(signal.SIGINT)
         write(*arguments)
 
-    class Onlooker(Watch):
+    class Observer(Watch):
         def __call__(self, event: Event) -> None:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(RunFolder, "write_result", write_amid_signals)
-    result = carry_out(load(quick), "quick", out=tmp_path / "out", watch=Onlooker())
+    result = carry_out(load(quick), "quick", out=tmp_path / "out", watch=Observer())
     assert result.outcome == "interrupted" and names(result.folder) == FILES
     with pytest.raises(KeyboardInterrupt):  # afterwards a signal means what it meant before
         signal.raise_signal(signal.SIGINT)
 
 
-def test_who_watches_sees_every_event_and_is_told_of_begin_and_end(quick: Path, tmp_path: Path) -> None:
+def test_a_watch_gets_every_event_and_the_begin_and_end(quick: Path, tmp_path: Path) -> None:
     seen: list[str] = []
 
-    class Onlooker(Watch):
+    class Observer(Watch):
         def __call__(self, event: Event) -> None:
             seen.append(event.kind)
 
-    result = run(load(quick), out=tmp_path / "out", watch=Onlooker())
+    result = run(load(quick), out=tmp_path / "out", watch=Observer())
     assert seen.count("send") + seen.count("relay") == result.messages
 
 
 # --- expectations and exit codes
 
 
-def came(outcome: str, **changes: object) -> Result:
-    """A result with this outcome and nothing special about it."""
+def result_of(outcome: str, **changes: object) -> Result:
+    """A result with this outcome, otherwise ordinary."""
     texts = ("scenario", "title", "version", "fidelity", "entropy", "engine", "reason")
     digests = ("trace_hash", "shape_hash", "hamming_digest", "labels_digest")
     numbers = ("seed", "messages", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope")
@@ -243,17 +243,17 @@ def came(outcome: str, **changes: object) -> Result:
     ],
 )
 def test_exit_codes(outcome: str, expect: Expect, code: int) -> None:
-    result = came(outcome)
+    result = result_of(outcome)
     result.unmet = unmet(expect, result)
     assert exit_code(result, expect) == code
 
 
-def test_an_unmet_expectation_says_what_was_wanted_and_what_came() -> None:
-    result = came("completed", equals_plaintext=False)
+def test_an_unmet_expectation_names_the_expected_and_the_actual_value() -> None:
+    result = result_of("completed", equals_plaintext=False)
     expect = Expect(outcome="completed", equals_plaintext=True, lost=("client/2", "client/1"))
     assert unmet(expect, result) == [
-        "expect.equals_plaintext: true was expected, false came",
-        "expect.lost: client/1, client/2 was expected, nobody came",
+        "expect.equals_plaintext: expected true, got false",
+        "expect.lost: expected client/1, client/2, got nobody",
     ]
 
 

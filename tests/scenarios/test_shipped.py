@@ -1,4 +1,4 @@
-"""The scenarios that come with Tacit come out as they say, and the robustness ones cover what they are there for."""
+"""The scenarios of the library end as they expect, and those on robustness cover the kinds of faults."""
 
 import os
 import re
@@ -28,7 +28,7 @@ ROBUSTNESS = {name: path for name, path in TESTS.items() if path.parent.name == 
 
 
 ONCE = {"fedavg-xclp-digits": ["training.rounds=13"]}
-"""One round with the cryptography is enough of these."""
+"""Scenarios of which one round with the cryptography is enough."""
 
 
 def loaded(name: str, *changes: str) -> Loaded:
@@ -37,7 +37,7 @@ def loaded(name: str, *changes: str) -> Loaded:
 
 @pytest.fixture(scope="module")
 def result_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
-    """Runs a scenario that comes with Tacit, once."""
+    """Runs a scenario of the library once."""
 
     @cache
     def run(name: str) -> Result:
@@ -129,7 +129,7 @@ def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
     found = [(one.members, one.contributors, one.labeled) for one in rounds]
     assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: as if never there
     assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two
-    assert found[2] == (CLIENTS, without("client/3"), without("client/3"))  # before its masked values came
+    assert found[2] == (CLIENTS, without("client/3"), without("client/3"))  # before its masked values were received
     after_masking = "client/5" if recovery == "restart" else ""  # in the graph anyhow; counts where no attempt is new
     assert found[3] == (CLIENTS, without("client/1", after_masking), without("client/1", "client/5"))
     assert found[4] == (CLIENTS, CLIENTS, without("client/2"))  # after the sum

@@ -1,4 +1,4 @@
-"""The `tacit` command from its first moment on: signals while it is imported, and file names that are not ASCII."""
+"""The start of the `tacit` command: signals while modules are imported, and file names that are not ASCII."""
 
 import os
 import signal

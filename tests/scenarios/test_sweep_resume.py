@@ -1,4 +1,4 @@
-"""A sweep that was broken off goes on with the runs that have not ended, and ends as an unbroken one."""
+"""An interrupted sweep is resumed with the runs that have not ended, and ends as an uninterrupted one."""
 
 import csv
 import json
@@ -48,14 +48,14 @@ def refused(*arguments: str | Path) -> str:
 
 
 def runs_of(folder: str) -> list[dict[str, str]]:
-    """The lines of a sweep's table, but for the time on the wall."""
+    """The lines of a sweep's table without the wall-clock time."""
     with Path(folder, "sweep.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     return [{name: value for name, value in line.items() if name != "wall_seconds"} for line in lines]
 
 
 def written(folder: str) -> dict[str, int]:
-    """When each run's result was written."""
+    """The time at which each run's result was written."""
     return {path.parent.name: path.stat().st_mtime_ns for path in Path(folder).glob("*/result.json")}
 
 
@@ -72,7 +72,7 @@ def test_it_ends_as_an_unbroken_one(quick: Path, stopped, by: signal.Signals, jo
     asked = (quick, "--over", "protocol.k=2,3", "--seeds", "2", "--seed", "5", "--set", "data.limit=48")
     assert tacit("sweep", *asked, "--out", "whole").exit_code == 0
     _, said, _ = stopped(3, by, "sweep", *asked, "--out", "broken")
-    assert ("goes on   by tacit sweep --resume broken" in said) == (by == signal.SIGINT)
+    assert ("resume    tacit sweep --resume broken" in said) == (by == signal.SIGINT)
     before = written("broken")
     ended = sorted(before)[:2]
     resumed = tacit("sweep", "--resume", "broken", "--jobs", jobs)
@@ -182,7 +182,7 @@ def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: si
     assert reasons == {"stopped with its sweep (SIGTERM)"}
 
 
-def test_a_run_that_an_error_ended_begins_anew(quick: Path) -> None:
+def test_a_run_that_an_error_ended_begins_again(quick: Path) -> None:
     assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
     (run,) = Path("sweep").glob("000-*")
     (run / "failure.txt").write_text("Traceback")

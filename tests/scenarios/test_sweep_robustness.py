@@ -1,4 +1,4 @@
-"""Sweeps of what goes wrong: one field of a fault, what may be lost, and every run that did not go as it should."""
+"""Sweeps with faults: one field of a fault, who may be lost, and every run that did not end as expected."""
 
 import csv
 import json
@@ -115,7 +115,7 @@ def test_a_file_of_a_fault_is_relative_to_the_current_folder(faulty: Path) -> No
     ("fault.0.kind=crash,leave", "fault 0 (client/1) kind"),
     ("fault.0.time=0.01,10s", "fault 0 (crash client/1) time"),
 ])  # fmt: skip
-def test_a_field_is_swept_and_told_by_kind_and_party(faulty: Path, over: str, label: str) -> None:
+def test_a_field_is_swept_and_labelled_by_kind_and_party(faulty: Path, over: str, label: str) -> None:
     done = tacit("sweep", faulty, "--over", over, "--set", "expect={}", "--out", "many")
     assert done.exit_code == 0, done.output
     key, _, values = over.partition("=")
@@ -133,13 +133,13 @@ def test_a_field_is_swept_and_told_by_kind_and_party(faulty: Path, over: str, la
 
 @pytest.mark.parametrize(("changes", "unmet"), [
     (["expect.lost_at_most=1"], []),
-    (["expect.lost_at_most=0"], ["expect.lost_at_most: 0 was expected, 1 came: client/1"]),
+    (["expect.lost_at_most=0"], ["expect.lost_at_most: expected 0, got 1: client/1"]),
     (["expect.lost_includes=['client/1']"], []),
     (["expect.lost_includes=['client/1']", "expect.lost_at_most=1"], []),
-    (["expect.lost_includes=['client/3', 'client/1']"], ["expect.lost_includes: client/3 was expected, client/1 came"]),
+    (["expect.lost_includes=['client/3', 'client/1']"], ["expect.lost_includes: expected client/3, got client/1"]),
     (["expect.lost_includes=['client/1 at rowsums.mask']"],
-     ["expect.lost_includes: client/1 was expected to be lost at rowsums.mask, it was lost at lsh.hash"]),
-    (["fault=[]", "expect.lost_includes=['client/1']"], ["expect.lost_includes: client/1 was expected, nobody came"]),
+     ["expect.lost_includes: expected client/1 to be lost at rowsums.mask, it was lost at lsh.hash"]),
+    (["fault=[]", "expect.lost_includes=['client/1']"], ["expect.lost_includes: expected client/1, got nobody"]),
 ])  # fmt: skip
 def test_what_may_be_lost(faulty: Path, changes: list[str], unmet: list[str]) -> None:
     arguments = [part for change in changes for part in ("--set", change)]
@@ -202,7 +202,7 @@ def test_runs_that_are_not_as_expected_are_named(faulty: Path) -> None:
     for line, row in zip(lines, wrong, strict=True):
         named = f"fault 0 (crash client/1) at {row['fault.0.at']}, expect.lost_at_most 0, seed {row['seed']}: "
         assert line == f"NOT AS EXPECTED  {named}{row['unmet']} ({row['folder']})"
-        assert row["unmet"] == "expect.lost_at_most: 0 was expected, 1 came: client/1"
+        assert row["unmet"] == "expect.lost_at_most: expected 0, got 1: client/1"
     for row in runs_of("many"):
         record = json.loads(Path("many", row["folder"], "result.json").read_text())
         assert (row["outcome"], row["reason"]) == (record["outcome"], record["reason"])

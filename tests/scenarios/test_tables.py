@@ -1,4 +1,4 @@
-"""Tables in a paper's layout: what a file may say, what runs, what is shown, and where it goes."""
+"""Tables in a paper's layout: what a file may say, which runs are made, what is shown, and where it goes."""
 
 import csv
 import json

@@ -30,7 +30,7 @@ FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"
 
 
 def ran(file: Path, *changes: str, faults: str = "", name: str = "fedavg", out: str = "run") -> Result:
-    """What comes of the tiny scenario with these changes and [[fault]] tables."""
+    """The result of the tiny scenario with these changes and [[fault]] tables."""
     file.write_text(file.read_text() + faults)
     return run(load(file, [f"protocol.name={name}", *changes]), out=file.parent / out)
 
@@ -100,8 +100,8 @@ def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
     assert record["model_digest"] == result.model_digest and record["labels_digest"] == ""
     assert [one["accuracy"] is None for one in record["rounds"]] == [True, False, False]  # and always of the last
     assert result.accuracy == result.rounds[-1].accuracy
-    told = rows(result, "SELECT name, count(*) FROM metrics WHERE party = 'server' GROUP BY name ORDER BY name")
-    assert told == [("accuracy", 2), ("loss", 3), ("pseudo_accuracy", 3), ("validation", 2)]
+    counts = rows(result, "SELECT name, count(*) FROM metrics WHERE party = 'server' GROUP BY name ORDER BY name")
+    assert counts == [("accuracy", 2), ("loss", 3), ("pseudo_accuracy", 3), ("validation", 2)]
 
 
 def test_the_saved_model_is_the_one_that_was_measured(tiny: Path) -> None:
@@ -265,7 +265,7 @@ def test_every_client_lost_is_a_failure(tiny: Path, step: str) -> None:
     assert result.reason == "every client was lost"
 
 
-def test_who_is_back_before_the_first_round_is_told_and_takes_part(tiny: Path) -> None:
+def test_who_is_back_before_the_first_round_is_reported_and_takes_part(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=2", faults=crash("train.enroll", "client/[012]", "1s"))
     assert result.outcome == "completed"
     assert [one.averaged for one in result.rounds] == [("client/3",), EVERYONE]

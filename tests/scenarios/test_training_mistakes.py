@@ -1,4 +1,4 @@
-"""What a scenario of federated training may not say."""
+"""Invalid scenarios of federated training."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str)
     assert "\n" not in str(caught.value)
 
 
-def test_models_that_do_not_fit_into_memory_are_told_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_do_not_fit_into_memory_are_reported_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = SimpleNamespace(available=4 * 650 * 10)
     monkeypatch.setattr(protocols.federated.checks.psutil, "virtual_memory", lambda: few)
     problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 46\.8 kB of memory and 26 kB"

@@ -163,13 +163,13 @@ LAYOUTS: dict[str, Layout] = {
 
 @pytest.fixture
 def layouts() -> dict[str, Layout]:
-    """For each data set of the catalogue, what writes a small one as upstream lays it out."""
+    """For each data set of the catalogue, a function that writes a small one in upstream's layout."""
     return LAYOUTS
 
 
 @pytest.fixture(autouse=True)
 def store_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty store of the test's own."""
+    """An empty store for the test."""
     root = tmp_path / "store"
     monkeypatch.setenv("TACIT_DATA", str(root))
     return root

@@ -1,4 +1,4 @@
-"""What the catalogue says of each data set, and what is on this machine."""
+"""The catalogue's entry of each data set, and the sets on this machine."""
 
 import re
 from pathlib import Path

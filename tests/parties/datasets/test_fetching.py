@@ -1,4 +1,4 @@
-"""A data set is here whole, as it was read, or not at all."""
+"""A fetched data set is stored whole, as it was read, or not at all."""
 
 import shutil
 import signal
@@ -28,10 +28,10 @@ from pathlib import Path
 from parties.datasets.catalogue import CATALOGUE
 from parties.datasets.fetching import fetch
 CATALOGUE["mnist"] = replace(CATALOGUE["mnist"], sha256=None)
-def tell(what, done, total):
+def report(what, done, total):
     if what == sys.argv[1]:
         os.kill(os.getpid(), signal.SIGKILL)
-fetch("mnist", tell, Path(sys.argv[2]))
+fetch("mnist", report, Path(sys.argv[2]))
 """
 
 WAITING = """
@@ -71,7 +71,7 @@ class Copied:
 
 
 def left(root: Path) -> list[str]:
-    """What a store holds, but for its lock."""
+    """The contents of a store without its lock."""
     return sorted(path.name for path in root.iterdir() if path.name != ".lock")
 
 
@@ -93,7 +93,7 @@ def test_what_is_fetched_is_stored_as_it_was_read(name, laid):
     expected = read.shuffled(name) if CATALOGUE[name].shuffle else read
     kept = store.stored(name)
     assert kept.content.digest() == kept.sha256 == expected.digest()
-    assert fetch(name, quiet) == str(folder)  # it is checked, not fetched anew
+    assert fetch(name, quiet) == str(folder)  # it is checked, not fetched again
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -154,9 +154,9 @@ def test_ways_are_tried_in_their_order(laid, monkeypatch, store_root):
     folder = laid("mnist")
     ways = (Copied(folder, "no network"), Copied(folder.parent), Copied(folder, "not reached"))
     monkeypatch.setitem(CATALOGUE, "mnist", replace(CATALOGUE["mnist"], ways=ways))
-    told = []
-    assert fetch("mnist", lambda what, done, total: told.append(what)) == "a copy"
-    assert told.count("a copy") == 2
+    reports = []
+    assert fetch("mnist", lambda what, done, total: reports.append(what)) == "a copy"
+    assert reports.count("a copy") == 2
     assert left(store_root) == ["mnist"]
 
 
@@ -180,18 +180,18 @@ def test_arrays_with_another_hash_are_refused(laid, store_root):
 
 @pytest.mark.usefixtures("unpinned")
 def test_an_interruption_anywhere_leaves_nothing(laid, store_root):
-    folder, told = laid("cifar10"), []
-    fetch("cifar10", lambda *progress: told.append(progress), folder)
+    folder, reports = laid("cifar10"), []
+    fetch("cifar10", lambda *progress: reports.append(progress), folder)
     shutil.rmtree(store_root / "cifar10")
-    for stop in range(len(told)):
-        moments = iter(range(len(told)))
+    for stop in range(len(reports)):
+        moments = iter(range(len(reports)))
 
-        def tell(what: str, done: int, total: int, stop: int = stop, moments=moments) -> None:
+        def report(what: str, done: int, total: int, stop: int = stop, moments=moments) -> None:
             if next(moments) == stop:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            fetch("cifar10", tell, folder)
+            fetch("cifar10", report, folder)
         assert left(store_root) == []
     fetch("cifar10", quiet, folder)
     assert left(store_root) == ["cifar10"]
@@ -242,7 +242,7 @@ def test_the_store_follows_the_environment(monkeypatch, tmp_path):
     assert store.root() == tmp_path / ".local" / "share" / "tacit"
 
 
-def test_the_digest_tells_everything_apart():
+def test_the_digest_depends_on_everything():
     points, labels = np.zeros((2, 3)), np.array([0, 1])
     base = Content(Part(points, labels), None, ("a", "b"))
     texts = np.array(["ab", "c"], dtype=object)

@@ -1,4 +1,4 @@
-"""Every layout of upstream's, in small: what is read, and what is said of files that are wrong."""
+"""Every layout of upstream, with small files: what is read, and the errors for wrong files."""
 
 import gzip
 import json
@@ -121,7 +121,7 @@ def test_cifar_in_pictures_is_cifar(laid, tmp_path):
     assert "50 images and 2 labels" in error_of("cifar10", pictures)
 
 
-def test_a_batch_pickled_anew_is_the_same(laid):
+def test_a_batch_pickled_again_is_the_same(laid):
     folder = laid("cifar10")
     expected = read("cifar10", folder).digest()
     for path in (folder / "cifar-10-batches-py").iterdir():
@@ -139,7 +139,7 @@ class Mischief:
 def test_a_pickle_that_would_run_something_is_refused(laid):
     folder = laid("cifar10")
     (folder / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps({b"data": Mischief()}))
-    assert "it wants to make a posix.system" in error_of("cifar10", folder)
+    assert "it contains a posix.system" in error_of("cifar10", folder)
 
 
 def test_the_ten_of_house_numbers_is_a_zero(laid):
@@ -221,7 +221,7 @@ def test_a_row_with_too_few_cells_is_named(laid):
     folder = laid("adult")
     with (folder / "adult.data").open("a") as file:
         file.write("1, 2\n")
-    assert error_of("adult", folder) == f"{folder / 'adult.data'}: its row 3 has 2 cells; expected are 15"
+    assert error_of("adult", folder) == f"{folder / 'adult.data'}: row 3 has 2 cells, not 15"
 
 
 def test_mushrooms(laid):

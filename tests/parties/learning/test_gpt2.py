@@ -11,7 +11,7 @@ from parties.learning.gpt2 import GPT2Learner
 from parties.learning.learners import learner_of
 from parties.learning.vision import torchvision
 
-torchvision()  # which transformers imports where it finds it
+torchvision()  # transformers imports it if it is installed
 
 import torch  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
@@ -48,9 +48,9 @@ def test_it_learns_texts(folder: str) -> None:
     state = learner.fit(fresh, TEXTS, LABELS, 1)
     assert (learner.predict(state, TEXTS) == LABELS).all()
     assert (learner.predict(fresh, TEXTS) != LABELS).any()
-    told = learner.probabilities(state, TEXTS)
-    assert told.dtype == np.float32
-    np.testing.assert_allclose(told.sum(1), 1, atol=1e-5)
+    shares = learner.probabilities(state, TEXTS)
+    assert shares.dtype == np.float32
+    np.testing.assert_allclose(shares.sum(1), 1, atol=1e-5)
     assert learner.probabilities(state, TEXTS[:0]).shape == (0, 2)
 
 
@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_state_in_a_copy_of_the_learner(folder: str
     assert other.initial(2) != other.initial(1)  # the head is drawn
 
 
-def test_two_fits_of_a_warm_learner_go_on_and_a_cold_one_begins_anew(folder: str) -> None:
+def test_fits_of_a_warm_learner_continue_and_those_of_a_cold_one_start_again(folder: str) -> None:
     warm, cold = made(folder, steps=2), made(folder, steps=2, warm=False)
     first = warm.fit(warm.initial(5), TEXTS, LABELS, 5)
     assert cold.fit(first, TEXTS, LABELS, 5) == first

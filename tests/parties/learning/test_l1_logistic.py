@@ -1,4 +1,4 @@
-"""The weights are those of least penalized loss, also where terms are alike, many or constant."""
+"""The weights minimize the penalized loss, also if terms are alike, many or constant."""
 
 import warnings
 
@@ -86,7 +86,7 @@ def test_terms_that_never_change_have_no_weight() -> None:
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
 @pytest.mark.parametrize("length", [1e-6, 1e-3, 1e4, 1e8, 1e18])
 def test_a_term_of_another_scale_does_not_hide_the_others(length: float, offset: float) -> None:
-    """As a column of two large numbers is, which RuleFit does not scale."""
+    """Such a term is a column of two large numbers, which RuleFit does not scale."""
     columns, targets = drawn(600, 12, 6)
     _, alone = l1_logistic(columns, targets, 1.0)
     other = np.random.default_rng(1).random((600, 1)) < 0.5
@@ -107,7 +107,7 @@ def test_terms_that_are_small_are_weighed_as_well() -> None:
     np.testing.assert_allclose(larger * 2**-20, weights, atol=1e-3)
 
 
-def test_it_ends_where_the_targets_can_be_told_for_sure() -> None:
+def test_it_ends_if_the_terms_determine_the_targets() -> None:
     columns = np.linspace(-1, 1, 200, dtype=np.float32)[:, None]
     intercept, weights = l1_logistic(columns, columns[:, 0] > 0, 1e-3)
     assert np.isfinite(intercept) and 10 < weights[0] < 1e4

@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_state_in_a_copy_of_the_learner() -> None:
     assert learner.fit(learner.initial(1), points, labels, 2) != state
 
 
-def test_a_cold_learner_begins_anew() -> None:
+def test_a_cold_learner_starts_again() -> None:
     points, labels = clusters()
     cold, warm = NetworkLearner(LINEAR, warm=False), NetworkLearner(LINEAR)
     first = cold.fit(cold.initial(1), points, labels, 5)

@@ -52,11 +52,11 @@ def test_it_learns_clusters(name: str, classes: int) -> None:
     learner = learner_of(name, {}, (4,), classes)
     (points, labels), (new, right) = clusters(200, 1, classes), clusters(200, 2, classes)
     state = learner.fit(learner.initial(1), points, labels, 1)
-    told, found = learner.probabilities(state, new), learner.predict(state, new)
-    assert told.dtype == np.float32
+    shares, found = learner.probabilities(state, new), learner.predict(state, new)
+    assert shares.dtype == np.float32
     assert found.dtype == np.int64
-    np.testing.assert_allclose(told.sum(1), 1, atol=1e-5)
-    assert (told.argmax(1) == found).all()
+    np.testing.assert_allclose(shares.sum(1), 1, atol=1e-5)
+    assert (shares.argmax(1) == found).all()
     assert (found == right).mean() > 0.75
 
 
@@ -76,15 +76,15 @@ def test_the_same_arguments_give_the_same_bytes_whatever_classes_there_are(
     state = learner.fit(learner.initial(seed), points, labels, seed)
     again = pickle.loads(pickle.dumps(learner))
     assert again.fit(again.initial(seed), points.copy(), labels.copy(), seed) == state
-    told = learner.probabilities(state, points)
-    assert np.isfinite(told).all()
-    np.testing.assert_allclose(told.sum(1), 1, atol=1e-5)
+    shares = learner.probabilities(state, points)
+    assert np.isfinite(shares).all()
+    np.testing.assert_allclose(shares.sum(1), 1, atol=1e-5)
     if len(shown) == 1 and name in ("decision-tree", "random-forest", "rulefit"):
         assert set(learner.predict(state, points)) == shown
 
 
 def digests() -> str:
-    """Of what every learner keeps after a fit."""
+    """The digests of every learner's state after a fit."""
     points, labels = clusters()
     states = [made(name).fit(made(name).initial(1), points, labels, 1) for name in TABLES]
     return " ".join(hashlib.sha256(state).hexdigest() for state in states)
@@ -93,10 +93,10 @@ def digests() -> str:
 def test_another_process_gives_the_same_bytes() -> None:
     code = f"import importlib.util as u; s = u.spec_from_file_location('t', {__file__!r}); "
     code += "m = u.module_from_spec(s); s.loader.exec_module(m); print(m.digests())"
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7"}
     )
-    assert told.stdout.strip() == digests(), told.stderr
+    assert done.stdout.strip() == digests(), done.stderr
 
 
 def test_a_tree_says_what_scikit_learn_says() -> None:
@@ -138,13 +138,14 @@ def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs.fit(points, labels)
-        rules = theirs._extract_rules(points, labels)  # imodels tells only those that are left with a weight
+        rules = theirs._extract_rules(points, labels)  # imodels lists only those with a weight
         terms = np.hstack([theirs.friedscale.scale(points), theirs.transform(points, rules)])
         solver = LogisticRegression(penalty="l1", C=1.0, solver="saga", tol=1e-9, max_iter=100_000)
         solver.fit(terms, labels)
     learner = made("rulefit", 2)
     found = learner.probabilities(learner.fit(learner.initial(1), points, labels, 5), points)
-    np.testing.assert_allclose(found, solver.predict_proba(terms), atol=2e-3)  # elsewhere rules differ that here do not
+    # On other points, rules that agree on these may differ.
+    np.testing.assert_allclose(found, solver.predict_proba(terms), atol=2e-3)
     assert (abs(found[:, 1] - labels.mean()) > 0.2).any()
 
 
@@ -158,7 +159,7 @@ def test_rulefit_never_has_more_rules_than_it_may() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_who_begins_anew_keeps_what_it_has_learnt_from_the_same(name: str) -> None:
+def test_a_cold_learner_keeps_its_state_for_the_same_points(name: str) -> None:
     learner = made(name)
     points, labels = clusters()
     state = learner.fit(learner.initial(1), points, labels, 1)
@@ -250,12 +251,12 @@ def test_work_grows_with_points_and_needs_no_data() -> None:
     ],
 )
 def test_a_wrong_option_is_one_line(name: str, options: dict[str, object], line: str) -> None:
-    with pytest.raises(ValueError, match=line) as told:
+    with pytest.raises(ValueError, match=line) as caught:
         learner_of(name, options, (4,), 3)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
-def test_networks_begin_anew_if_told_so() -> None:
+def test_networks_start_again_unless_warm() -> None:
     cold = learner_of("network", {"warm": False}, (4,), 3, LINEAR)
     assert isinstance(cold, NetworkLearner)
     assert not cold.warm

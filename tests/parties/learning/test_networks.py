@@ -44,7 +44,7 @@ def test_a_network_gives_features_and_probabilities(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cnn13", "resnet18"])
-def test_features_have_length_one_unless_told_otherwise(name: str) -> None:
+def test_features_have_length_one_unless_the_spec_says_otherwise(name: str) -> None:
     spec = spec_of(name)
     features = embed_all(spec, initial(spec, 1), points(spec))
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-5)

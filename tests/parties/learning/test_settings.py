@@ -36,7 +36,7 @@ def test_the_learning_rate_follows_a_cosine() -> None:
     assert LocalUpdate(learning_rate=0.5, decay_rounds=0).rate(50, 9999) == 0.5
 
 
-def test_the_cosine_begins_anew_where_it_is_told_to() -> None:
+def test_the_cosine_starts_again_at_the_restart() -> None:
     once, twice = LocalUpdate(decay_rounds=20), LocalUpdate(decay_rounds=20, restart=15)
     assert [twice.rate(50, number) for number in range(15)] == [once.rate(50, number) for number in range(15)]
     assert [twice.rate(50, 15 + number) for number in range(30)] == [once.rate(50, number) for number in range(30)]

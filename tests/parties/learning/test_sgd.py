@@ -27,7 +27,7 @@ def update_of(**settings: object) -> LocalUpdate:
 
 
 def gradient(vector: np.ndarray, data: LocalData) -> np.ndarray:
-    """Of the mean of weight times cross-entropy, for softmax regression with 4 inputs and 3 classes."""
+    """The gradient of the mean of weight times cross-entropy, for softmax regression with 4 inputs and 3 classes."""
     weight, bias = vector[:12].reshape(3, 4), vector[12:]
     logits = data.images @ weight.T + bias
     found = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
