@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from parties.learning.additions import Active, Addition
     from parties.learning.spec import ModelSpec
     from parties.party import NoAnswer
-    from protocols.declaration import Problem
+    from protocols.declaration import Declaration as Protocol
+    from protocols.declaration import Needs
     from protocols.federated.server_update import ServerUpdate
+    from protocols.observing.experiment import Experiment, Setting
     from protocols.one_shot import Found, OneShot
     from protocols.outcome import Abort
     from protocols.plugins import (
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         add_row_sums,
         add_server_update,
     )
+    from protocols.promises import Promise
     from protocols.registry import add as add_protocol
     from protocols.steps import Step
     from protocols.values import BadValues
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
         Training,
     )
     from scenarios.sweeping.sweep import sweep
+    from sim.setting_error import Problem
     from sim.wire import Message
 else:
     from importlib import import_module
@@ -86,7 +90,12 @@ else:
         "Message": "sim.wire.Message",
         "ModelSpec": "parties.learning.spec.ModelSpec",
         "OneShot": "protocols.one_shot.OneShot",
-        "Problem": "protocols.declaration.Problem",
+        "Experiment": "protocols.observing.experiment.Experiment",
+        "Needs": "protocols.declaration.Needs",
+        "Problem": "sim.setting_error.Problem",
+        "Promise": "protocols.promises.Promise",
+        "Protocol": "protocols.declaration.Declaration",
+        "Setting": "protocols.observing.experiment.Setting",
         "Result": "scenarios.running.folder.Result",
         "ServerUpdate": "protocols.federated.server_update.ServerUpdate",
         "Step": "protocols.steps.Step",
@@ -129,6 +138,7 @@ __all__ = [
     "Dataset",
     "Device",
     "Expect",
+    "Experiment",
     "Fault",
     "Findings",
     "Found",
@@ -137,17 +147,21 @@ __all__ = [
     "Message",
     "Model",
     "ModelSpec",
+    "Needs",
     "Network",
     "NoAnswer",
     "OneShot",
     "Privacy",
     "Problem",
+    "Promise",
+    "Protocol",
     "ProtocolKeys",
     "Public",
     "Result",
     "Scenario",
     "ScenarioError",
     "ServerUpdate",
+    "Setting",
     "Step",
     "Training",
     "Watch",

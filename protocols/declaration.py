@@ -10,7 +10,7 @@ the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
 | --- | --- |
 | `name`, `summary`, `papers`, `learned` | `tacit steps`, docs |
 | `keys`, `uses` | scenario files, `tacit keys` |
-| `steps`, `message_types`, `choices`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
+| `steps`, `message_types`, `choices`, `value`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
 | `needs`, `share`, `prepared` | how points are split |
 | `check_tables`, `check_data`, `cautions` | before a run |
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
@@ -22,8 +22,10 @@ What `tables` has is said by `protocols.observing.experiment.Tables`, and by the
 """
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -88,11 +90,28 @@ class Declaration:
     learns: bool = False
     quick: Mapping[str, int] = {}
 
+    def check_declared(self) -> None:
+        """Raise ValueError, in a line, for what is declared wrongly or is not there."""
+        name, kind = getattr(self, "name", ""), type(self).__name__
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+-]*", name):
+            raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")
+        if not isinstance(getattr(self, "summary", None), str):
+            raise ValueError(f"the protocol {name} needs a summary, a line of text.")
+        fields = getattr(self.keys, "__struct_fields__", ())
+        if self.keys is not None and (not isinstance(self.keys, type) or not {"deadline", "min_clients"} <= {*fields}):
+            raise ValueError(f"keys(={self.keys!r}) of {kind} must be a class derived from ProtocolKeys.")
+        if type(self).build is Declaration.build:
+            raise ValueError(f"{kind} does not say how a run of it is built: it needs a method build.")
+
     # What a run is made of
 
     def prepared(self, tables: Any) -> Any:
         """The tables as the protocol runs them."""
         return tables
+
+    def value(self, tables: Any, key: str) -> Any:
+        """The value of `key` that a run takes, as ``training.update``: a protocol may not leave it to the scenario."""
+        return attrgetter(key)(tables)
 
     def choices(self, tables: Any) -> Mapping[str, str]:
         """The values of those keys that bring in steps or messages."""

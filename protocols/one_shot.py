@@ -12,7 +12,6 @@ here.
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -115,15 +114,8 @@ class OneShot(Declaration):
         return (*enrolling, *messages_in(*self.modules))
 
     def check_declared(self) -> None:
-        """Raise ValueError, in a line, for what is declared wrongly or is not there."""
-        name, kind = getattr(self, "name", ""), type(self).__name__
-        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+-]*", name):
-            raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")
-        if not isinstance(getattr(self, "summary", None), str):
-            raise ValueError(f"the protocol {name} needs a summary, a line of text.")
-        fields = getattr(self.keys, "__struct_fields__", ())
-        if self.keys is not None and (not isinstance(self.keys, type) or not {"deadline", "min_clients"} <= {*fields}):
-            raise ValueError(f"keys(={self.keys!r}) of {kind} must be a class derived from ProtocolKeys.")
+        super().check_declared()
+        kind = type(self).__name__
         if not all(isinstance(step, Step) and step.role in ("client", "server") for step in self.own_steps):
             raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
         if not all(isinstance(module, ModuleType) for module in self.modules):

@@ -3,7 +3,6 @@
 from protocols.cotraining import declaration as cotraining
 from protocols.declaration import Declaration
 from protocols.federated import declaration as federated
-from protocols.one_shot import OneShot
 from protocols.xclp import declaration as xclp
 from sim.registry import Registry
 
@@ -21,11 +20,11 @@ def using(*keys: str) -> tuple[str, ...]:
 
 
 def add(declaration: Declaration) -> None:
-    """Let scenario files name the protocol of `declaration`, an instance of a class derived from `OneShot`.
+    """Let scenario files name the protocol of `declaration`, an instance of a class derived from `Declaration`.
 
     Raises ValueError for a name that is taken or invalid, and for what is declared wrongly.
     """
-    if not isinstance(declaration, OneShot):
-        raise ValueError(f"{declaration!r} is not an instance of a class derived from OneShot.")
+    if not isinstance(declaration, Declaration):
+        raise ValueError(f"{declaration!r} is not an instance of a class derived from OneShot or Protocol.")
     declaration.check_declared()
     PROTOCOLS.add(declaration.name, declaration)

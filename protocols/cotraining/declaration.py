@@ -32,18 +32,14 @@ _USES = (*LEARNING, "learner.*", "byzantine.*", "cotraining.rounds", "cotraining
 _CONSENSUS = ("cotraining.consensus", "cotraining.quorum")
 _EPSILON = ("privacy.epsilon", "privacy.delta")
 
-_LEARNED = {
-    "server": "what each client shares of its predictions for the public points; how many points and labels each has",
-    "client": "what becomes of all that is shared",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cotraining(Declaration):
     """An algorithm of co-training.
 
-    `own_keys`: those that it uses besides those of all. `student`: the server fits one at the end. `spends`: what its
-    messages reveal, if they are private. `estimates`: their sensitivity may be an estimate. `alone`: one party has all.
+    `own_keys`: the keys that it uses besides those of all. `student`: the server fits one at the end. `spends`: what
+    its messages reveal, if they are private. `estimates`: their sensitivity may be an estimate. `alone`: one party has
+    all. `shares`: what the server learns of a client, `returns`: what clients learn, in words.
     """
 
     name: str
@@ -54,7 +50,8 @@ class Cotraining(Declaration):
     spends: SpendsBy | None = None
     estimates: bool = False
     alone: bool = False
-    learned: Mapping[str, str] = field(default_factory=lambda: _LEARNED)
+    shares: str = "nothing of what it predicts"
+    returns: str = "nothing of the others"
     learns: bool = field(default=True, init=False)
     quick: Mapping[str, int] = field(default_factory=lambda: {"cotraining.rounds": 2}, init=False)
 
@@ -62,6 +59,11 @@ class Cotraining(Declaration):
     def needs(self) -> Needs:  # type: ignore[override]
         """A test part; a learner may read texts."""
         return Needs(testing=True, texts=True)
+
+    @property
+    def learned(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What clients share, and what becomes of it."""
+        return {"server": f"how many points and labels each client has, and {self.shares}", "client": self.returns}
 
     @property
     def uses(self) -> Sequence[str]:  # type: ignore[override]
@@ -122,31 +124,67 @@ class Cotraining(Declaration):
         return attacked_predictions(tables)
 
 
+_FEDCT = (
+    "Abourayya et al., Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised "
+    "learning, AAAI 2025"
+)
+_CONSENSUS_OF_LABELS = "the consensus of the labels of all"
+
 DECLARATIONS = (
     Cotraining(
         name="fedct",
         summary="clients share hard labels of public points and learn from their consensus",
+        papers=(_FEDCT,),
         own_keys=_CONSENSUS,
+        shares="the label that it gives each public point",
+        returns=_CONSENSUS_OF_LABELS,
     ),
     Cotraining(
         name="dp-fedct",
         summary="fedct with labels randomised by the XOR mechanism",
+        papers=(_FEDCT, "Ji et al., Differentially private binary- and matrix-valued data query, VLDB 2021"),
         own_keys=(*_CONSENSUS, *_EPSILON, "privacy.sensitivity"),
+        shares="noisy bits of the label that it gives each public point",
+        returns=_CONSENSUS_OF_LABELS,
         spends=spending_by_labels,
         estimates=True,
     ),
-    Cotraining(name="dd", summary="clients share class probabilities of public points and learn from their mean"),
-    Cotraining(name="fedmd", summary="clients learn labeled public points, then digest each other's scores of them"),
     Cotraining(
-        name="pate", summary="teachers label public points once, a student learns from their votes", student=True
+        name="dd",
+        summary="clients share class probabilities of public points and learn from their mean",
+        papers=("Bistritz, Mann, Bambos, Distributed distillation for on-device learning, NeurIPS 2020",),
+        shares="its probability of every class for each public point",
+        returns="the mean of the probabilities of all",
+    ),
+    Cotraining(
+        name="fedmd",
+        summary="clients learn labeled public points, then digest each other's scores of them",
+        papers=("Li and Wang, FedMD: Heterogenous federated learning via model distillation, 2019",),
+        shares="its score of every class for each public point",
+        returns="the mean of the scores of all",
+    ),
+    Cotraining(
+        name="pate",
+        summary="teachers label public points once, a student learns from their votes",
+        papers=("Papernot et al., Semi-supervised knowledge transfer for deep learning, ICLR 2017", _FEDCT),
+        shares="the label that it gives each public point, once",
+        student=True,
     ),
     Cotraining(
         name="dp-pate",
         summary="pate with Gaussian noise on the votes",
+        papers=("Papernot et al., Scalable private learning with PATE, ICLR 2018", _FEDCT),
         own_keys=(*_EPSILON, "privacy.noise"),
+        shares="the label that it gives each public point, once; the noise is the server's own",
         student=True,
         spends=spending_by_votes,
     ),
-    Cotraining(name="local", summary="every client learns alone; nothing is shared"),
-    Cotraining(name="centralised", summary="one party holds all points and learns from them", alone=True),
+    Cotraining(name="local", summary="every client learns alone; nothing is shared", papers=(_FEDCT,)),
+    Cotraining(
+        name="centralised",
+        summary="one party holds all points and learns from them",
+        papers=(_FEDCT,),
+        shares="nothing else: there is one client, with the points of all",
+        alone=True,
+    ),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from parties.data.splits import Shard
 from protocols import dealing, rounds, secure_sum, setup
@@ -27,7 +28,7 @@ from protocols.steps import Step
 from protocols.xclp import xclp
 from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_cautions
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
-from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, row_sums_of
+from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
 from sim.setting_error import Problem
 from sim.wire import Message
@@ -113,6 +114,10 @@ class FederatedTraining(Declaration):
         """All that may be taken."""
         return training_steps(labels=self.labels, inside=xclp.STEPS if self.across else (), secure=self.secure)
 
+    def value(self, tables: TrainingTables, key: str) -> Any:
+        own = {"protocol.recovery": self.recovery, "training.update": ALGORITHMS[self.name].update}
+        return own.get(key) or super().value(tables, key)
+
     def choices(self, tables: TrainingTables) -> Mapping[str, str]:
         across = chosen(tables.protocol, self.recovery) if self.across else {}
         return {**across, "training.averaging": tables.training.averaging}
@@ -177,7 +182,7 @@ class FederatedTraining(Declaration):
     def sums(self, tables: TrainingTables, clients: int) -> Sequence[SecureSum]:
         found = []
         if self.across:
-            found.append(row_sums_of(tables.protocol, self.recovery or tables.protocol.recovery))
+            found.append(row_sums_of(tables.protocol, self.value(tables, "protocol.recovery")))
         if tables.training.averaging == "secure":
             noisy = self.private and tables.privacy.noise_at == "clients"
             found.append(SecureSum("secure_sum", max(2, tables.training.fewest(fewest_hidden(clients, noisy)))))
@@ -217,17 +222,26 @@ class TrainingThenPrediction(FederatedTraining):
         return None
 
 
+_FEDAVG = (
+    "McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017",
+    "Bonawitz et al., Practical secure aggregation for privacy-preserving machine learning, CCS 2017",
+)
+_FEDPROP = "Scott, Yeo, Lampert, FedProp: Cross-client Label Propagation for Federated Semi-supervised Learning, 2022"
+_XCLP = (*XCLP_PAPERS, *_FEDAVG)
+
 DECLARATIONS: tuple[FederatedTraining, ...] = (
     TrainingThenPrediction(
         name="fedavg-then-xclp",
         summary="federated averaging on the labeled points, then XCLP once on features of the model",
+        papers=_XCLP,
         across=True,
         graph=True,
     ),
-    FederatedTraining(name="fedavg", summary="federated averaging on the labeled points"),
+    FederatedTraining(name="fedavg", summary="federated averaging on the labeled points", papers=_FEDAVG),
     FederatedTraining(
         name="fedavg+xclp",
         summary="federated averaging, pseudo-labels by XCLP among each round's clients",
+        papers=_XCLP,
         across=True,
         graph=True,
         labels=True,
@@ -235,6 +249,7 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
     FederatedTraining(
         name="fedprop",
         summary="the earlier form of fedavg+xclp: sums by secret sharing",
+        papers=(_FEDPROP, *_FEDAVG),
         across=True,
         graph=True,
         labels=True,
@@ -243,6 +258,7 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
     FederatedTraining(
         name="fedprop+mt",
         summary="fedprop with a mean teacher",
+        papers=(_FEDPROP, *_FEDAVG),
         across=True,
         graph=True,
         labels=True,
@@ -251,19 +267,60 @@ DECLARATIONS: tuple[FederatedTraining, ...] = (
     FederatedTraining(
         name="fedavg+perclient-lp",
         summary="federated averaging, pseudo-labels by each client's own graph",
+        papers=_XCLP,
         graph=True,
         labels=True,
     ),
     FederatedTraining(
-        name="fedavg+network", summary="federated averaging, pseudo-labels predicted by the model", labels=True
+        name="fedavg+network",
+        summary="federated averaging, pseudo-labels predicted by the model",
+        papers=_XCLP,
+        labels=True,
     ),
     FederatedTraining(
-        name="fedsem+", summary="federated averaging, pseudo-labels predicted by the model once", labels=True
+        name="fedsem+",
+        summary="federated averaging, pseudo-labels predicted by the model once",
+        papers=(
+            "Albaseer et al., Exploiting unlabeled data in smart cities using federated edge learning, IWCMC 2020",
+            *_XCLP,
+        ),
+        labels=True,
     ),
-    FederatedTraining(name="fedmatch", summary="agreement with helpers on unlabeled points", secure=False),
-    FederatedTraining(name="fedsiam", summary="a siamese pair of networks held together on unlabeled points"),
-    FederatedTraining(name="fedavg+mt", summary="federated averaging with a mean teacher"),
-    FederatedTraining(name="fedprox", summary="fedavg with a proximal term"),
-    FederatedTraining(name="scaffold", summary="fedavg with control variates"),
-    FederatedTraining(name="dp-fedavg", summary="fedavg with clipped changes and Gaussian noise"),
+    FederatedTraining(
+        name="fedmatch",
+        summary="agreement with helpers on unlabeled points",
+        papers=(
+            "Jeong et al., Federated semi-supervised learning with inter-client consistency and disjoint learning, "
+            "ICLR 2021",
+        ),
+        secure=False,
+    ),
+    FederatedTraining(
+        name="fedsiam",
+        summary="a siamese pair of networks held together on unlabeled points",
+        papers=("Long et al., FedSiam: Towards adaptive federated semi-supervised learning, 2020",),
+    ),
+    FederatedTraining(
+        name="fedavg+mt",
+        summary="federated averaging with a mean teacher",
+        papers=(_FEDPROP, "Tarvainen and Valpola, Mean teachers are better role models, NeurIPS 2017"),
+    ),
+    FederatedTraining(
+        name="fedprox",
+        summary="fedavg with a proximal term",
+        papers=("Li et al., Federated optimization in heterogeneous networks, MLSys 2020",),
+    ),
+    FederatedTraining(
+        name="scaffold",
+        summary="fedavg with control variates",
+        papers=("Karimireddy et al., SCAFFOLD: Stochastic controlled averaging for federated learning, ICML 2020",),
+    ),
+    FederatedTraining(
+        name="dp-fedavg",
+        summary="fedavg with clipped changes and Gaussian noise",
+        papers=(
+            "McMahan et al., Learning differentially private recurrent language models, ICLR 2018",
+            "Geyer, Klein, Nabi, Differentially private federated learning: a client level perspective, 2017",
+        ),
+    ),
 )

@@ -17,7 +17,7 @@ from protocols.xclp.promises import PROMISES
 from protocols.xclp.xclp import STEPS
 from sim.wire import Message
 
-__all__ = ["ACROSS", "DECLARATIONS", "GRAPH", "LEARNED", "XclpDeclaration", "row_sums_of"]
+__all__ = ["ACROSS", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
 
 ACROSS = tuple(
     f"protocol.{key}"
@@ -30,6 +30,10 @@ ACROSS = tuple(
 
 GRAPH = ("protocol.bits", "protocol.k", "protocol.alpha")
 """The keys of any neighbourhood graph."""
+
+XCLP_PAPERS = (
+    "Scott, Yeo, Lampert, Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR",
+)
 
 LEARNED = {
     "server": "the Hamming distances of all points' hashes, and so about the angles between points; how many points "
@@ -49,8 +53,7 @@ class XclpDeclaration(Declaration):
 
     name = "xclp"
     summary = "cross-client label propagation over a joint neighbourhood graph"
-    papers = ("Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated "
-              "Learning, TMLR 2023",)  # fmt: skip
+    papers = XCLP_PAPERS
     uses = (*ACROSS, *GRAPH, "protocol.rounds")
     learned = LEARNED
     steps = STEPS

@@ -35,15 +35,11 @@ def _given(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
-    return lambda scenario: PROTOCOLS[scenario.protocol.name].choices(scenario).get(key) in values
-
-
-def _proximal(scenario: Scenario) -> bool:
-    return "fedprox" in (scenario.training.update, scenario.protocol.name)
+    return lambda scenario: PROTOCOLS[scenario.protocol.name].value(scenario, key) in values
 
 
 _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
-    ("training.mu", 'training.update = "fedprox"', _proximal),
+    ("training.mu", 'training.update = "fedprox"', _uses("training.update", "fedprox")),
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
     ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),

@@ -1,0 +1,72 @@
+"""Whatever Tacit does for a protocol follows from its declaration: nobody asks for a name or a part."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocols.declaration import Declaration
+from protocols.registry import PROTOCOLS
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("sim", "parties", "protocols", "scenarios")
+FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+BY_NAME = {
+    "scenarios/chaos/configurations.py",  # the list of what broad chaos runs
+    "scenarios/command/bytes.py",  # "fedavg" is a field of result.json there, and below
+    "scenarios/command/report.py",
+}
+"""Files of scenarios/ that may have a protocol's name in them."""
+
+
+def asked_by_name(source: str) -> Iterator[str]:
+    """Comparisons of a protocol's name in `source`, and reading of a protocol's parts."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            sides = (node.left, *node.comparators)
+            constant = any(isinstance(side, ast.Constant | ast.Tuple | ast.Set) for side in sides)
+            if constant and any(ast.unparse(side).endswith("protocol.name") for side in sides):
+                yield ast.unparse(node)
+        if isinstance(node, ast.Attribute) and node.attr == "parts" and "PROTOCOLS" in ast.unparse(node.value):
+            yield ast.unparse(node)
+
+
+def names_in(source: str) -> set[str]:
+    """The names of protocols that `source` has as texts."""
+    texts = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
+    return {text for text in texts if isinstance(text, str)} & set(PROTOCOLS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_nobody_asks_for_the_name_or_the_parts_of_a_protocol(path: Path) -> None:
+    source = (ROOT / path).read_text(encoding="utf-8")
+    assert list(asked_by_name(source)) == []
+    if path.parts[0] in ("sim", "parties", "scenarios") and path.as_posix() not in BY_NAME:
+        assert names_in(source) == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if scenario.protocol.name == 'xclp': pass",
+        "if tables.protocol.name in ('fedprop', 'fedprop+mt'): pass",
+        "if 'training' in PROTOCOLS[name].parts: pass",
+    ],
+)
+def test_asking_is_seen(source: str) -> None:
+    assert list(asked_by_name(source))
+
+
+def test_a_name_is_seen() -> None:
+    assert names_in("kinds = {'fedprox': 1}") == {"fedprox"}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_declares_what_is_asked(name: str) -> None:
+    protocol = PROTOCOLS[name]
+    assert isinstance(protocol, Declaration) and protocol.name == name
+    protocol.check_declared()
+    assert protocol.summary and protocol.papers and set(protocol.learned) == {"server", "client"}
+    assert protocol.steps and {step.role for step in protocol.steps} == {"client", "server"}
