@@ -148,9 +148,6 @@ def _check_cost(scenario: Scenario) -> None:
 
 def _check_protocol(scenario: Scenario) -> None:
     protocol, clients = scenario.protocol, scenario.data.clients
-    if protocol.name not in PROTOCOLS:
-        problem = f"{toml(protocol.name)} is not known; allowed: {', '.join(PROTOCOLS)}"
-        raise ScenarioError("", "protocol.name", problem + similar(protocol.name, PROTOCOLS))
     if "xclp" not in PROTOCOLS[protocol.name].parts:
         return
     if protocol.hamming == "paillier" and protocol.key_bits < 2048 and not protocol.insecure_keys:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
+from protocols.registry import PROTOCOLS
 from scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
 from scenarios.schema.scenario import ScenarioError
 from scenarios.schema.table import ScenarioFile
@@ -22,7 +23,11 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 def converted(raw: Table, where: str) -> ScenarioFile:
     """`raw` as the struct that it stands for. Raises ScenarioError naming `where`."""
     protocol = raw.get("protocol")
-    kind = kind_of(protocol.get("name") if isinstance(protocol, dict) else None)
+    name = protocol.get("name") if isinstance(protocol, dict) else None
+    if isinstance(name, str) and name not in PROTOCOLS:  # whose keys nobody knows
+        problem = f"{toml(name)} is not known; allowed: {', '.join(PROTOCOLS)}"
+        raise ScenarioError(where, "protocol.name", problem + similar(name, PROTOCOLS))
+    kind = kind_of(name)
     node = structure(kind)
     raw = _without_others(raw, node)
     try:
