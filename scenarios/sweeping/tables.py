@@ -134,10 +134,13 @@ def _figure(results: Sequence[Result | None], measure: str, unit: str) -> Figure
 
 
 def _value(result: Result, measure: str) -> float | None:
-    """The number at the dotted path `measure` in a result, None where there is none."""
+    """The number at the dotted path `measure` in a result, None where there is none; those of a list go by place."""
     found: Any = result.record()
     for name in measure.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, list):
+            found = dict(enumerate(found)).get(int(name) if name.isdecimal() else -1)
+        else:
+            found = found.get(name) if isinstance(found, dict) else None
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
