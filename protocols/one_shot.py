@@ -29,6 +29,7 @@ from protocols import setup
 from protocols.crypto import sizes
 from protocols.declaration import Declaration, Setting, messages_in
 from protocols.outcome import Abort, require
+from protocols.own_keys import check_keys
 from protocols.setup import Group
 from protocols.steps import Step
 from protocols.values import BadValues, announced, ending, values_of
@@ -110,6 +111,8 @@ class OneShot(Declaration):
         fields = getattr(self.keys, "__struct_fields__", ())
         if self.keys is not None and (not isinstance(self.keys, type) or not {"deadline", "min_clients"} <= {*fields}):
             raise ValueError(f"keys(={self.keys!r}) of {kind} must be a class derived from ProtocolKeys.")
+        if self.keys is not None:
+            check_keys(self.keys)
         if not all(isinstance(step, Step) and step.role in ("client", "server") for step in self.own_steps):
             raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
         if not all(isinstance(module, ModuleType) for module in self.modules):
