@@ -99,8 +99,11 @@ def test_in_a_pool(install: Install, half: Callable[[str], Path]) -> None:
     assert [plugin.file for plugin in results[0].plugins] == [str(file)]
 
 
-def test_a_protocol_in_a_pool_and_in_a_sweep(install: Install, write: Write) -> None:
+def test_a_protocol_in_a_pool_and_in_a_sweep(install: Install, write: Write, capfd: pytest.CaptureFixture[str]) -> None:
     install("means", MEAN)
+    install("broken", "import nothing_of_the_kind")
+    with pytest.warns(plugged.PluginWarning):
+        plugins.load_plugins()
     path = write("", MEAN_RUN)
     one, other = (run(load(path), engine=engine) for engine in ("inline", "pool:2"))
     assert one.outcome == "completed" and one.equals_plaintext
@@ -108,6 +111,7 @@ def test_a_protocol_in_a_pool_and_in_a_sweep(install: Install, write: Write) -> 
     swept = tacit("sweep", path, "--seeds", 2, "--jobs", 2, "--out", "sweep")
     assert swept.exit_code == 0, swept.output
     assert hashes("sweep")[0] == one.trace_hash
+    assert "PluginWarning" not in capfd.readouterr().err, "a worker warns of what the command has warned of"
 
 
 # --- broken ones
