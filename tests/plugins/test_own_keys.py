@@ -31,7 +31,7 @@ class Level(enum.IntEnum):
 class Inner(Struct, frozen=True):
     x: int = 0
 
-class SizeTold(Message):
+class SizeSent(Message):
     size: bytes
 
 class Keys(ProtocolKeys, kw_only=True, frozen=True{options}):
@@ -43,15 +43,15 @@ class Sizes(OneShot):
 
     @property
     def message_types(self):
-        return (*super().message_types, SizeTold)
+        return (*super().message_types, SizeSent)
 
     async def client(self, me, keys, group):
         with me.step("size.send"):
-            me.send(me.server, SizeTold(bytes([len(me.shard.rows)])))
+            me.send(me.server, SizeSent(bytes([len(me.shard.rows)])))
 
     async def server(self, me, keys, group):
         with me.step("size.take"):
-            answers = (await me.collect(SizeTold, group.names, deadline=duration(keys.deadline))).answers
+            answers = (await me.collect(SizeSent, group.names, deadline=duration(keys.deadline))).answers
         return Found(tuple(answers), np.array([answer.size[0] for answer in answers.values()], float))
 
     def oracle(self, keys, shards):
