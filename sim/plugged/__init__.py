@@ -211,8 +211,10 @@ def place_in(error: BaseException) -> tuple[str, int] | None:
 
 
 def _place_of(name: str, error: BaseException) -> tuple[str, int] | None:
-    """The file and the innermost line in which the import of `name` failed, of its own package's modules."""
+    """The file and the innermost line in which the import of an installed package's module `name` failed."""
     package, found = name.partition(".")[0], None
+    if is_plugged(name):
+        return None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
             found = frame.f_code.co_filename, line
