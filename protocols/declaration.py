@@ -36,6 +36,7 @@ from parties.data.splits import Shard
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
+from protocols.own_keys import check_keys
 from protocols.promises import Promise
 from protocols.steps import Step
 from sim.setting_error import Problem
@@ -100,6 +101,8 @@ class Declaration:
         fields = getattr(self.keys, "__struct_fields__", ())
         if self.keys is not None and (not isinstance(self.keys, type) or not {"deadline", "min_clients"} <= {*fields}):
             raise ValueError(f"keys(={self.keys!r}) of {kind} must be a class derived from ProtocolKeys.")
+        if self.keys is not None:
+            check_keys(self.keys)
         if type(self).build is Declaration.build:
             raise ValueError(f"{kind} does not say how a run of it is built: it needs a method build.")
 

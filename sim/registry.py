@@ -3,12 +3,13 @@
 import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sim import plugged
 
-__all__ = ["Added", "Registry", "UnknownNameError", "added_by_plugins", "conflict", "similar"]
+__all__ = ["Added", "Registry", "UnknownNameError", "added_by_plugins", "conflict", "similar", "undone_on_error"]
 
 T = TypeVar("T")
 
@@ -119,9 +120,15 @@ class Registry(Mapping[str, T]):
 
 
 def similar(word: object, known: Iterable[str]) -> str:
-    """``; did you mean X?`` when one of `known` is close to `word`, else nothing."""
+    """``; did you mean X?`` when one of `known` is close to `word`, else nothing.
+
+    Where `known` is a registry, also the installed plugins that might have added it and cannot be used.
+    """
     close = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    hint = f"; did you mean {close[0]}?" if close else ""
+    if isinstance(known, Registry) and (missing := plugged.left_out()):
+        hint += f"; an installed plugin that is left out may have it: {'; '.join(missing)}"
+    return hint
 
 
 def added_by_plugins() -> list[Added]:
@@ -132,6 +139,19 @@ def added_by_plugins() -> list[Added]:
 def conflict() -> tuple[Added, str] | None:
     """The first conflict in any registry: the addition, and by whom its name is taken."""
     return next((found for registry in _all if (found := registry.conflict()) is not None), None)
+
+
+@contextmanager
+def undone_on_error() -> Iterator[None]:
+    """Within it, what Python code outside of a plugin's file adds is removed again if there is an exception."""
+    before = {id(registry): {*registry._added} for registry in _all}
+    try:
+        yield
+    except BaseException:
+        for registry in _all:
+            for name in registry._added.keys() - before.get(id(registry), set()):
+                registry.remove(name)
+        raise
 
 
 _TACIT = ("sim", "parties", "protocols", "scenarios", "benchmarks")

@@ -15,7 +15,7 @@ import typer
 
 from scenarios.command import data as data_command
 from scenarios.command import stopping
-from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version
+from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version, warnings_as_lines
 
 __all__ = ["app"]
 
@@ -43,7 +43,8 @@ def _guarded(command: Callable[P, int]) -> Callable[P, None]:
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            code = command(*args, **kwargs)
+            with warnings_as_lines():
+                code = command(*args, **kwargs)
             if code == _INTERRUPTED:
                 code = stopping.exit_code()
         except KeyboardInterrupt:
@@ -185,14 +186,15 @@ def steps(
     from scenarios.files.plugins import load_plugins
     from scenarios.files.reading import find, read
     from scenarios.schema.scenario import ScenarioError
+    from sim.registry import similar
 
     load_plugins()
     if name not in PROTOCOLS:
         try:
             find(name)
         except ScenarioError:
-            known = ", ".join(PROTOCOLS)
-            raise ScenarioError(name, "", f"neither a protocol ({known}) nor a scenario") from None
+            problem = f"neither a protocol ({', '.join(PROTOCOLS)}) nor a scenario"
+            raise ScenarioError(name, "", problem + similar(name, PROTOCOLS)) from None
         name = read(name).scenario.protocol.name
     protocol, console = PROTOCOLS[name], printing.make_console()
     printing.print_lines(console, [f"{protocol.name}: {protocol.summary}"])

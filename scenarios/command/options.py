@@ -1,12 +1,17 @@
 """Options that several commands have."""
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Debug", "Plugins", "Seed", "Set", "give", "show_version"]
+from sim.plugged import PluginWarning
+
+__all__ = ["Debug", "Plugins", "Seed", "Set", "give", "show_version", "warnings_as_lines"]
 
 Seed = Annotated[int | None, typer.Option("--seed", help="In place of the scenario's seed.")]
 Set = Annotated[
@@ -38,3 +43,20 @@ def show_version(wanted: bool) -> None:
 
         typer.echo(f"tacit {version()}")
         raise typer.Exit
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Within it, a plugin that is left out is a line on standard error."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if issubclass(category, PluginWarning):
+                typer.echo(f"WARNING  {' '.join(str(message).split())}", err=True)
+            else:
+                others(message, category, *place)
+
+        warnings.simplefilter("always", PluginWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield

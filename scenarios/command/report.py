@@ -38,6 +38,9 @@ _LOSSES = 12
 _OUTPUT = 6
 """The most numbers of a declared protocol's output that are shown."""
 
+_OUTPUTS = 3
+"""How many of them a sweep's table shows, each in a line of its cell."""
+
 _ROUNDS = 40
 """The most rounds that a table shows."""
 
@@ -182,16 +185,22 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
 def sweep_table(cells: Sequence[Cell]) -> Table:
     """Mean and deviation over the completed runs, one row for each combination of the swept values."""
     swept = [key for key, _ in cells[0].values] if cells else []
-    figures = ("runs", "accuracy", "range", "virtual time", "bytes")
-    losses = any(cell.lost for cell in cells)
+    outputs, losses = (any(getattr(cell, name) for cell in cells) for name in ("output", "lost"))
+    accuracies = not outputs or any(cell.accuracy for cell in cells)
+    found = [*(["accuracy", "range"] if accuracies else []), *(["output"] if outputs else [])]
+    figures = ("runs", *found, "virtual time", "bytes")
+
+    def accuracy(cell: Cell) -> tuple[str, str]:
+        ends = "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-"
+        return _spread(cell.accuracy, lambda value: f"{value:.4f}"), ends
 
     def row(cell: Cell) -> tuple[str, ...]:
         values = (value for _, value in cell.values)
         return (
             *values,
             str(cell.runs),
-            _spread(cell.accuracy, lambda value: f"{value:.4f}"),
-            "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-",
+            *(accuracy(cell) if accuracies else []),
+            *([_output(cell)] if outputs else []),
             _spread(cell.virtual_seconds, format_duration),
             _spread(cell.bytes_total, format_bytes),
             *([cell.lost or "nobody"] if losses else []),
@@ -206,6 +215,12 @@ def sweep_lines(cells: Sequence[Cell]) -> list[str]:
     left, runs = (sum(getattr(cell, name) for cell in cells) for name in ("not_completed", "runs"))
     lines = [_SIZED] if any(cell.sized for cell in cells) else []
     return [*lines, *([f"figures   of the completed runs: {left} of {runs} did not complete"] if left else [])]
+
+
+def _output(cell: Cell) -> str:
+    numbers = cell.output or ()
+    lines = [_spread(number, lambda value: f"{value:.6g}") for number in numbers[:_OUTPUTS]]
+    return "\n".join([*lines, *([f"({len(numbers)} numbers)"] if len(numbers) > _OUTPUTS else [])]) or "-"
 
 
 def _spread(figure: tuple[float, float | None] | None, show: Callable[[float], str]) -> str:

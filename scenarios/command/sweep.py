@@ -1,12 +1,14 @@
 """The command `tacit sweep`: makes the runs and prints their table."""
 
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from protocols.privacy.spent import caveats_of
 from scenarios.command import report
 from scenarios.console import printing
+from scenarios.files.checks import cautions
 from scenarios.running.folder import locked, new_folder
 from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from scenarios.sweeping.folder import Asked, ended, write_asked
@@ -17,7 +19,7 @@ from scenarios.sweeping.tables import Planned, fill, show
 __all__ = ["sweep"]
 
 _TROUBLES = 12
-"""The most runs not as expected that are named."""
+"""How many runs that are not as expected are named, and how many warnings."""
 
 
 def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None = None) -> int:
@@ -36,6 +38,8 @@ def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None 
 def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: int) -> int:
     console, notes = printing.make_console(), printing.make_console(stderr=True)
     results = ended(plans, folder)
+    said = Counter(line for one in plans for line in cautions(one.loaded.scenario))
+    printing.print_lines(console, _warning_lines(said.items(), len(plans)))
     if results:
         printing.print_lines(notes, [f"{len(results)} of {len(plans)} runs have ended before"])
     codes = [exit_code(result, plans[place].loaded.scenario.expect) for place, result in results.items()]
@@ -61,11 +65,20 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
             printing.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
         else:
             show(console, fill(table, results))
+        late = Counter(line for result in results.values() for line in result.warnings if line not in said)
+        printing.print_lines(console, _warning_lines(late.items(), len(results)))
         printing.print_lines(console, _trouble_lines(troubles(plans, results), folder))
         if INTERRUPTED in codes:
             printing.print_lines(console, [f"resume    {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
         printing.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
+
+
+def _warning_lines(found: Iterable[tuple[str, int]], runs: int) -> list[str]:
+    """Each warning once, with the number of the runs that it is about if these are not all."""
+    lines = [f"WARNING  {line}" + (f" (in {count} of {runs} runs)" if count < runs else "") for line, count in found]
+    more = len(lines) - _TROUBLES
+    return [*lines[:_TROUBLES], *([f"WARNING  {more} more: warnings in each run's result.json"] if more > 0 else [])]
 
 
 def _trouble_lines(found: list[str], folder: Path) -> list[str]:

@@ -45,7 +45,6 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
     `clients_given`: whether the user wrote `data.clients`; if not, `natural` takes all that the data names.
     """
     try:
-        _check_name(scenario)
         protocol = PROTOCOLS[scenario.protocol.name]
         scenario = protocol.prepared(scenario)
         for test in _WITHOUT_DATA:
@@ -115,13 +114,6 @@ def _check_cost(scenario: Scenario) -> None:
     if scenario.fidelity == "sized" and kind not in ("modelled", "replayed"):
         problem = f'{toml(scenario.cost)} does not go with fidelity = "sized"; allowed: modelled, replayed:RUN_DIR'
         raise ScenarioError("", "cost", problem)
-
-
-def _check_name(scenario: Scenario) -> None:
-    name = scenario.protocol.name
-    if name not in PROTOCOLS:
-        problem = f"{toml(name)} is not known; allowed: {', '.join(PROTOCOLS)}"
-        raise ScenarioError("", "protocol.name", problem + similar(name, PROTOCOLS))
 
 
 def _check_protocol(scenario: Scenario) -> None:

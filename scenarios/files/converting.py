@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
+from protocols.registry import PROTOCOLS
 from scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
 from scenarios.schema.scenario import ScenarioError
 from scenarios.schema.table import ScenarioFile
@@ -22,7 +23,11 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 def converted(raw: Table, where: str) -> ScenarioFile:
     """`raw` as the struct that it stands for. Raises ScenarioError naming `where`."""
     protocol = raw.get("protocol")
-    kind = kind_of(protocol.get("name") if isinstance(protocol, dict) else None)
+    name = protocol.get("name") if isinstance(protocol, dict) else None
+    if isinstance(name, str) and name not in PROTOCOLS:  # whose keys nobody knows
+        problem = f"{toml(name)} is not known; allowed: {', '.join(PROTOCOLS)}"
+        raise ScenarioError(where, "protocol.name", problem + similar(name, PROTOCOLS))
+    kind = kind_of(name)
     node = structure(kind)
     raw = _without_others(raw, node)
     try:
@@ -109,7 +114,7 @@ def _explain(message: str, raw: Table, node: types.Type) -> tuple[str, str]:
             node = next(field.type for field in node.fields if field.encode_name == name)
             unit = (node.extra or {}).get("unit", "") if isinstance(node, types.Metadata) else ""
         else:
-            node = _item(node)
+            node = _item(node, int(number))
         value = value[name] if name else value[int(number)]
     key = path.lstrip(".")
     if missing:
@@ -127,11 +132,17 @@ def _plain(node: types.Type) -> types.Type:
     return node
 
 
-def _item(node: types.Type) -> types.Type:
+def _item(node: types.Type, number: int) -> types.Type:
     node = _plain(node)
-    assert isinstance(node, types.VarTupleType)
+    if isinstance(node, types.UnionType):
+        node = next(_plain(one) for one in node.types if isinstance(_plain(one), _LISTS))
+    if isinstance(node, types.TupleType):
+        return node.item_types[number]
+    assert isinstance(node, types.VarTupleType | types.ListType)
     return node.item_type
 
+
+_LISTS = (types.VarTupleType, types.ListType, types.TupleType)
 
 _QUANTITIES = {
     "rate": 'text such as "20Mbit/s", above 0, or "unlimited"',
@@ -146,10 +157,20 @@ def _problem(value: object, node: types.Type, unit: str) -> str:
     if isinstance(node, types.IntType | types.FloatType) and number:
         if isinstance(node, types.IntType) and isinstance(value, float):
             return f"{toml(value)} is not a whole number; allowed: {bounds(node) or allowed(node)}"
-        low = node.ge if node.ge is not None else node.gt
-        side = "small" if low is not None and (value < low or value == node.gt) else "large"  # type: ignore[operator]
-        return f"{toml(value)} is too {side}; allowed: {bounds(node)}"
-    if isinstance(node, types.LiteralType):
-        hint = similar(value, map(str, node.values)) if isinstance(value, str) else ""
+        return f"{toml(value)} {_misfit(value, node)}; allowed: {bounds(node) or allowed(node)}"  # type: ignore[arg-type]
+    if isinstance(node, types.LiteralType | types.EnumType):
+        values = node.values if isinstance(node, types.LiteralType) else [member.value for member in node.cls]
+        hint = similar(value, map(str, values)) if isinstance(value, str) else ""
         return f"{toml(value)} is not one of the allowed: {allowed(node)}{hint}"
-    return f"{toml(value)} is of the wrong kind; allowed: {_QUANTITIES.get(unit) or allowed(node)}"
+    of_its_kind = isinstance(value, str) and isinstance(node, types.StrType)
+    of_its_kind |= isinstance(value, list) and isinstance(node, _LISTS)
+    problem = "does not fit" if of_its_kind else "is of the wrong kind"
+    return f"{toml(value)} {problem}; allowed: {_QUANTITIES.get(unit) or allowed(node)}"
+
+
+def _misfit(value: float, node: types.IntType | types.FloatType) -> str:
+    if (node.ge is not None and value < node.ge) or (node.gt is not None and value <= node.gt):
+        return "is too small"
+    if (node.le is not None and value > node.le) or (node.lt is not None and value >= node.lt):
+        return "is too large"
+    return "is too large" if node.multiple_of is None else "does not fit"  # without bounds: for 64 bits

@@ -1,7 +1,8 @@
 """The plugins of a scenario: which files it takes, what is wrong with them in one line, and copies beside its results.
 
 A plugin is code. It is taken from three places only: the scenario file's own folder or below (`plugins = [...]`), the
-command line (`--plugin FILE`), and installed packages that name a module in the entry-point group `tacit.plugins`.
+command line (`--plugin FILE`), and installed packages that name a module in the entry-point group `tacit.plugins`. Of
+the latter one that cannot be imported is left out, with a warning: it may have nothing to do with what is wanted.
 In a `Scenario` each is an absolute path and the SHA-256 of its content, as `FILE#sha256=DIGEST`.
 """
 
@@ -115,8 +116,22 @@ def _use(plugins: Sequence[Plugin]) -> None:
 
 @functools.cache
 def _installed() -> tuple[Plugin, ...]:
-    found = sorted(metadata.entry_points(group=_GROUP), key=lambda entry: entry.name)
-    return tuple(plugged.load_installed(entry.module) for entry in found)
+    """Those that can be used."""
+    found = []
+    for entry in sorted(metadata.entry_points(group=_GROUP), key=lambda entry: entry.name):
+        try:
+            found.append(_from(entry))
+        except PluginError as error:
+            package = f" (package {entry.dist.name} {entry.dist.version})" if entry.dist else ""
+            plugged.leave_out(f"{entry.name}{package}", error)
+    return tuple(found)
+
+
+def _from(entry: metadata.EntryPoint) -> Plugin:
+    if entry.pattern.match(entry.value) is None:
+        raise PluginError(f"entry point {entry.value!r}", 0, "names no module")
+    with registry.undone_on_error():
+        return plugged.load_installed(entry.module)
 
 
 def blamed(error: BaseException) -> ScenarioError | None:

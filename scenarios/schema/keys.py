@@ -38,7 +38,12 @@ _WORDS: dict[type[types.Type], str] = {
 
 
 def bounds(node: types.IntType | types.FloatType) -> str:
-    """The range of a number in words: ``1 to 9``, ``above 0, at most 1``; empty without one."""
+    """Which numbers, in words: ``1 to 9``, ``above 0, at most 1``, ``a multiple of 4``; empty for all."""
+    multiple = "" if node.multiple_of is None else f"a multiple of {node.multiple_of}"
+    return ", ".join(filter(None, (_range(node), multiple)))
+
+
+def _range(node: types.IntType | types.FloatType) -> str:
     low = f"{node.ge}" if node.ge is not None else f"above {node.gt:g}" if node.gt is not None else ""
     high = f"{node.le}" if node.le is not None else f"below {node.lt:g}" if node.lt is not None else ""
     if low and high:
@@ -55,6 +60,8 @@ def allowed(node: types.Type) -> str:
         return allowed(node.type) if names is None else _listed(names)
     if isinstance(node, types.LiteralType):
         return _listed(node.values)
+    if isinstance(node, types.EnumType):
+        return _listed(member.value for member in node.cls)
     if isinstance(node, types.IntType | types.FloatType):
         kind = "a whole number" if isinstance(node, types.IntType) else "a number"
         limits = bounds(node)
@@ -64,8 +71,22 @@ def allowed(node: types.Type) -> str:
     if isinstance(node, types.VarTupleType | types.ListType):
         if isinstance(node.item_type, types.StructType):
             return "a list of tables, each headed by its name in double brackets"
-        return f"a list, each {allowed(node.item_type)}"
-    return _WORDS.get(type(node), "a value")  # a key of a protocol of one's own may be of any type
+        return f"a list{_length(node, 'of ', '')}, each {allowed(node.item_type)}"
+    if isinstance(node, types.TupleType):
+        return f"a list of {len(node.item_types)}: {'; '.join(map(allowed, node.item_types))}"
+    if isinstance(node, types.StrType):
+        pattern = f", matching {node.pattern}" if node.pattern else ""
+        return f"{_WORDS[types.StrType]}{_length(node, 'of ', ' characters')}{pattern}"
+    return _WORDS[type(node)]
+
+
+def _length(node: types.StrType | types.ListType | types.VarTupleType, before: str, after: str) -> str:
+    """How long a text or list may be, in words; empty for any."""
+    low, high = node.min_length, node.max_length
+    if low is None and high is None:
+        return ""
+    words = f"{low} or more" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
+    return f" {before}{words}{after}"
 
 
 def _listed(values: Iterable[object]) -> str:
@@ -87,7 +108,7 @@ def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
                 lines = (f"`{word}`, {one.description}" for word, one in listed.items())
                 description = description.replace("{listed}", "; ".join(lines))
             value = field.default if field.default_factory is NODEFAULT else field.default_factory()
-            default = "needed" if field.required else "" if value is None else toml(value)
+            default = "needed" if field.required else "" if value is None else toml(msgspec.to_builtins(value))
             yield Key(
                 name,
                 allowed(kind),

@@ -39,7 +39,8 @@ class Part(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             description="What is shown, a field of a run's result.json, with dots into it: `accuracy`, "
-            "`accuracy_selected`, `baselines.NAME`, `bytes_total`. In a row or in a column; in neither: `accuracy`."
+            "`accuracy_selected`, `baselines.NAME`, `output.0`, `bytes_total`. In a row or in a column; in neither: "
+            "`accuracy`."
         ),
     ] = ""
     unit: Annotated[

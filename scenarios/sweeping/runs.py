@@ -40,7 +40,8 @@ class Cell(Struct, frozen=True):
     """One row of the summary; a figure is a mean and a deviation (None below two values) over the completed runs.
 
     `values`: a table's title of each swept key, and its value. `lost`: who was lost in any of the `runs`, in words, as
-    are the endings of those that did not complete. `accuracy_range` is the lowest and the highest.
+    are the endings of those that did not complete. `accuracy_range` is the lowest and the highest. `output` has a
+    figure for each number that runs of a declared protocol end with; it is empty where they end with different counts.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -51,13 +52,14 @@ class Cell(Struct, frozen=True):
     lost: str
     accuracy: tuple[float, float | None] | None
     accuracy_range: tuple[float, float] | None
+    output: tuple[tuple[float, float | None], ...] | None
     virtual_seconds: tuple[float, float | None] | None
     bytes_total: tuple[float, float | None] | None
 
 
 FIGURES = (
-    "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "virtual_seconds", "wall_seconds",
-    "bytes_total", "trace_hash",
+    "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
+    "wall_seconds", "bytes_total", "trace_hash",
 )  # fmt: skip
 """What `fields` gives, by the names that these have in a sweep's table of runs."""
 
@@ -158,7 +160,8 @@ def fields(result: Result) -> list[object]:
     """The values of a line for one run, in the order of `FIGURES`; the entries of a list, joined by semicolons."""
     many = len(result.rounds) > 1
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
-    lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet)}
+    numbers = map(str, result.output or ())
+    lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet), "output": "; ".join(numbers)}
     return [lists.get(name, getattr(result, name)) for name in FIGURES]
 
 
@@ -181,6 +184,7 @@ def _labels(plans: Sequence[Plan]) -> dict[str, str]:
 def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
     completed = [run for run in runs if run.outcome == "completed"]
     accuracies = [run.accuracy for run in completed if run.accuracy is not None]
+    outputs = [run.output for run in completed if run.output is not None]
     endings = Counter(run.outcome for run in runs if run.outcome != "completed")
     return Cell(
         values=values,
@@ -191,6 +195,7 @@ def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
         sized=any(run.fidelity == "sized" for run in runs),
         accuracy=_spread(accuracies) if accuracies else None,
         accuracy_range=(min(accuracies), max(accuracies)) if accuracies else None,
+        output=_spreads(outputs) if outputs else None,
         virtual_seconds=_spread([run.virtual_seconds for run in completed]) if completed else None,
         bytes_total=_spread([float(run.bytes_total) for run in completed]) if completed else None,
     )
@@ -208,6 +213,13 @@ def _losers(runs: Sequence[Result]) -> str:
 
 def _spread(values: list[float]) -> tuple[float, float | None]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+def _spreads(outputs: Sequence[list[float]]) -> tuple[tuple[float, float | None], ...]:
+    """`_spread` of the first number of each, of the second, and so on."""
+    if len({len(output) for output in outputs}) > 1:
+        return ()
+    return tuple(_spread(list(values)) for values in zip(*outputs, strict=True))
 
 
 def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:

@@ -134,10 +134,18 @@ def _figure(results: Sequence[Result | None], measure: str, unit: str) -> Figure
 
 
 def _value(result: Result, measure: str) -> float | None:
-    """The number at the dotted path `measure` in a result, None where there is none."""
+    """The number at the dotted path `measure` in a result, None where there is none.
+
+    A number of a list goes by its place, the only one also without.
+    """
     found: Any = result.record()
     for name in measure.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, list):
+            found = dict(enumerate(found)).get(int(name) if name.isdecimal() else -1)
+        else:
+            found = found.get(name) if isinstance(found, dict) else None
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 

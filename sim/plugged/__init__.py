@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
@@ -26,9 +27,12 @@ from pathlib import Path
 __all__ = [
     "Plugin",
     "PluginError",
+    "PluginWarning",
     "active",
     "inherit",
     "is_plugged",
+    "leave_out",
+    "left_out",
     "load",
     "load_installed",
     "loaded",
@@ -67,10 +71,16 @@ class PluginError(ValueError):
         return f"{self.path}{f', line {self.line}' if self.line else ''}: {self.problem}"
 
 
+class PluginWarning(UserWarning):
+    """An installed plugin that cannot be used is left out."""
+
+
 _files: dict[str, str] = {}
 _sources: dict[str, bytes] = {}
 _active: tuple[str, ...] = ()
 _failed: list[PluginError] = []
+_left_out: list[str] = []
+_is_worker = False
 
 
 def load(path: Path, sha256: str = "") -> Plugin:
@@ -108,11 +118,24 @@ def load_installed(name: str) -> Plugin:
     return Plugin(name, path, hashlib.sha256(content).hexdigest())
 
 
+def leave_out(plugin: str, error: PluginError) -> None:
+    """Note that an installed `plugin` cannot be used, and warn of it once: in the process that starts workers."""
+    _left_out.append(f"{plugin}: {error}")
+    if not _is_worker:
+        text = f"the installed plugin {plugin} is left out: {error}; mend or remove that package"
+        warnings.warn(text, PluginWarning, stacklevel=2)
+
+
+def left_out() -> tuple[str, ...]:
+    """The installed plugins that cannot be used, each with the reason."""
+    return tuple(_left_out)
+
+
 def _import(name: str, path: str) -> None:
     try:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        where, line = place_in(error) or (path, 0)
+        where, line = place_in(error) or _place_of(name, error) or (path, 0)
         problem = error.msg if isinstance(error, SyntaxError) else str(error)
         if isinstance(error, SyntaxError) and error.filename:
             where, line = error.filename, error.lineno or 0
@@ -142,7 +165,8 @@ def inherit() -> None:
 
     It raises nothing, for that would end all workers: `active` does, when a job first needs a plugin.
     """
-    global _active
+    global _active, _is_worker
+    _is_worker = True
     names = tuple(_inherited())
     try:
         for name in names:
@@ -184,6 +208,17 @@ def place_in(error: BaseException) -> tuple[str, int] | None:
     files = {*_files.values(), *(getattr(sys.modules.get(name), "__file__", None) for name in active())}
     found = _FRAME.findall("".join(traceback.format_exception(error)))
     return next(((path, int(line)) for path, line in reversed(found) if path in files), None)
+
+
+def _place_of(name: str, error: BaseException) -> tuple[str, int] | None:
+    """The file and the innermost line in which the import of an installed package's module `name` failed."""
+    package, found = name.partition(".")[0], None
+    if is_plugged(name):
+        return None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            found = frame.f_code.co_filename, line
+    return found
 
 
 class _Loader(SourceLoader):

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from protocols.federated.algorithms import UPDATES
 from scenarios.command.main import app
-from scenarios.files import plugins
 from sim import plugged
 from tacit import Scenario, ScenarioError, load, run
 
@@ -249,29 +247,6 @@ def test_sweeps_and_chaos_in_workers(write: Write, training: str) -> None:
     assert chaos.exit_code == 0, chaos.output
     verdicts = json.loads(Path("chaos/chaos.json").read_text())["runs"]
     assert {one["outcome"] for one in verdicts} <= {"completed", "aborted"}
-
-
-def test_an_installed_package_is_a_plugin(
-    write: Write, training: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = tmp_path_factory.mktemp("site")
-    (site / "halves.py").write_text(STEP.replace('"half"', '"installed-half"'))
-    info = site / "halves-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: halves\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[tacit.plugins]\nhalves = halves\n")
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", str(site))
-    plugins._installed.cache_clear()
-    try:
-        path = write("", training.replace('plugins = ["mine.py"]', ""), training_update="installed-half")
-        results = [run(load(path), engine=engine) for engine in ("inline", "pool:2")]
-        assert results[0].trace_hash == results[1].trace_hash
-        assert [plugin.file for plugin in results[0].plugins] == [str(site / "halves.py")]
-    finally:
-        monkeypatch.undo()
-        plugins._installed.cache_clear()
-        UPDATES.remove("installed-half")
 
 
 def test_no_bytecode_is_written_beside_it(write: Write, training: str) -> None:

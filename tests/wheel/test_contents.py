@@ -3,7 +3,6 @@
 import ast
 import configparser
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,46 +11,8 @@ from email.parser import Parser
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-import pytest
-
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HOUSE = ("sim", "parties", "protocols", "scenarios", "benchmarks")
-MODULES = ("tacit.py", "tacit_start.py")
-BUILT_FROM = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE")
-
-
-def tree() -> set[str]:
-    """The files of the packages and modules: as git has them or would take them, or without git, all but caches."""
-    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSE, *MODULES]
-    try:
-        listed = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
-    except (OSError, subprocess.CalledProcessError):
-        listed = []
-    walked = (path.relative_to(ROOT) for room in HOUSE for path in (ROOT / room).rglob("*"))
-    kept = (path for path in walked if not any(part[0] in "._" for part in path.parts[:-1]))
-    names = listed or [*MODULES, *(path.as_posix() for path in kept)]
-    return {name for name in names if (ROOT / name).is_file()}
-
-
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a wheel is built from, without files of an earlier build, which would get into it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    for name in (*BUILT_FROM, *tree()):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
-    (folder / "tests").mkdir()
-    (folder / "tests" / "test_nothing.py").touch()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def wheel(copy: Path) -> zipfile.Path:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", "."]
-    done = subprocess.run(build, cwd=copy, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (file,) = (copy / "dist").glob("*.whl")
-    return zipfile.Path(file)
 
 
 def packed(wheel: zipfile.Path) -> set[str]:
@@ -66,8 +27,8 @@ def described(wheel: zipfile.Path) -> Message:
     return Parser().parsestr(wheel.root.read(name).decode())
 
 
-def test_the_wheel_holds_what_the_tree_holds(wheel: zipfile.Path) -> None:
-    assert packed(wheel) == tree() - {"scenarios/conftest.py"}
+def test_the_wheel_holds_what_the_tree_holds(wheel: zipfile.Path, tree: set[str]) -> None:
+    assert packed(wheel) == tree - {"scenarios/conftest.py"}
 
 
 def test_an_editable_install_is_an_entry_of_the_path(copy: Path) -> None:
@@ -100,11 +61,11 @@ OPTIONAL = ("benchmarks/", "parties/learning/", "parties/learning/vision.py", "p
 """Where packages of the extras may be imported."""
 
 
-def test_every_imported_package_is_declared() -> None:
+def test_every_imported_package_is_declared(tree: set[str]) -> None:
     distributions = metadata.packages_distributions()
     own = {*HOUSE, "tacit_start", *sys.stdlib_module_names}
     core, extras = _declared()
-    for name in sorted(name for name in tree() if name.endswith(".py") and not name.endswith("conftest.py")):
+    for name in sorted(name for name in tree if name.endswith(".py") and not name.endswith("conftest.py")):
         known = core | extras if name.startswith(OPTIONAL) else core
         for module in _third_party((ROOT / name).read_text(encoding="utf-8")) - own:
             # A package that is not installed here goes by its import name.
