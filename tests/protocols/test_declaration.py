@@ -51,8 +51,8 @@ class EchoClient(Client):
     async def main(self) -> None:
         try:
             for _ in range(self.calls):
+                await self.recv(EchoCall, self.server, 4 * DEADLINE)
                 with self.step("echo.answer"):
-                    await self.recv(EchoCall, self.server, 4 * DEADLINE)
                     self.send(self.server, Echoed())
             self.ending = "completed"
         except (DismissedError, NoAnswer) as error:
