@@ -1,12 +1,13 @@
 """From the tables of a scenario file to its structs, and in our own words what is wrong with them."""
 
 import math
-import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 from msgspec import inspect as types
+from msgspec import structs
 
 from protocols.registry import PROTOCOLS
 from scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
@@ -16,8 +17,6 @@ from scenarios.schema.table import ScenarioFile
 __all__ = ["Table", "converted"]
 
 Table = dict[str, Any]
-
-_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 
 
 def converted(raw: Table, where: str) -> ScenarioFile:
@@ -44,7 +43,10 @@ def converted(raw: Table, where: str) -> ScenarioFile:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise ScenarioError(where, *_explain(str(error), raw, node)) from None
+        first = next(_misfits(raw, kind, node, ""), None)
+        if isinstance(first, _Misfit):
+            raise ScenarioError(where, first.key, _problem(first.value, first.node, first.unit)) from None
+        raise ScenarioError(where, first or "", "is needed and not given" if first else str(error)) from None
 
 
 def _without_others(raw: Table, node: types.StructType) -> Table:
@@ -103,23 +105,47 @@ def _elsewhere(key: str) -> str:
     return f"; did you mean {homes[0]}?" if homes else ""
 
 
-def _explain(message: str, raw: Table, node: types.Type) -> tuple[str, str]:
-    """The key and the problem, in our words, for msgspec's message that ends in ``at `$.protocol.k` ``."""
-    path = message.rpartition("`$")[2].rstrip("`")
-    missing = re.search(r"missing required field `(\w+)`", message)
-    value: Any = raw
-    unit = ""
-    for name, number in _STEP.findall(path):
-        if isinstance(node, types.StructType):
-            node = next(field.type for field in node.fields if field.encode_name == name)
-            unit = (node.extra or {}).get("unit", "") if isinstance(node, types.Metadata) else ""
-        else:
-            node = _item(node, int(number))
-        value = value[name] if name else value[int(number)]
-    key = path.lstrip(".")
-    if missing:
-        return f"{key}.{missing[1]}".lstrip("."), "is needed and not given"
-    return key, _problem(value, node, unit)
+class _Misfit(NamedTuple):
+    """The first value in a file that its type does not allow: its key, itself and its type with its unit."""
+
+    key: str
+    value: object
+    node: types.Type
+    unit: str
+
+
+def _misfits(value: object, kind: Any, node: types.Type, key: str, unit: str = "") -> Iterator[_Misfit | str]:
+    """What in `value` does not fit the type `kind`, described by `node`; and the keys that are needed and not given."""
+    plain = _plain(node)
+    if isinstance(plain, types.StructType) and isinstance(value, dict):
+        inner = f"{key}." if key else ""
+        fields = {field.encode_name: field for field in plain.fields}
+        kinds = {field.encode_name: field.type for field in structs.fields(plain.cls)}
+        for name, item in value.items():
+            wanted = fields[name].type
+            quantity = (wanted.extra or {}).get("unit", "") if isinstance(wanted, types.Metadata) else ""
+            yield from _misfits(item, kinds[name], wanted, f"{inner}{name}", quantity)
+        yield from (f"{inner}{name}" for name, field in fields.items() if field.required and name not in value)
+        return
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        if isinstance(value, list) and (items := _items(kind, len(value))):
+            for number, (item, own) in enumerate(zip(value, items, strict=False)):
+                yield from _misfits(item, own, types.type_info(own), f"{key}[{number}]")
+        yield _Misfit(key, value, node, unit)
+
+
+def _items(kind: Any, count: int) -> Sequence[Any]:
+    """The types of the items of `kind`, a list or tuple with `count` of them; () for any other type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _items(arguments[0], count)
+    if origin in (Union, UnionType):
+        return next((found for one in arguments if (found := _items(one, count))), ())
+    if origin not in (list, tuple):
+        return ()
+    return (arguments[0],) * count if origin is list or arguments[-1] is Ellipsis else arguments
 
 
 def _plain(node: types.Type) -> types.Type:
@@ -130,16 +156,6 @@ def _plain(node: types.Type) -> types.Type:
         some = [item for item in node.types if not isinstance(item, types.NoneType)]
         return _plain(some[0]) if len(some) == 1 else node
     return node
-
-
-def _item(node: types.Type, number: int) -> types.Type:
-    node = _plain(node)
-    if isinstance(node, types.UnionType):
-        node = next(_plain(one) for one in node.types if isinstance(_plain(one), _LISTS))
-    if isinstance(node, types.TupleType):
-        return node.item_types[number]
-    assert isinstance(node, types.VarTupleType | types.ListType)
-    return node.item_type
 
 
 _LISTS = (types.VarTupleType, types.ListType, types.TupleType)
