@@ -1,9 +1,11 @@
 """Which faults struck whom, and when, and how clients ended: what every observer has to say."""
 
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+from parties.life import Present
 from parties.server import Loss
+from protocols.rounds import CalledClient
 from scenarios.observing.simulated import Strike
 from sim.faults import Crash, Fault, Fired, Leave, MessageFault
 from sim.world import World
@@ -52,17 +54,7 @@ class Struck:
         return Loss(loss.party, fall.step, f"missed at {loss.step}: {loss.action}", loss.round, loss.time)
 
 
-class _Ending(Protocol):
-    """A client that says how its part ended."""
-
-    name: str
-    ending: str
-
-    @property
-    def alive(self) -> bool: ...
-
-
-C = TypeVar("C", bound=_Ending)
+C = TypeVar("C", bound=CalledClient)
 
 
 class EndingsObserver(Generic[C]):
@@ -71,7 +63,7 @@ class EndingsObserver(Generic[C]):
     def __init__(self, world: World, clients: Sequence[C], faults: Sequence[tuple[Fault, ...]]) -> None:
         self.world = world
         self._struck = Struck(world, faults)
-        self._named = {client.name: client for client in clients}
+        self._named = Present(clients)
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far, in order."""

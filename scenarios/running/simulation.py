@@ -9,6 +9,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from parties.broken_off import BrokenOff
+from parties.life import Present
 from parties.party import Begin, play
 from protocols.xclp.sized import STAND_INS
 from scenarios.families.experiments import experiment_of
@@ -71,13 +72,18 @@ class Simulation:
             self._experiment = experiment_of(scenario.protocol.name)(
                 Setting(self._world, scenario, parts, shards, faults)
             )
-            self.clients, self.server = self._experiment.clients, self._experiment.server
+            self.server = self._experiment.server
             self.observer = self._experiment.observer
-            self._parties = [self.server, *self.clients]
+            self._parties = [self.server, *self._experiment.clients]
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()
             raise
+
+    @property
+    def clients(self) -> list[Any]:
+        """The clients, each in its present incarnation."""
+        return list(Present(self._experiment.clients).values())
 
     @property
     def now(self) -> float:
