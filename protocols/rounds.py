@@ -71,11 +71,6 @@ class Record:
     cohort: tuple[str, ...]
     lost: str = ""
 
-    @property
-    def came(self) -> tuple[str, ...]:
-        """The clients whose answers the round's result contains."""
-        raise NotImplementedError(f"{type(self).__name__} does not say whose answers it received")
-
 
 S = TypeVar("S", bound=Settings)
 R = TypeVar("R", bound=Record)
@@ -91,6 +86,7 @@ class CalledClient(Client):
 
     ending = Observed(lambda: "never took part")
     call: type[Message]
+    other: ClassVar[tuple[type[Message], ...]] = ()  # messages that it answers while it waits
     between = "completed"
     late = "its last round was over before it was done"
 
@@ -112,7 +108,7 @@ class CalledClient(Client):
                     self.ending = "completed"
                 self.rest(True)
                 over = (self.round, self.attempt)
-                call = await self.recv(self.calls, self.server, end - clock())
+                call = await self.recv((*self.other, self.call), self.server, end - clock())
                 self.rest(False)
                 if not isinstance(call, self.call):
                     self.answer()
@@ -138,11 +134,6 @@ class CalledClient(Client):
         """Whether its last round has begun, and there is no other to wait for."""
         return self.round >= self.last_round
 
-    @property
-    def calls(self) -> tuple[type[Message], ...]:
-        """The messages that it waits for."""
-        return (self.call,)
-
     async def unless_over(self, work: Coroutine[Any, Any, T], grace: float = 0.0) -> T:
         """The result of `work`, a part of the round; it ends when the round does, or `grace` seconds later.
 
@@ -165,7 +156,7 @@ class CalledClient(Client):
         raise NotImplementedError(f"{type(self).__name__} has no part in a round")
 
     def answer(self) -> None:
-        """Answer the other message that it waits for."""
+        """Answer one of the `other` messages."""
 
 
 class RoundsClient(CalledClient, Generic[S]):
@@ -175,16 +166,13 @@ class RoundsClient(CalledClient, Generic[S]):
     """
 
     ending = Observed(lambda: "never drawn")
+    other = (Enroll,)
     done = False
     further = 0  # rounds, after those of the settings
 
     def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:
         super().__init__(world, name, shard, settings.patience, settings.rounds + self.further, **access)
         self.settings = settings
-
-    @property
-    def calls(self) -> tuple[type[Message], ...]:
-        return (Enroll, self.call)
 
     def answer(self) -> None:
         with self.step("train.enroll"):

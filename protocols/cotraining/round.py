@@ -108,10 +108,6 @@ class Record(rounds.Record):
 
     answered: tuple[str, ...] = ()
 
-    @property
-    def came(self) -> tuple[str, ...]:
-        return self.answered
-
 
 class CotrainingClient(RoundsClient[Settings]):
     """A client with a `learner`, whose state is stored on its disk."""

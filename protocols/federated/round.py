@@ -157,10 +157,6 @@ class Record(rounds.Record):
     averaged: tuple[str, ...] = ()
     loss: float = float("nan")
 
-    @property
-    def came(self) -> tuple[str, ...]:
-        return self.averaged
-
 
 class Usable(NamedTuple):
     """A client's points as training takes them, and how many labeled ones and others train."""
