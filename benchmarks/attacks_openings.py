@@ -57,9 +57,9 @@ class _Opener(Server):
         self.course = course
         self.openings: list[_Opening] = []
 
-    def _receive(self, packet: Packet) -> None:
+    def receive(self, packet: Packet) -> None:
         self.packets.append(packet)
-        super()._receive(packet)
+        super().receive(packet)
 
     async def main(self) -> None:
         await self.course(self)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parties.life import IDLE
+from parties.life import IDLE, Present
 from parties.party import Party
 from sim.snapshot import NotPlain, Snapshot
 from sim.world import World
@@ -22,9 +22,8 @@ class BrokenOff:
     def __init__(
         self, world: World, parties: Sequence[Party], coordinator: Party, kinds: tuple[type, ...] = ()
     ) -> None:
-        self._world, self._coordinator = world, coordinator
-        self._parties = {party.name: party for party in parties}
-        self._snapshot = Snapshot(world, self._parties, kinds)
+        self._world, self._coordinator, self._parties = world, coordinator, Present(parties)
+        self._snapshot = Snapshot(world, {party.name: party.device for party in parties}, kinds)
 
     def take(self, rest: Any) -> dict[str, Any]:
         """The world, the parties and the `rest`. Raises NotPlain where a party is in the midst of something."""
@@ -59,14 +58,14 @@ class BrokenOff:
         async def begin_again(name: str) -> None:
             party = self._parties[name]
             self._world.loop.env.set_clock(party.since)
-            party.begin_again()
+            party.device.begin_again()
             await asyncio.sleep(0)
-            party.stand_still_again()
+            party.device.stand_still_again()
             if party.rest_timer is None or self._world.trace.count != count:
                 raise RuntimeError(f"{name} does not rest at {party.place!r} as it did")
 
         for party in self._parties.values():
-            party.listen(changed)
+            party.device.changed = changed
         await self._snapshot.schedule(begin_again)
-        self._coordinator.begin_again()
+        self._coordinator.device.begin_again()
         self._snapshot.restore_task_count()

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from sim.loop import SimLoop, Timer, timer_of
 from sim.wire import Frame, Message, is_lasting
 
-__all__ = ["Arrivals", "Collected", "Mailbox", "NoAnswer", "Owner", "names_of"]
+__all__ = ["Arrivals", "Collected", "Kinds", "Mailbox", "NoAnswer", "Watch", "names_of"]
 
+Kinds = tuple[type[Message], ...]
 M = TypeVar("M", bound=Message)
 
 
@@ -39,7 +40,7 @@ class Collected(Generic[M]):
 class Owner(Protocol):
     """The party that a mailbox belongs to."""
 
-    interrupts: ClassVar[tuple[type[Message], ...]]
+    interrupts: ClassVar[Kinds]
 
     @property
     def paused(self) -> bool:
@@ -62,7 +63,7 @@ class Mailbox:
     """Frames that have come and were not taken yet; `stamp` is the owner's (round, attempt)."""
 
     def __init__(self, owner: Owner, loop: SimLoop) -> None:
-        self._owner, self.loop = owner, loop
+        self.owner, self.loop = owner, loop
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
         self._waiting: list[Arrivals[Any] | Watch] = []
@@ -117,7 +118,7 @@ class Mailbox:
 
     def take(self, kinds: tuple[type[M], ...], sources: Container[str] | None) -> tuple[str, M] | None:
         """The first message of one of `kinds` from one of `sources` (None: from anybody), and its sender."""
-        self._owner.check_alive()
+        self.owner.check_alive()
         for kind in kinds:
             frames = self._frames.get(kind.__name__)
             at = 0
@@ -127,7 +128,7 @@ class Mailbox:
                     at += 1
                     continue
                 del frames[at]
-                message = self._owner.open(frame, kind)
+                message = self.owner.open(frame, kind)
                 if message is not None:
                     return frame.sender, message
         return None
@@ -148,10 +149,10 @@ class Mailbox:
 
     def check_interrupts(self) -> None:
         """Raise the error of an interrupting message that was received, if any."""
-        for kind in self._owner.interrupts:
+        for kind in self.owner.interrupts:
             stop = self.take((kind,), None)
             if stop is not None:
-                self._owner.interrupted(*stop)
+                self.owner.interrupted(*stop)
 
     def add(self, waiter: "Arrivals[Any] | Watch") -> None:
         """Wake `waiter` from now on."""
@@ -160,12 +161,6 @@ class Mailbox:
     def remove(self, waiter: "Arrivals[Any] | Watch") -> None:
         """Wake `waiter` no more."""
         self._waiting.remove(waiter)
-
-    def arrivals(
-        self, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: tuple[type[Message], ...]
-    ) -> "Arrivals[M]":
-        """Messages of `kinds` from `sources` as they come."""
-        return Arrivals(self, self._owner, kinds, sources, deadline, until)
 
     async def wait(self, waiter: "Arrivals[Any]", future: "asyncio.Future[None]") -> None:
         """Wait for `future`, which `waiter` sets when it is woken."""
@@ -189,25 +184,19 @@ class Arrivals(Generic[M]):
     """
 
     def __init__(
-        self,
-        mailbox: Mailbox,
-        owner: Owner,
-        kinds: tuple[type[M], ...],
-        sources: Iterable[str],
-        deadline: float,
-        until: tuple[type[Message], ...],
+        self, mailbox: Mailbox, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: Kinds
     ) -> None:
         self._mailbox, self._kinds, self._sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
-        self._owner, self._deadline = owner, deadline
+        self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | None = None
         self._in_time = True
         self._future: asyncio.Future[None] | None = None
         self._types = _type_names(kinds)
-        self._ends = _type_names(until + owner.interrupts)
-        self._is_timed = not owner.paused
-        if owner.paused:
-            owner.after_pause(self._begin_clock)
+        self._ends = _type_names(until + self._owner.interrupts)
+        self._is_timed = not self._owner.paused
+        if not self._is_timed:
+            self._owner.after_pause(self._begin_clock)
 
     @property
     def what(self) -> str:
@@ -288,7 +277,7 @@ class Arrivals(Generic[M]):
 
 
 class Watch:
-    """A context that ends with `error` as soon as a later message of `kinds` from one of `sources` is there.
+    """A context that ends with `error`, `grace` seconds after a later message of `kinds` from one of `sources`.
 
     Later: of a later (round, attempt) than the owner's when this was made. It ends with what an interrupting message
     raises, too. The message stays in the mailbox. What goes on in the context is cancelled; it must not take messages
@@ -296,10 +285,12 @@ class Watch:
     """
 
     def __init__(
-        self, mailbox: Mailbox, owner: Owner, kinds: tuple[type[Message], ...], sources: Iterable[str], error: Exception
+        self, mailbox: Mailbox, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0
     ) -> None:
         self._mailbox, self._kinds, self._sources, self._error = mailbox, kinds, frozenset(sources), error
-        self._types, self._ends = _type_names(kinds), _type_names(owner.interrupts)
+        self._owner, self._grace = mailbox.owner, grace
+        self._timer: asyncio.TimerHandle | None = None
+        self._types, self._ends = _type_names(kinds), _type_names(self._owner.interrupts)
         self._begun_at = mailbox.stamp
         self._found: Exception | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -320,9 +311,12 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._mailbox.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        task, self._task = self._task, None
         if self._found is not None:
-            assert self._task is not None
-            only_mine = self._task.uncancel() <= self._cancelling  # else somebody else wants it to end, too
+            assert task is not None
+            only_mine = task.uncancel() <= self._cancelling  # else somebody else wants it to end, too
             if only_mine and kind is asyncio.CancelledError:
                 raise self._found from None
 
@@ -342,8 +336,19 @@ class Watch:
 
     def _look(self) -> None:
         self._mailbox.check_interrupts()
-        if self._mailbox.holds(self._kinds, self._sources, self._begun_at):
+        if not self._mailbox.holds(self._kinds, self._sources, self._begun_at):
+            return
+        if not self._grace:
             raise self._error
+        if self._timer is None:
+            self._timer = self._mailbox.loop.call_later(self._grace, self._end_grace)
+
+    def _end_grace(self) -> None:
+        if self._owner.paused:
+            self._owner.after_pause(self._end_grace)
+        else:
+            self._grace = 0.0
+            self.wake()
 
 
 def names_of(kinds: Iterable[type[Message]]) -> str:

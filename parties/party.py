@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
-from parties.life import Lifecycle
-from parties.mailbox import Arrivals, Collected, Mailbox, NoAnswer, Watch, names_of
+from parties.life import Lifecycle, Present, own_step
+from parties.mailbox import Arrivals, Collected, Kinds, Mailbox, NoAnswer, Watch, names_of
 from sim.compute import Work
 from sim.faults import PartyFault
 from sim.loop import Timer
@@ -64,11 +64,11 @@ class _Step:
         party._step = name
         party._reach(name, "before")
         party.world.note("enter", party.name, step=name)
-        self._token = party._own_step.set(name)
+        self._token = own_step.set(name)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         party, name = self._party, self._name
-        party._own_step.reset(self._token)
+        own_step.reset(self._token)
         if kind is None:
             party._reach(name, "after")
             party.world.note("leave", party.name, step=name)
@@ -83,7 +83,7 @@ class Party(Lifecycle):
     authority = ""
     """The only party whose announcements count; "": anybody's."""
 
-    interrupts: ClassVar[tuple[type[Message], ...]] = ()
+    interrupts: ClassVar[Kinds] = ()
     """Message types that end whatever the party waits for, by way of `interrupted`."""
 
     def __init__(self, world: World, name: str, **access: Any) -> None:
@@ -135,7 +135,7 @@ class Party(Lifecycle):
 
     def _suffer(self, faults: list[PartyFault]) -> None:
         for fault in faults:
-            self.strike(fault)
+            self.device.strike(fault)
             self.check_alive()
 
     async def compute(self, work: Work, function: Callable[..., R], *arguments: Any) -> R:
@@ -146,7 +146,7 @@ class Party(Lifecycle):
         """
         self.check_alive()
         return await self.world.computing.run(
-            self._device.machine, self.name, self._own_step.get() or self._step, work, function, *arguments
+            self.device.machine, self.name, own_step.get() or self._step, work, function, *arguments
         )
 
     def plan(self, work: Work) -> None:
@@ -174,7 +174,7 @@ class Party(Lifecycle):
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
         """`send` to each of `receivers`, in order; what they have in common is done once."""
         kind, plain = type(message).__name__, encode_body(message)
-        step, plain_digest = self._own_step.get() or self._step, digest_of_body(plain)
+        step, plain_digest = own_step.get() or self._step, digest_of_body(plain)
         for receiver in receivers:
             self.check_alive()
             if due := self.world.faults.at_send(self.name, kind):
@@ -214,7 +214,7 @@ class Party(Lifecycle):
         *,
         deadline: float,
         quorum: int | None = None,
-        until: tuple[type[Message], ...] = (),
+        until: Kinds = (),
     ) -> Collected[M]:
         """One `kind` message from each of `sources`; a second one from the same stays in the mailbox.
 
@@ -242,20 +242,20 @@ class Party(Lifecycle):
         sources: Iterable[str],
         *,
         deadline: float,
-        until: tuple[type[Message], ...] = (),
+        until: Kinds = (),
     ) -> Arrivals[M]:
         """Each message of one of `kinds` from `sources` as it comes.
 
         ``with me.incoming(...) as arrivals: async for source, message in arrivals``. Ends after `deadline` virtual
         seconds, or as soon as a message of a type in `until` has come.
         """
-        return self._mailbox.arrivals(kinds, sources, deadline, until)
+        return Arrivals(self._mailbox, kinds, sources, deadline, until)
 
-    def unless(self, kinds: tuple[type[Message], ...], sources: Iterable[str], error: Exception) -> Watch:
-        """A context that ends with `error` as soon as a later message of `kinds` is there than the party is at."""
-        return Watch(self._mailbox, self, kinds, sources, error)
+    def unless(self, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0) -> Watch:
+        """A context that ends with `error`, `grace` seconds after a later message of `kinds` than the party is at."""
+        return Watch(self._mailbox, kinds, sources, error, grace)
 
-    def is_called_on(self, kinds: tuple[type[Message], ...], sources: Iterable[str]) -> bool:
+    def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
         """Whether a message of `kinds` was received for a later round or attempt than the party's."""
         return self._mailbox.holds(kinds, frozenset(sources), self._mailbox.stamp)
 
@@ -292,7 +292,7 @@ class Party(Lifecycle):
         self.advance(frame.round, frame.attempt)
         return message
 
-    def _receive(self, packet: Packet) -> None:
+    def receive(self, packet: Packet) -> None:
         try:
             frame = unpack_frame(packet)
         except WireError as error:
@@ -318,21 +318,19 @@ async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None
     Raises the error of the first party, in order, whose program raised. A lost coordinator is no error: the others end
     by their deadlines. `begin` starts restored parties, in place of `start`.
     """
-    changed = asyncio.Event()
+    changed, present = asyncio.Event(), Present(parties)
     if begin is not None:
         await begin(changed.set)
     else:
         for party in parties:
-            party.start(changed.set)
-    others = [party for party in parties if party is not coordinator]
+            party.device.start(changed.set)
     while True:
-        for party in parties:
+        for party in present.values():
             if party.failure is not None:
                 raise party.failure
-        idle_ends = coordinator.alive and coordinator.finished
-        coordinator_ended = idle_ends or not coordinator.alive
-        if coordinator_ended and all(
-            not party.alive or party.finished or (party.idle and idle_ends) for party in others
+        head = present[coordinator.name]
+        if (head.finished or not head.alive) and all(
+            not party.alive or party.finished or (party.idle and head.alive) for party in present.values()
         ):
             return
         await changed.wait()

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from parties.life import Observed
 from parties.party import Party
 from sim.wire import Message
 from sim.world import World
@@ -38,13 +39,12 @@ class Server(Party):
     `observers` are called, in order, with what it reports of each round that has ended.
     """
 
-    observed: ClassVar[tuple[str, ...]] = ("lost", "observers")
+    lost = Observed(list[Loss])
+    observers = Observed(list[Callable[[Any], object]])
 
     def __init__(self, world: World, clients: Iterable[str], name: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)
         self.clients = tuple(clients)
-        self.lost: list[Loss] = []
-        self.observers: list[Callable[[Any], object]] = []
 
     def lose(self, parties: Iterable[str], action: str) -> None:
         """Enter `parties` as lost in the current step, with what is done about it."""

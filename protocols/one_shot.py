@@ -20,22 +20,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client, DismissedError
+from parties.client import Client
 from parties.data.splits import Shard
 from parties.party import NoAnswer
 from parties.server import Loss, Server
 from protocols import setup
 from protocols.crypto import sizes
 from protocols.declaration import Declaration, messages_in
+from protocols.endings import EndingsObserver
 from protocols.observing.experiment import Setting, Tables
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
-from protocols.observing.struck import EndingsObserver
 from protocols.outcome import Abort, require
 from protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
+from protocols.rounds import CalledClient
 from protocols.setup import Group
 from protocols.steps import Step
-from protocols.values import BadValues, announced, ending, values_of
+from protocols.values import BadValues, announced, values_of
 from sim.setting_error import Problem
 from sim.units import duration
 from sim.wire import Message
@@ -188,36 +189,24 @@ class OneShot(Declaration):
         return _PROMISES
 
 
-class OneShotClient(Client):
-    """A client of a `protocol` with its `keys`. `ending` says how its part ended."""
+class OneShotClient(CalledClient):
+    """A client of a `protocol` with its `keys`."""
 
     def __init__(self, world: World, name: str, shard: Shard, protocol: OneShot, keys: Any, **access: Any) -> None:
-        super().__init__(world, name, shard, **access)
+        super().__init__(world, name, shard, protocol.waits * duration(keys.deadline), **access)
         self.protocol, self.keys = protocol, keys
-        self.ending = "never took part"
+        self.call = setup.RoundStart if protocol.agrees else RoundOpens
 
-    async def main(self) -> None:
-        try:
-            await self._take_part()
-            self.ending = "completed"
-        except DismissedError as dismissed:
-            self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
-        except (NoAnswer, BadValues) as problem:
-            self.ending = ending(problem)
-
-    async def _take_part(self) -> None:
-        deadline, opening = duration(self.keys.deadline), setup.RoundStart if self.protocol.agrees else RoundOpens
-        self.rest(True)
-        await self.recv(opening, self.server, self.protocol.waits * deadline)
-        self.rest(False)
+    async def take_part(self, call: Message) -> None:
+        deadline = duration(self.keys.deadline)
         if self.protocol.agrees:
             group, _ = await setup.client(self, deadline)
         else:
             with self.step("round.enrol"):
                 self.send(self.server, TakesPart())
-                call = await self.recv(TakingPart, self.server, 2 * deadline)
+                said = await self.recv(TakingPart, self.server, 2 * deadline)
                 with values_of(self, self.server, "TakingPart"):
-                    names = announced(self, call.names, dict.fromkeys(call.names))
+                    names = announced(self, said.names, dict.fromkeys(said.names))
                 group = Group(names, {}, {})
         await self.protocol.client(self, self.keys, group)
 
@@ -228,13 +217,12 @@ class OneShotServer(Server):
     The former is reported, too.
     """
 
-    observed: ClassVar[tuple[str, ...]] = (*Server.observed, "found", "aborted")
+    found: Found | None = None
+    aborted = ""
 
     def __init__(self, world: World, clients: Sequence[str], protocol: OneShot, keys: Any, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.protocol, self.keys = protocol, keys
-        self.found: Found | None = None
-        self.aborted = ""
 
     async def main(self) -> None:
         try:

@@ -19,16 +19,17 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
+from parties.life import Observed
 from parties.party import NoAnswer
 from parties.server import Server
 from protocols.outcome import Abort, Overtaken
 from protocols.refusal import refuse
 from protocols.steps import Step
-from protocols.values import BadValues, ending
+from protocols.values import BadValues
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["ENROLL", "Enroll", "Enrolled", "Record", "RoundsClient", "RoundsServer", "Settings"]
+__all__ = ["ENROLL", "CalledClient", "Enroll", "Enrolled", "Record", "RoundsClient", "RoundsServer", "Settings"]
 
 ENROLL = (
     Step("client", "train.enroll", "say how many points and labels it has"),
@@ -70,75 +71,78 @@ class Record:
     cohort: tuple[str, ...]
     lost: str = ""
 
-    @property
-    def came(self) -> tuple[str, ...]:
-        """The clients whose answers the round's result contains."""
-        raise NotImplementedError(f"{type(self).__name__} does not say whose answers it received")
-
 
 S = TypeVar("S", bound=Settings)
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 
-class RoundsClient(Client, Generic[S]):
-    """A client that takes part in rounds, each opened by the message `call`. `ending` says how its latest part ended.
+class CalledClient(Client):
+    """A client that waits for `call`, takes part in the round that it opens, and waits for the next.
 
-    What must survive a crash is stored on its disk.
+    It ends after its `last_round`, or after `patience` virtual seconds. `ending` says how its latest part ended:
+    `between`, after each that was not the last; `late`, where it was called to a later round.
     """
 
-    observed: ClassVar[tuple[str, ...]] = ("ending",)
-    call: ClassVar[type[Message]]
+    ending = Observed(lambda: "never took part")
+    call: type[Message]
+    other: ClassVar[tuple[type[Message], ...]] = ()  # messages that it answers while it waits
+    between = "completed"
+    late = "its last round was over before it was done"
 
-    def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:
+    def __init__(
+        self, world: World, name: str, shard: Shard, patience: float, last_round: int = 1, **access: Any
+    ) -> None:
         super().__init__(world, name, shard, **access)
-        self.settings = settings
-        self.ending = "never drawn"
+        self.patience, self.last_round = patience, last_round
         self.until: float | None = None  # it waits no longer
 
     async def main(self) -> None:
-        settings, clock = self.settings, self.world.loop.time
-        end = self.until = clock() + settings.patience if self.until is None else self.until
+        clock = self.world.loop.time
+        end = self.until = clock() + self.patience if self.until is None else self.until
         begun_at, self.place = self.place, ""
-        while clock() < end:
+        while clock() < end and not self.done:
             try:
                 place, begun_at = begun_at, ""
                 if await self.go_on_at(place):
                     self.ending = "completed"
                 self.rest(True)
                 over = (self.round, self.attempt)
-                call = await self.recv((Enroll, self.call), self.server, end - clock())
+                call = await self.recv((*self.other, self.call), self.server, end - clock())
                 self.rest(False)
-                if isinstance(call, Enroll):
-                    with self.step("train.enroll"):
-                        self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
+                if not isinstance(call, self.call):
+                    self.answer()
                 elif self.round > self.last_round:  # what is promised of all rounds counts those that were agreed on
                     refuse(self, f"take part in round {self.round}: {self.last_round} were agreed on")
                 elif over < (self.round, self.attempt) and not self.is_called_on((self.call,), (self.server,)):
                     await self.take_part(call)
-                    self.ending = "completed"
+                    self.ending = "completed" if self.done else self.between
             except DismissedError as dismissed:
-                self.ending = f"dismissed: {dismissed.reason}"
+                self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
+                if dismissed.aborted:
+                    return
             except Overtaken:
                 # At its resting place its part is done: it only waited for the server to say that the round is over.
-                self.ending = "completed" if self.place else "its last round was over before it was done"
-            except (NoAnswer, BadValues) as problem:
-                self.ending = ending(problem)
+                self.ending = "completed" if self.place else self.late
+            except NoAnswer as problem:
+                self.ending = f"no answer from the server: {problem}"
+            except BadValues as problem:
+                self.ending = f"the server sent invalid values: {problem}"
 
     @property
-    def last_round(self) -> int:
-        """The number of the last round that all parties have agreed on."""
-        return self.settings.rounds
+    def done(self) -> bool:
+        """Whether its last round has begun, and there is no other to wait for."""
+        return self.round >= self.last_round
 
-    async def unless_over(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, a part of the round; it ends when the round does.
+    async def unless_over(self, work: Coroutine[Any, Any, T], grace: float = 0.0) -> T:
+        """The result of `work`, a part of the round; it ends when the round does, or `grace` seconds later.
 
         Raises DismissedError when the server says so, and Overtaken when it calls to a later round: what a straggler
         would still send is too late, what it would keep is of an update that nobody took, and what it waits for was
         lost.
         """
         try:
-            with self.unless((self.call,), (self.server,), Overtaken()):
+            with self.unless((self.call,), (self.server,), Overtaken(), grace):
                 return await work
         finally:
             work.close()  # where it was over before it began
@@ -151,6 +155,29 @@ class RoundsClient(Client, Generic[S]):
         """Take part in the round that `call` opens."""
         raise NotImplementedError(f"{type(self).__name__} has no part in a round")
 
+    def answer(self) -> None:
+        """Answer one of the `other` messages."""
+
+
+class RoundsClient(CalledClient, Generic[S]):
+    """A client that takes part in rounds. The server may open the last one again: it waits until its patience is over.
+
+    What must survive a crash is stored on its disk.
+    """
+
+    ending = Observed(lambda: "never drawn")
+    other = (Enroll,)
+    done = False
+    further = 0  # rounds, after those of the settings
+
+    def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:
+        super().__init__(world, name, shard, settings.patience, settings.rounds + self.further, **access)
+        self.settings = settings
+
+    def answer(self) -> None:
+        with self.step("train.enroll"):
+            self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
+
     def state(self) -> dict[str, Any]:
         return super().state() | {"ending": self.ending, "until": self.until}
 
@@ -162,6 +189,8 @@ class RoundsServer(Server, Generic[S, R]):
     """
 
     attributes: ClassVar[tuple[str, ...]] = ()
+    further = 0  # rounds, after those of the settings
+    record_type: type[R]
 
     def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
         super().__init__(world, clients, **access)
@@ -181,7 +210,7 @@ class RoundsServer(Server, Generic[S, R]):
                 self.advance(1, 0)
                 self.broadcast(self.clients, Enroll())
                 await self._enroll(self.settings.deadline)
-        while self.ended < self.settings.rounds:
+        while self.ended < self.settings.rounds + self.further:
             record = await self._round(self.ended + 1)
             self.ended = record.number
             self.report(record)
@@ -197,7 +226,7 @@ class RoundsServer(Server, Generic[S, R]):
             record = await self.hold(number, began, members)
         except Abort as abort:
             self.dismiss(members, f"the round is lost: {abort}")
-            record = self.lose_round(number, began, members, str(abort))
+            record = self.record_type(number, began, members, str(abort))
         await self._enroll(0.0 if members else self.settings.deadline)  # else all rounds would be over in no time
         return record
 
@@ -208,10 +237,6 @@ class RoundsServer(Server, Generic[S, R]):
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> R:
         """Round `number` with the `members` that were called. Raises Abort where the round is lost."""
         raise NotImplementedError(f"{type(self).__name__} holds no rounds")
-
-    def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> R:
-        """The record of a round that was lost."""
-        raise NotImplementedError(f"{type(self).__name__} loses no rounds")
 
     def state(self) -> dict[str, Any]:
         """The state of a party that has just ended a round."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.data.sets import Dataset
 from parties.server import Loss
+from protocols.endings import EndingsObserver
 from protocols.observing.parts import Parts
 from protocols.observing.scores import counting
 from protocols.observing.simulated import ResultFields, Round
-from protocols.observing.struck import EndingsObserver
 from protocols.privacy.spent import Spending, Spent
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from sim.faults import Fault

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 
-from parties.party import NoAnswer, Party
+from parties.party import Party
 from protocols.crypto.agreement import KEY_BYTES, KeyPair
 
-__all__ = ["BadValues", "announced", "ending", "understood", "values_of", "with_usable_keys"]
+__all__ = ["BadValues", "announced", "understood", "values_of", "with_usable_keys"]
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -26,12 +26,6 @@ K = TypeVar("K", bound=_HasPublicKey)
 
 class BadValues(Exception):
     """A party's message decodes, but is invalid. The text names the sender, the message and the problem."""
-
-
-def ending(problem: NoAnswer | BadValues) -> str:
-    """How the part of a client ends that cannot go on without the server, as far as the client knows."""
-    what = "no answer from the server" if isinstance(problem, NoAnswer) else "the server sent invalid values"
-    return f"{what}: {problem}"
 
 
 @contextmanager

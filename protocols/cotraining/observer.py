@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.life import Present
 from parties.server import Loss
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
 from protocols.observing.parts import Parts
@@ -71,7 +72,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         model_bytes: int | None,
     ) -> None:
         super().__init__(world, clients, server, faults, every)
-        self._server, self._clients, self._model_bytes = server, clients, model_bytes
+        self._server, self._clients, self._model_bytes = server, Present(clients), model_bytes
         self._test, self._measured_on = testing_points(parts, clients)
         self._labels: NDArray[np.int64] | None = None  # that clients agree on
 
@@ -148,7 +149,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
 
     def _states(self) -> dict[str, bytes]:
         """What each client has learnt, of those that have learnt anything; and the student, if there is one."""
-        found = {client.name: state for client in self._clients if (state := client.learnt) is not None}
+        found = {client.name: state for client in self._clients.values() if (state := client.learnt) is not None}
         return found | ({"student": self._server.student} if self._server.student else {})
 
     def _accuracies(self) -> dict[str, float]:
@@ -158,7 +159,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         points, labels = self._test
         known = labels >= 0
         liars = self._server.settings.liars
-        learners = {c.name: c.learner for c in self._clients if c.alive and c.name not in liars}
+        learners = {c.name: c.learner for c in self._clients.values() if c.alive and c.name not in liars}
         learners["student"] = self._server.settings.student
         return {
             name: float((learners[name].predict(state, points[known]) == labels[known]).mean())

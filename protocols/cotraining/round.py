@@ -29,9 +29,9 @@ merged result. A curious server that wants more forges the public points (`asked
 Byzantine clients (`liars`) are in `byzantine`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,6 @@ from protocols.rounds import ENROLL, RoundsClient, RoundsServer
 from protocols.steps import Step
 from protocols.values import understood, values_of
 from sim.wire import Message
-from sim.world import World
 
 __all__ = ["STUDENT", "CotrainingClient", "CotrainingServer", "Record", "Settings", "steps"]
 
@@ -108,10 +107,6 @@ class Record(rounds.Record):
     """One round at the server: who was called, who `answered` and counts, or why the round was `lost`."""
 
     answered: tuple[str, ...] = ()
-
-    @property
-    def came(self) -> tuple[str, ...]:
-        return self.answered
 
 
 class CotrainingClient(RoundsClient[Settings]):
@@ -199,11 +194,9 @@ class CotrainingServer(RoundsServer[Settings, Record]):
     """Stores the last consensus in `agreed`, b"" before the first; `student` is its learner's state."""
 
     attributes = ("agreed", "student")
-
-    def __init__(self, world: World, clients: Iterable[str], settings: Settings, **access: Any) -> None:
-        super().__init__(world, clients, settings, **access)
-        self.agreed = b""
-        self.student = b""
+    record_type = Record
+    agreed = b""
+    student = b""
 
     async def main(self) -> None:
         await super().main()
@@ -263,6 +256,3 @@ class CotrainingServer(RoundsServer[Settings, Record]):
         self.student = await self.compute(
             work, Together().study, learner, None, nothing, settings.public, targets, settings.period, seed
         )
-
-    def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
-        return Record(number, began, members, why)

@@ -20,19 +20,15 @@ Security: what `round` and then `xclp` reveal.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parties.data.splits import Shard
 from parties.learning import jobs
 from protocols.federated import round as training
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.round import Record, TrainingRound
 from protocols.steps import Step
 from protocols.xclp import xclp
-from sim.world import World
 
 __all__ = ["STEPS", "PredictingClient", "PredictingServer", "Settings"]
 
@@ -51,57 +47,35 @@ class Settings(training.Settings):
         return super().patience + (1 + self.prediction.waits) * self.prediction.deadline
 
 
-class PredictingClient(FedAvgClient):
-    """`labels` is what it ends with, None if it got none; for an observer also `bits_of_round`, as `XclpClient` has."""
+class PredictingClient(xclp.LabeledClient, FedAvgClient):
+    """`labels` is what it ends with, None if it got none."""
 
     settings: Settings
-    observed: ClassVar[tuple[str, ...]] = (*FedAvgClient.observed, "bits_of_round", "hashed_in", "results")
-
-    def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
-        super().__init__(world, name, shard, settings, **access)
-        self.labels: xclp.Labels | None = None
-        self.bits_of_round: NDArray[np.bool_] | None = None
-        self.hashed_in = 0
-        self.results: dict[int, xclp.Labels] = {}
-
-    @property
-    def last_round(self) -> int:
-        return self.settings.rounds + 1
+    further = 1
 
     async def take_part(self, call: TrainingRound) -> None:
-        settings = self.settings
+        settings, points = self.settings, self.shard.points
         if self.round <= settings.rounds:
             await super().take_part(call)
             return
-
-        def hashed(bits: NDArray[np.bool_]) -> None:
-            self.bits_of_round, self.hashed_in = bits, self.round
-
-        points = self.shard.points
         with self.step("predict.embed"):
             work = jobs.embed_work(settings.spec, len(points))
             features = await self.compute(
                 work, jobs.embed_all, settings.spec, call.model, points, settings.update.device
             )
-        found = await xclp.client(self, features.astype(np.float64), settings.prediction, hashed)
-        self.labels = self.results[self.round] = found
+        await self.run_xclp(features.astype(np.float64), settings.prediction)
 
 
 class PredictingServer(xclp.Recording, FedAvgServer):
     """Its last round, after those of training, is that of XCLP."""
 
     settings: Settings
+    further = 1
 
     @property
     def parameters(self) -> xclp.Parameters:
         """XCLP's."""
         return self.settings.prediction
-
-    async def main(self) -> None:
-        await super().main()
-        record = await self._round(self.settings.rounds + 1)
-        self.ended = record.number
-        self.report(record)
 
     def invite(self, number: int) -> tuple[str, ...]:
         if number <= self.settings.rounds:

@@ -12,6 +12,7 @@ import numpy as np
 
 from parties.learning import jobs
 from parties.learning.vectors import decode
+from parties.life import Present
 from parties.server import Loss
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
@@ -68,7 +69,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     ) -> None:
         super().__init__(world, clients, server, faults, every)
         self._server = server
-        self._clients = {client.name: client for client in clients}
+        self._clients = Present(clients)
         self._test, self._measured_on = testing_points(parts, clients)
         self._validation = None if parts.validation is None else known_points(parts.validation)
         self._best: tuple[float, int, bytes] | None = None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning import jobs
+from parties.life import Present
 from protocols.federated.experiment import Kinds, Training
 from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from protocols.federated.observer import TrainingObserver
@@ -41,7 +42,7 @@ class PredictionObserver(TrainingObserver):
         every: int,
     ) -> None:
         super().__init__(world, parts, clients, server, faults, every)
-        self._predicting, self._labelled = server, {client.name: client for client in clients}
+        self._predicting, self._labelled = server, Present(clients)
         self._xclp = Observer(world, parts.held, [client.shard for client in clients], clients, server, faults)
 
     def sum_up(self) -> Simulated:

@@ -32,10 +32,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelError, ModelSpec
+from parties.life import Observed
 from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
@@ -157,10 +157,6 @@ class Record(rounds.Record):
     averaged: tuple[str, ...] = ()
     loss: float = float("nan")
 
-    @property
-    def came(self) -> tuple[str, ...]:
-        return self.averaged
-
 
 class Usable(NamedTuple):
     """A client's points as training takes them, and how many labeled ones and others train."""
@@ -177,14 +173,10 @@ class TrainingClient(RoundsClient[Settings]):
     `labelled_in`.
     """
 
-    observed: ClassVar[tuple[str, ...]] = ("ending", "labelled_in", "pseudo")
+    labelled_in = Observed(int)
+    pseudo: Observed[PseudoLabels | None] = Observed(lambda: None)
     call = TrainingRound
-
-    def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
-        super().__init__(world, name, shard, settings, **access)
-        self.labelled_in = 0
-        self.pseudo: PseudoLabels | None = None
-        self._own: Usable | None = None
+    _own: Usable | None = None
 
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END:
@@ -260,24 +252,23 @@ class TrainingClient(RoundsClient[Settings]):
 class TrainingServer(RoundsServer[Settings, Record]):
     """What the server's part of a round is made of (`fedavg.FedAvgServer`); it holds the `model`."""
 
-    attributes = ("model",)
+    attributes = ("model", "_kept")
+    record_type = Record
+    _kept: State = ()  # by the server's update
 
     def __init__(self, world: World, clients: Iterable[str], settings: Settings, model: bytes, **access: Any) -> None:
         super().__init__(world, clients, settings, **access)
         self.model = model
         self._companions = [make() for _, make in settings.method.additions]
-        self._kept: State = ()  # by the server's update
 
     def state(self) -> dict[str, Any]:
-        own = {"companions": [companion.state() for companion in self._companions], "kept": self._kept}
-        return super().state() | own
+        return super().state() | {"companions": [companion.state() for companion in self._companions]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        settings = dict(state)
-        for companion, one in zip(self._companions, settings.pop("companions"), strict=True):
+        fields = dict(state)
+        for companion, one in zip(self._companions, fields.pop("companions"), strict=True):
             companion.restore(one)
-        self._kept = settings.pop("kept")
-        super().restore(settings)
+        super().restore(fields)
 
     def draw(self, number: int) -> tuple[str, ...]:
         """S_t, a share C of the clients."""
@@ -336,6 +327,3 @@ class TrainingServer(RoundsServer[Settings, Record]):
         """The record of a round that gave these `averages`."""
         loss = averages.loss if self.settings.private is None else float("nan")
         return Record(number, began, members, averaged=averages.clients, loss=loss)
-
-    def lose_round(self, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
-        return Record(number, began, members, why)

@@ -1,14 +1,13 @@
-"""Which faults struck whom, and when, and how clients ended: what every observer has to say."""
+"""Which faults struck whom, and when."""
 
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
 
 from parties.server import Loss
 from protocols.observing.simulated import Strike
 from sim.faults import Crash, Fault, Fired, Leave, MessageFault
 from sim.world import World
 
-__all__ = ["EndingsObserver", "Struck"]
+__all__ = ["Struck"]
 
 
 class Struck:
@@ -50,39 +49,6 @@ class Struck:
         if fall is None or fall.step in ("", loss.step):
             return loss
         return Loss(loss.party, fall.step, f"missed at {loss.step}: {loss.action}", loss.round, loss.time)
-
-
-class _Ending(Protocol):
-    """A client that says how its part ended."""
-
-    name: str
-    ending: str
-
-    @property
-    def alive(self) -> bool: ...
-
-
-C = TypeVar("C", bound=_Ending)
-
-
-class EndingsObserver(Generic[C]):
-    """What observers of all protocols have in common: which faults struck, and how each client's part ended."""
-
-    def __init__(self, world: World, clients: Sequence[C], faults: Sequence[tuple[Fault, ...]]) -> None:
-        self.world = world
-        self._struck = Struck(world, faults)
-        self._named = {client.name: client for client in clients}
-
-    def strikes(self) -> list[Strike]:
-        """The faults that have struck so far, in order."""
-        return self._struck.strikes()
-
-    def endings(self, *, noted: bool = True) -> dict[str, str]:
-        """How each client's part ended; `noted` in the trace."""
-        found = {n: one.ending if one.alive else self._struck.gone(n) for n, one in self._named.items()}
-        for name, ending in found.items() if noted else ():
-            self.world.note("outcome", name, note=ending)
-        return found
 
 
 def _missed(made: tuple[Fault, ...]) -> str:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from parties.server import Loss
+from protocols.endings import EndingsObserver
 from protocols.observing.scores import accuracy, balanced_accuracy, counting
 from protocols.observing.simulated import Prediction, Round, Simulated
-from protocols.observing.struck import EndingsObserver
 from protocols.xclp import oracle
 from protocols.xclp.label_propagation import per_client, propagate
 from protocols.xclp.lsh import distances

@@ -27,7 +27,6 @@ knows the angles better with each, and the difference of two rounds with other c
 those who were missing; of class counts it is theirs. The parts' docstrings say more.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,18 +34,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.client import Client, DismissedError
+from parties.client import Client
 from parties.data.splits import Shard
-from parties.party import NoAnswer
+from parties.life import Observed
 from parties.server import Server
 from protocols import setup
 from protocols.crypto.fixed_point import decode
 from protocols.dealing import Survivors
 from protocols.masking import Ring
-from protocols.outcome import Abort, Overtaken
+from protocols.outcome import Abort
 from protocols.refusal import Least
+from protocols.rounds import CalledClient
 from protocols.steps import Step
-from protocols.values import BadValues, ending, values_of
+from protocols.values import values_of
 from protocols.xclp import hamming, influence, rowsums_shamir
 from protocols.xclp.graph import class_counts, contribution
 from protocols.xclp.hamming import SecureHamming
@@ -57,7 +57,17 @@ from protocols.xclp.rowsums import Candidates, Restart, Scores, SecureRowSums, S
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["STEPS", "Labels", "Parameters", "Recording", "RoundRecord", "XclpClient", "XclpServer", "client"]
+__all__ = [
+    "STEPS",
+    "LabeledClient",
+    "Labels",
+    "Parameters",
+    "Recording",
+    "RoundRecord",
+    "XclpClient",
+    "XclpServer",
+    "client",
+]
 
 STEPS = (
     *setup.STEPS,
@@ -113,74 +123,46 @@ def ignore(*_: object, **__: object) -> None:
     """Do nothing: there is no observer."""
 
 
-class XclpClient(Client):
-    """`labels` is the last round's result, None if it has none; `ending` says how the client's part ended.
+class LabeledClient(CalledClient):
+    """A client that runs XCLP in its last round, or in all: `labels` is the last one's result, None if it has none.
 
     For the observer that compares with the plaintext, `bits_of_round` stores the bits of the round `hashed_in`, and
-    `results` the result of each round. A client that was dismissed, or has heard nothing from the server in a round,
-    joins the next one that is announced to it.
+    `results` the result of each round.
     """
 
-    observed = ("bits_of_round", "hashed_in", "results")
+    labels: Labels | None = None
+    bits_of_round: Observed[NDArray[np.bool_] | None] = Observed(lambda: None)
+    hashed_in = Observed(int)
+    results = Observed(dict[int, Labels])
+
+    async def run_xclp(self, features: NDArray[np.float64], parameters: Parameters) -> None:
+        """Take part in a round of XCLP with `features` (n_j, d) of the points of its shard."""
+        number = self.round
+
+        def hashed(bits: NDArray[np.bool_]) -> None:
+            self.bits_of_round, self.hashed_in = bits, number
+
+        found = self.results[number] = await client(self, features, parameters, hashed)
+        if number == self.last_round:
+            self.labels = found
+
+
+class XclpClient(LabeledClient):
+    """A client that was dismissed, or has heard nothing from the server in a round, joins the next one."""
+
+    call = setup.RoundStart
+    between = "no next round was announced"
+    late = "its last round's end was not received"
 
     def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
-        super().__init__(world, name, shard, **access)
+        patience = parameters.rounds * parameters.waits * parameters.deadline
+        super().__init__(world, name, shard, patience, parameters.rounds, **access)
         self.parameters = parameters
-        self.labels: Labels | None = None
-        self.ending = "never took part"
-        self.bits_of_round: NDArray[np.bool_] | None = None
-        self.hashed_in = 0
-        self.results: dict[int, Labels] = {}
+        self.ending = "never took part"  # in this incarnation
 
-    async def main(self) -> None:
-        settings, clock = self.parameters, self.world.loop.time
-        end = clock() + settings.rounds * settings.waits * settings.deadline
-        while self.round < settings.rounds:
-            self.labels = None
-            self.ending = "no next round was announced" if self.ending == "completed" else self.ending
-            try:
-                self.rest(True)
-                await self.recv(setup.RoundStart, self.server, end - clock())
-                self.rest(False)
-                number = self.round
-                self.labels = self.results[number] = await self._unless_overtaken(end - clock())
-                self.ending = "completed"
-            except DismissedError as dismissed:
-                self.ending = f"{'aborted' if dismissed.aborted else 'dismissed'}: {dismissed.reason}"
-                if dismissed.aborted:
-                    return
-            except Overtaken:
-                self.ending = "its last round's end was not received"
-            except (NoAnswer, BadValues) as problem:
-                self.ending = ending(problem)
-                if clock() >= end:
-                    return
-
-    async def _unless_overtaken(self, patience: float) -> Labels:
-        """Take part in the round that has begun. Raises Overtaken when the next one has, and nothing more comes."""
-
-        async def watch() -> None:
-            with self.incoming((setup.RoundStart,), (self.server,), deadline=patience) as starts:
-                overtaken = await starts.begun()
-            if overtaken:
-                with self.incoming((setup.RoundStart,), (), deadline=self.parameters.deadline / 4) as grace:
-                    await grace.next()  # datagrams that it overtook may still come
-                raise Overtaken
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                watching = group.create_task(watch())
-                labels = await self._round()
-                watching.cancel()
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        return labels
-
-    async def _round(self) -> Labels:
-        def hashed(bits: NDArray[np.bool_]) -> None:
-            self.bits_of_round, self.hashed_in = bits, self.round
-
-        return await client(self, self.shard.features, self.parameters, hashed)
+    async def take_part(self, call: setup.RoundStart) -> None:
+        grace = self.parameters.deadline / 4  # datagrams that the next call overtook may still come
+        await self.unless_over(self.run_xclp(self.shard.features, self.parameters), grace)
 
 
 async def client(

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.life import Present
 from parties.party import Party
 from protocols import dealing, secure_sum
 from protocols.crypto import shamir
@@ -104,7 +105,7 @@ class View:
 
     def __init__(self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str) -> None:
         self._world, self._server, self._inputs = world, server, inputs
-        self._parties = {party.name: party for party in parties}
+        self._parties = Present(parties)
         self._size = len(next(iter(inputs.values())))
         self._blocks = sorted({block for _, _, block in inputs})
         self._streams = Streams([(block, self._size) for block in self._blocks])

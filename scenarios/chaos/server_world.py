@@ -169,9 +169,9 @@ class _Contributor(Client):
     """Joins every round that is announced to it, and contributes its values of that round."""
 
     def __init__(
-        self, world: World, name: str, values: Mapping[tuple[str, int], Values], part: Callable[..., Awaitable[object]]
+        self, world: World, name: str, values: Mapping[tuple[str, int], Values], part: Callable[..., Any], **access: Any
     ) -> None:
-        super().__init__(world, name, _NOTHING)
+        super().__init__(world, name, _NOTHING, **access)
         self.values, self.part = values, part
 
     async def main(self) -> None:
@@ -336,5 +336,5 @@ class _Scripted(Server):
     async def move_crash(self, names: list[str], to: list[str]) -> None:
         for machine in self._machines:
             if machine.name in names:
-                machine.crash()
-                machine.rejoin()
+                machine.device.crash()
+                machine.device.rejoin()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from parties.learning import jobs
-from parties.party import Party
+from parties.life import Present
 from protocols import dealing, one_shot, setup
 from protocols.cotraining.round import CotrainingRound
 from protocols.federated.round import TrainingServer
@@ -222,7 +222,7 @@ def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, 
 def _watch(trial: Trial) -> None:
     """Let `trial` take down what is in no event, by the taps of its world and as an observer of its server."""
     server, world = trial.simulation.server, trial.simulation.server.world
-    parties: dict[str, Party] = {party.name: party for party in (server, *trial.simulation.clients)}
+    parties: Present[Any] = Present((server, *trial.simulation.clients))
     naming, blocks = ({kind.__name__: kind for kind in kinds} for kinds in (_NAMING, _BLOCKS))
 
     def sent(packet: Packet) -> None:

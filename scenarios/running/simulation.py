@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from parties.broken_off import BrokenOff
 from parties.data.splits import named
+from parties.life import Present
 from parties.party import Begin, play
 from protocols.observing.experiment import Checkpointable, Setting
 from protocols.observing.parts import Parts
@@ -74,13 +75,18 @@ class Simulation:
             self._experiment = PROTOCOLS[scenario.protocol.name].build(
                 Setting(self._world, scenario, parts, named(shards), faults, progress)
             )
-            self.clients, self.server = self._experiment.clients, self._experiment.server
+            self.server = self._experiment.server
             self.observer = self._experiment.observer
-            self._parties = [self.server, *self.clients]
+            self._parties = [self.server, *self._experiment.clients]
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()
             raise
+
+    @property
+    def clients(self) -> list[Any]:
+        """The clients, each in its present incarnation."""
+        return list(Present(self._experiment.clients).values())
 
     @property
     def now(self) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from protocols.cotraining.round import CotrainingRound, CotrainingServer
+from protocols.cotraining.round import CotrainingRound, CotrainingServer, Record
 from protocols.rounds import Enrolled
 from scenarios.chaos.campaign import Verdict, verdict
 from scenarios.chaos.trial import observed
@@ -81,7 +81,7 @@ def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: 
     trial = observed(structs.replace(rounds, fault=(WAYS_BACK[way],)))
     assert trial.fired
     assert trial.outcome == "completed"
-    assert "client/3" in trial.records[-1].came
+    assert "client/3" in trial.simulated.rounds[-1].came
     assert not broken(rounds, WAYS_BACK[way])
 
 
@@ -90,7 +90,7 @@ def test_who_is_back_after_all_missed_enrolment_takes_part(rounds: Scenario) -> 
     """The rounds do not go by while nobody is there."""
     trial = observed(structs.replace(rounds, fault=(Fault(party="client/*", time="0s", back_after="15s"),)))
     assert trial.outcome == "completed"
-    assert len(trial.records[-1].came) == 5
+    assert len(trial.simulated.rounds[-1].came) == 5
 
 
 @pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
@@ -119,16 +119,14 @@ def test_a_server_that_calls_nobody_again_whom_it_lost_is_found(
 
 @pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
 def test_what_is_agreed_on_in_a_round_that_was_lost_is_found(rounds: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    lose_round = CotrainingServer.lose_round
-
-    def planted(self: CotrainingServer, number: int, began: float, members: tuple[str, ...], why: str) -> object:
+    def planted(self: CotrainingServer, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
         self.agreed = self.agreed[::-1]
-        return lose_round(self, number, began, members, why)
+        return Record(number, began, members, why)
 
     everybody = structs.replace(rounds, training=structs.replace(rounds.training, min_clients=5))
     fault = Fault(party="client/1", at="cotrain.predict", occurrence=2, back_after="1s")
     assert not broken(everybody, fault)
-    monkeypatch.setattr(CotrainingServer, "lose_round", planted)
+    monkeypatch.setattr(CotrainingServer, "record_type", planted)
     assert broken(everybody, fault) == {"agreed on what came"}
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from parties.life import Observed, Present
 from parties.party import NoAnswer, Party, play
 from sim.compute import CostTable, Engine, Modelled
 from sim.faults import Fault
@@ -62,12 +63,11 @@ class Actor(Party):
     Stopped = Stopped
 
     interrupts = (StageStop,)
-    observed = ("heard",)
+    heard = Observed(list[Any])
 
     def __init__(self, world: World, name: str, program: "Program", **access: Any) -> None:
         super().__init__(world, name, **access)
         self.program = program
-        self.heard: list[Any] = []
 
     async def main(self) -> None:
         await self.program(self)
@@ -177,7 +177,7 @@ class Stage:
             faults=faults,
             sinks=[self.events.append],
         )
-        self.actors = {name: Actor(self.world, name, program, **access or {}) for name, program in programs.items()}
+        self.actors = Present(Actor(self.world, name, program, **access or {}) for name, program in programs.items())
 
     def run(self) -> "Stage":
         """Play to the end; every copy of a message must have ended as something, or be in flight."""

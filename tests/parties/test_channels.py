@@ -99,7 +99,7 @@ def packet_with(note: Message, data: bytes) -> Packet:
 
 def test_garbage_on_the_wire_is_dropped_and_traced(stage: Stage) -> None:
     run = stage({"a": lambda me: asyncio.sleep(1), "b": stage.nothing})
-    run.actors["a"]._receive(packet_with(run.note("hello"), b"\xc1garbage"))
+    run.actors["a"].receive(packet_with(run.note("hello"), b"\xc1garbage"))
     run.run()
     (note,) = run.notes("drop")
     assert note.startswith("StageNote from b: 8 bytes are no frame")

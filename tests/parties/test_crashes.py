@@ -149,12 +149,12 @@ def test_a_crash_in_the_turn_of_the_answer_is_not_swallowed(stage: Stage) -> Non
         me.heard.append("went on")
 
     run = stage({"c": stage.says("the answer", to="b"), "b": wait})
-    endpoint = run.actors["b"]._endpoint
+    endpoint = run.actors["b"].device.endpoint
     take = endpoint.receive
 
     def take_and_crash(packet: Packet) -> None:
         take(packet)  # the answer is there, and "b" has not yet had its turn
-        run.actors["b"].crash()
+        run.actors["b"].device.crash()
 
     endpoint.receive = take_and_crash
     run.run()
@@ -206,7 +206,7 @@ def test_a_crash_gives_the_cores_and_the_uplink_back(stage: Stage) -> None:
         me.heard.append(me.world.loop.time())
 
     run = stage({"a": wait, "b": work}, [Crash("b", time=5.0, back_after=1.0)], access={"up": 1000.0})
-    machine = run.actors["b"]._device.machine
+    machine = run.actors["b"].device.machine
     run.run()
     assert run.heard("b") == [1.0]
     text, when = run.heard("a")

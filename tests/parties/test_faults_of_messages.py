@@ -172,8 +172,8 @@ def test_no_flipped_bit_of_a_sealed_message_gets_in(stage: Stage) -> None:
     body = upper.seal(encode_body(message), associated_data("StageNote", "b", "a", 0, 0))
     packet = pack_frame(Frame("StageNote", "b", "a", 1, 0, 0, True, body), message, "", upper.overhead)
     for position in range(8 * len(packet.data)):
-        actor._receive(altered(packet, flip_bit(packet.data, position)))
-    actor._receive(packet)
+        actor.receive(altered(packet, flip_bit(packet.data, position)))
+    actor.receive(packet)
     run.run()
     assert run.texts("a") == ["hello"]
     drops = run.told("drop")

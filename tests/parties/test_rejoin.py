@@ -1,18 +1,21 @@
 """A party that comes back has its disk, and nothing else that a new one would not have."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
 from parties.client import Client
+from parties.life import Observed, Present
 from parties.party import Party
 from parties.server import Loss, Server
 from sim.faults import Crash
 from sim.wire import Message
 from sim.world import World
 
-MACHINERY = {"_device", "_endpoint", "_own_life", "_own_step", "_changed", "_make", "_task", "_mailbox", "world"}
+MACHINERY = {"device", "_make", "_task", "_mailbox", "world"}
 """What belongs to the simulation and not to a party's memory; the mailbox is looked at by itself."""
 
 
@@ -23,13 +26,12 @@ class RejoinNote(Message):
 class Hoarder(Client):
     """Keeps whatever it can in memory, in attributes of its constructor and in others."""
 
-    observed = ("watched",)
+    watched = Observed(list[str])
 
     def __init__(self, world: World, name: str, sizes: dict[str, int], *, title: str = "", **access: Any) -> None:
         super().__init__(world, name, None, **access)  # type: ignore[arg-type]
         self.sizes, self.title = dict(sizes), title
         self.kept: list[str] = []
-        self.watched: list[str] = []
 
     async def main(self) -> None:
         self.watched.append(f"life {self.incarnation} with {self.disk}")
@@ -69,41 +71,56 @@ class Silent(Server):
 def test_a_party_that_comes_back_holds_nothing_that_a_new_one_would_not(paused: bool) -> None:
     world, other = World(seed=1), World(seed=1)
     party, fresh, server = hoarder(world), hoarder(other), Silent(world, ["client/0"])
+    device, parties = party.device, Present([party])
     try:
         for one in (party, server):
-            one.start()
+            one.device.start()
         world.loop.run(asyncio.sleep(1))
         assert memory(party).keys() > memory(fresh).keys()  # it has hoarded
         assert party.sizes == {"a": 1, "more": 1}
         if paused:
-            party.pause()
-        party.crash()
+            device.pause()
+        device.crash()
         world.loop.run(asyncio.sleep(1))
-        party.rejoin()
-        watched = party.watched
-        assert memory(party) == {**memory(fresh), "watched": watched}
-        assert len(party._mailbox) == 0
-        assert party._mailbox.stamp == (0, 0)
-        assert not party.paused
-        assert party.disk == {"lives": 1}
+        device.rejoin()
+        back = parties["client/0"]
+        assert back is not party and not party.alive and back.alive
+        assert memory(back) == memory(fresh)
+        assert len(back._mailbox) == 0
+        assert back._mailbox.stamp == (0, 0)
+        assert not back.paused
+        assert back.disk == {"lives": 1}
         world.loop.run(asyncio.sleep(1))
-        assert watched == ["life 1 with {}", "life 2 with {'lives': 1}"]
-        assert party._device.endpoint.up is not None
-        assert party._device.machine.cores.capacity == 2
+        assert back.watched == ["life 1 with {}", "life 2 with {'lives': 1}"]
+        assert device.endpoint.up is not None
+        assert device.machine.cores.capacity == 2
     finally:
         world.loop.finish()
         other.loop.finish()
 
 
+def test_nothing_holds_on_to_the_old_party() -> None:
+    world = World(seed=1, faults=[Crash("client/0", time=1.0, back_after=1.0)])
+    parties = Present([hoarder(world)])
+    try:
+        old = weakref.ref(parties["client/0"])
+        parties["client/0"].device.start()
+        world.loop.run(asyncio.sleep(2.05))
+        gc.collect()
+        assert old() is None
+    finally:
+        world.loop.finish()
+
+
 def test_tasks_of_the_old_life_see_nothing_of_the_new_one() -> None:
     """They go on with what they hold, but the party that they write to is gone; nothing of theirs is in the new one."""
     world = World(seed=1, faults=[Crash("client/0", time=1.0, back_after=1.0)])
-    party = hoarder(world)
+    parties = Present([hoarder(world)])
     try:
-        party.start()
+        parties["client/0"].device.start()
         world.loop.run(asyncio.sleep(2.05))
-        assert party.incarnation == 2
-        assert party.kept == ["in a list", "again"]
+        assert parties["client/0"].incarnation == 2
+        assert parties["client/0"].kept == ["in a list", "again"]
     finally:
         world.loop.finish()
 
@@ -114,9 +131,10 @@ def test_what_a_server_lost_stays_for_those_who_look() -> None:
     hoarder(world)
     try:
         server.lose(["client/0"], "left out")
-        server.crash()
-        server.rejoin()
-        assert server.lost == [Loss("client/0", "", "left out")]
-        assert server.clients == ("client/0",)
+        server.device.crash()
+        server.device.rejoin()
+        back = Present([server])["server"]
+        assert back.lost == [Loss("client/0", "", "left out")]
+        assert back.clients == ("client/0",)
     finally:
         world.loop.finish()

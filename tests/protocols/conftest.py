@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from parties.data.splits import Shard
+from parties.life import Present
 from parties.party import play
 from protocols.crypto.groups import find_group
 from protocols.xclp import oracle
@@ -47,6 +48,7 @@ class Federation:
             self.world.loop.run(play([self.server, *self.clients], self.server))
         finally:
             self.world.loop.finish()
+            self.clients = list(Present(self.clients).values())
         return self
 
     def client(self, name: str) -> XclpClient:

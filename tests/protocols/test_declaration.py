@@ -11,10 +11,10 @@ from parties.data.splits import Shard
 from parties.party import NoAnswer
 from parties.server import Server
 from protocols.declaration import Declaration
+from protocols.endings import EndingsObserver
 from protocols.observing.experiment import Experiment, Setting, Tables
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
-from protocols.observing.struck import EndingsObserver
 from protocols.registry import PROTOCOLS, add
 from protocols.steps import Step
 from scenarios.chaos.campaign import Plan, campaign
@@ -60,8 +60,6 @@ class EchoClient(Client):
 
 
 class EchoServer(Server):
-    observed = (*Server.observed, "answered")
-
     def __init__(self, world: Any, clients: Sequence[str], calls: int, **access: Any) -> None:
         super().__init__(world, clients, **access)
         self.calls = calls

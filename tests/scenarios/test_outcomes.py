@@ -144,7 +144,7 @@ def test_a_failure_may_be_expected_but_no_error_is(quick: Path, monkeypatch: pyt
     result = carry_out(fine, "quick", out=quick.parent / "fine")
     assert exit_code(result, fine.expect) == 1
     assert result.unmet == ["expect.outcome: expected failed, got completed"]
-    monkeypatch.setattr(XclpClient, "_round", None)
+    monkeypatch.setattr(XclpClient, "take_part", None)
     result = carry_out(fine, "quick", out=quick.parent / "broken")
     assert (result.outcome, result.unmet, exit_code(result, fine.expect)) == ("failed", [], 1)
 
@@ -163,10 +163,10 @@ def test_what_the_network_lost_and_sent_again_is_reported(quick: Path) -> None:
 
 
 def test_a_client_that_breaks_is_an_error(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(self: XclpClient) -> None:
+    async def broken(self: XclpClient, call: object) -> None:
         raise ZeroDivisionError("a client's own mistake")
 
-    monkeypatch.setattr(XclpClient, "_round", broken)
+    monkeypatch.setattr(XclpClient, "take_part", broken)
     result = outcome_of(quick)
     assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
     assert "ZeroDivisionError" in result.reason
@@ -254,15 +254,14 @@ def load_and_run(quick: Path, *changes: str, out: str) -> Result:
 
 
 def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = XclpClient._round
+    right = XclpClient.take_part
 
-    async def wrong_once(self: XclpClient):
-        labels = await right(self)
+    async def wrong_once(self: XclpClient, call) -> None:
+        await right(self, call)
         if self.name == "client/2" and self.round == 2:
-            labels.labels[0] += 1
-        return labels
+            self.results[2].labels[0] += 1
 
-    monkeypatch.setattr(XclpClient, "_round", wrong_once)
+    monkeypatch.setattr(XclpClient, "take_part", wrong_once)
     result = load_and_run(quick, "protocol.rounds=3", out="out")
     assert [one.equals_plaintext for one in result.rounds] == [True, False, True]
     assert result.unmet == ["expect.equals_plaintext: expected true, got false"]

@@ -223,8 +223,8 @@ def test_whoever_looks_on_still_does_when_a_server_comes_back(tiny: Path, name: 
     try:
         observers = list(simulation.server.observers)
         assert observers
-        simulation.server.crash()
-        simulation.server.rejoin()
+        simulation.server.device.crash()
+        simulation.server.device.rejoin()
         assert simulation.server.observers == observers
     finally:
         simulation.close()
