@@ -10,7 +10,7 @@ from protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
 from protocols.xclp.rowsums import Restart, Summing
 from protocols.xclp.rowsums_shamir import Shamir
 from protocols.xclp.xclp import STEPS
-from sim.faults import Crash
+from sim.faults import Crash, Pause
 from sim.wire import Frame, decode_body, decode_frame, encode_body, pack_frame
 
 CLIENT_STEPS = [step.name for step in STEPS if step.role == "client"]
@@ -235,6 +235,15 @@ def test_a_client_that_comes_back_takes_part_in_the_next_round(federation, make_
     assert returned.incarnation == 2
     assert run.server.record.members == ("client/0", "client/1", "client/2")
     assert returned.labels is not None
+    run.assert_equals_oracle()
+
+
+def test_a_client_takes_no_call_that_a_later_one_has_overtaken(federation, make_shards) -> None:
+    run = federation(make_shards([4, 4, 4]), faults=[Pause("client/2", time=0.0, lasts=15.0)], rounds=2).run()
+    begun = [(e.party, e.step, e.kind) for e in run.events]
+    assert begun.count(("client/2", "setup.keys", "enter")) == 1
+    assert run.server.record.members == ("client/0", "client/1", "client/2")
+    assert run.client("client/2").results.keys() == {2}
     run.assert_equals_oracle()
 
 
