@@ -90,7 +90,7 @@ def figures(result: Result) -> dict[str, Any]:
 
 
 def tables(folder: Path) -> dict[str, list[Any]]:
-    names = ("messages", "steps", "faults", "metrics", "outcomes", "computations")
+    names = ("run", "events", "messages", "hops", "steps", "waits", "rounds", "losses", "metrics")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
         return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
