@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         Training,
     )
     from scenarios.schema.scenario import Protocol as ProtocolKeys
+    from scenarios.seeing.story import events
     from scenarios.sweeping.sweep import sweep
     from sim.wire import Message
 else:
@@ -100,6 +101,7 @@ else:
         "add_row_sums": "protocols.plugins.add_row_sums",
         "add_server_update": "protocols.plugins.add_server_update",
         "chaos": "scenarios.chaos.chaos.chaos",
+        "events": "scenarios.seeing.story.events",
         "load": "scenarios.files.reading.load",
         "run": "scenarios.running.runner.run",
         "sweep": "scenarios.sweeping.sweep.sweep",
@@ -160,6 +162,7 @@ __all__ = [
     "add_row_sums",
     "add_server_update",
     "chaos",
+    "events",
     "load",
     "run",
     "sweep",

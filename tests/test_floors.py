@@ -37,6 +37,7 @@ FLOORS = (
     "scenarios/families",
     "scenarios/files",
     "scenarios/running",
+    "scenarios/seeing",
     "scenarios/sweeping",
     "scenarios/chaos",
     "scenarios/command",

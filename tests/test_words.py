@@ -23,6 +23,7 @@ PLACES = (
     "benchmarks",
     "scenarios/chaos",
     "scenarios/library",
+    "scenarios/seeing",
     "scenarios/sweeping",
 )
 """Folders, with all below them, and patterns of files: add a line for another one."""

@@ -35,12 +35,12 @@ def events(
     """
     from scenarios.console import printing
     from scenarios.running.folder import FolderError
-    from scenarios.seeing.story import story_of
+    from scenarios.seeing import story
 
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     console = printing.make_console()
-    looks = _followed(folder, everything) if follow else iter([story_of(folder, everything=everything)])
+    looks = _followed(folder, everything) if follow else iter([story.events(folder, everything=everything)])
     for lines in looks:
         chosen = [line for line in lines if line.concerns(party, step)]
         if as_json:

@@ -8,12 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from parties.server import Loss
+from scenarios.files.arguments import check_type
+from scenarios.running.folder import Result
 from scenarios.seeing.causes import Cause, Causes
 from scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
 from scenarios.seeing.reading import EndedRound, News, Record, Row
 from sim.units import format_duration
 
-__all__ = ["Line", "Story", "explained", "story_of"]
+__all__ = ["Line", "Story", "events", "explained"]
 
 _LATE = 0.1
 """A party is late, or holds others up, if it is so by more than this share of the shortest deadline of the run."""
@@ -253,8 +255,15 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(every[:_ALIKE]) + (f" and {len(every) - _ALIKE} more" if len(every) > _ALIKE else "")
 
 
-def story_of(folder: Path, *, everything: bool = False) -> list[Line]:
-    """The story of the run in `folder` as far as it is recorded. Raises FolderError."""
+def events(run: Result | str | Path, *, everything: bool = False) -> list[Line]:
+    """What happened in a run, in virtual time, and because of what, as `tacit events` prints it.
+
+    `run` is a result or a run's folder; a run that is under way is told as far as it is recorded. `everything`: a line
+    for every event. Each line has time, party, text, because and others. Raises FolderError, a ValueError, for what is
+    no run's folder.
+    """
+    check_type("run", run, (Result, str, Path), "a Result, or a run's folder as str or Path")
+    folder = run.folder if isinstance(run, Result) else Path(run)
     return Story(everything=everything).take(Record(folder).news())
 
 
