@@ -215,7 +215,10 @@ class Arrivals(Generic[M]):
         self._is_timed = not owner.paused
         self._wait: Wait | None = None  # as reported to those who look on
         self._heard: set[str] = set()
-        self._last, self._times = "", (mailbox.loop.time(), mailbox.loop.time())  # of the last message, and before it
+        self._last, self._times = (
+            "",
+            (mailbox.loop.time(), mailbox.loop.time()),
+        )  # of the last message, and of the last from others
         self._until_found = False
         if owner.paused:
             owner.after_pause(self._begin_clock)
@@ -264,7 +267,8 @@ class Arrivals(Generic[M]):
         while True:
             found = self._mailbox.take(self._kinds, self._sources)
             if found is not None:
-                self._last, self._times = found[0], (self._mailbox.loop.time(), self._times[0])
+                others = self._times[1] if found[0] == self._last else self._times[0]
+                self._last, self._times = found[0], (self._mailbox.loop.time(), others)
                 self._heard.add(self._last)
                 return found
             if not await self._look_again():

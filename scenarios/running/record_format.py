@@ -235,7 +235,7 @@ SELECT party, step, round, attempt, time, CASE next WHEN 'leave' THEN then_time 
             ("missing", "TEXT", "from whom more was still waited for then"),
             ("silent", "TEXT", "those of them from whom it had received nothing"),
             ("last", "TEXT", "whose message was received last"),
-            ("alone", "REAL", "seconds between that message and the one before it, or the beginning"),
+            ("alone", "REAL", "seconds between that message and the last one of anybody else, or the beginning"),
         ),
         """
 SELECT b.party, b.step, b.round, b.attempt, b.type, b.note, b.time, b.value, e.time, e.type, e.note, e.peer, e.sender,

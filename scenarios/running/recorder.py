@@ -62,7 +62,7 @@ class Recorder:
     ) -> None:
         if state is not None and not path.is_file():
             raise FolderError(f"{path}: missing; without it the run cannot be taken up")
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COUNTED}
         self._waiting = self._bytes = 0
         self._contents = dict(contents or {})

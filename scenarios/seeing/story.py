@@ -34,7 +34,7 @@ class Line(Struct, frozen=True):
     """One event: `time` in virtual seconds, to whom, what happened in words, and `because` of what.
 
     `kind` is fault, return, message, deadline, held-up, late, lost, round, ending, outcome, summary, or in the full
-    story that of the event in the record. `consequence` is what came of a message that was lost. `parties` are all that
+    story that of the event in the record. `consequence` is what the loss of a message led to. `parties` are all that
     the line concerns, `n` the number of the event in ``run.sqlite``.
     """
 
@@ -65,7 +65,7 @@ class Story:
         self._time = 0.0
         self._noticed: set[tuple[str, int]] = set()
         self._endings: list[tuple[str, str]] = []
-        self._explained: dict[int, str] = {}  # of messages, what came of their loss
+        self._explained: dict[int, str] = {}  # of messages, what their loss led to
 
     def take(self, news: News) -> list[Line]:
         """The lines of what is new. All of the news is known to each of its lines."""
@@ -92,7 +92,7 @@ class Story:
 
     def break_off(self) -> list[Line]:
         """The last line of a run that has not ended, and that nobody runs any more."""
-        text = "the record ends here: the run was broken off, and what came after that is not known"
+        text = "the record ends here: the run was broken off, and what followed is not known"
         return [*self._summary(), Line(self._last, self._time, "outcome", "run", text)]
 
     def cause_of(self, loss: Loss) -> Cause:
@@ -102,7 +102,7 @@ class Story:
     # What one event is worth
 
     def _of_row(self, row: Row) -> Iterator[Line]:
-        line = self._told(row)
+        line = self._worth(row)
         if line is not None:
             yield line
         elif self._everything:
@@ -113,7 +113,7 @@ class Story:
             text = " ".join((row.kind, *filter(None, words)))
             yield Line(row.n, row.time, row.kind, row.party, text, (), "", row.step, row.round, parties)
 
-    def _told(self, row: Row) -> Line | None:
+    def _worth(self, row: Row) -> Line | None:
         if row.kind == "fault":
             return self._of_fault(row)
         if row.kind == "waited":
@@ -202,7 +202,7 @@ class Story:
             yield Line(one.n, time, "round", "server", f"round {one.round} ends with {counts}", round=one.round)
 
     def _end(self, news: News) -> list[Line]:
-        """What the run came to: how clients' parts ended, and the outcome."""
+        """How clients' parts ended, and the outcome."""
         time = float(str(news.about.get("virtual_seconds", self._time)))
         found = []
         endings: dict[str, list[str]] = {}
@@ -258,7 +258,7 @@ def _names(names: Iterable[str]) -> str:
 def events(run: Result | str | Path, *, everything: bool = False) -> list[Line]:
     """What happened in a run, in virtual time, and because of what, as `tacit events` prints it.
 
-    `run` is a result or a run's folder; a run that is under way is told as far as it is recorded. `everything`: a line
+    `run` is a result or a run's folder; of a run that is under way what is recorded so far. `everything`: a line
     for every event. Each line has time, party, text, because and others. Raises FolderError, a ValueError, for what is
     no run's folder.
     """
@@ -268,7 +268,7 @@ def events(run: Result | str | Path, *, everything: bool = False) -> list[Line]:
 
 
 def explained(folder: Path, losses: Iterable[Loss]) -> list[Cause]:
-    """Why each of the `losses` of the run in `folder` came about; empty where the record does not say.
+    """Why each of the `losses` of the run in `folder` happened; empty where the record does not say.
 
     Raises FolderError.
     """
