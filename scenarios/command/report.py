@@ -120,7 +120,7 @@ def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list
     lost = [
         f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
         + "".join(f"\n          because {reason}" for reason in why)
-        for loss, why in itertools.zip_longest(result.lost, reasons, fillvalue=())
+        for loss, why in zip(result.lost, reasons or [()] * len(result.lost), strict=True)
     ]
     if len(lost) > _LOSSES:
         lost = [f"lost      {len(lost)} losses in {len(result.rounds)} rounds: see below, and result.json"]
