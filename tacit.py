@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         ScenarioError,
         Training,
     )
+    from scenarios.seeing.story import events
     from scenarios.sweeping.sweep import sweep
     from sim.setting_error import Problem
     from sim.wire import Message
@@ -108,6 +109,7 @@ else:
         "add_row_sums": "protocols.plugins.add_row_sums",
         "add_server_update": "protocols.plugins.add_server_update",
         "chaos": "scenarios.chaos.chaos.chaos",
+        "events": "scenarios.seeing.story.events",
         "load": "scenarios.files.reading.load",
         "run": "scenarios.running.runner.run",
         "sweep": "scenarios.sweeping.sweep.sweep",
@@ -173,6 +175,7 @@ __all__ = [
     "add_row_sums",
     "add_server_update",
     "chaos",
+    "events",
     "load",
     "run",
     "sweep",

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sim.loop import SimLoop, Timer, timer_of
+from sim.taps import Wait
 from sim.wire import Frame, Message, is_lasting
 
 __all__ = ["Arrivals", "Collected", "Kinds", "Mailbox", "NoAnswer", "Watch", "names_of"]
@@ -57,6 +58,12 @@ class Owner(Protocol):
 
     def interrupted(self, source: str, message: Message) -> None:
         """Raise because of a message of a type in `interrupts`."""
+
+    def waits(self, types: tuple[str, ...], sources: tuple[str, ...], deadline: float) -> Wait | None:
+        """Report that a wait begins to those who look on; None if nobody does."""
+
+    def waited(self, wait: Wait) -> None:
+        """Report its end."""
 
 
 class Mailbox:
@@ -195,6 +202,11 @@ class Arrivals(Generic[M]):
         self._types = _type_names(kinds)
         self._ends = _type_names(until + self._owner.interrupts)
         self._is_timed = not self._owner.paused
+        self._wait: Wait | None = None  # as reported to those who look on
+        self._heard: set[str] = set()
+        self._last = ""  # who sent the last message
+        self._times = (mailbox.loop.time(), mailbox.loop.time())  # of that, and of the last from anybody else
+        self._until_found = False
         if not self._is_timed:
             self._owner.after_pause(self._begin_clock)
 
@@ -212,9 +224,21 @@ class Arrivals(Generic[M]):
     def __enter__(self) -> "Arrivals[M]":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._wait is not None:
+            self._report_end(self._wait, kind)
+
+    def _report_end(self, wait: Wait, kind: type[BaseException] | None) -> None:
+        if kind is not None:
+            wait.ended = "interrupted" if issubclass(kind, Exception) else "cancelled"
+        else:
+            wait.ended = "until" if self._until_found else "answered" if self._in_time else "deadline"
+        wait.silent = tuple(source for source in self._sources if source not in self._heard)
+        wait.missing = wait.silent if wait.ended == "answered" else tuple(self._sources)
+        wait.last, wait.alone = self._last, self._times[0] - self._times[1]
+        self._owner.waited(wait)
 
     def __aiter__(self) -> "Arrivals[M]":
         return self
@@ -229,8 +253,13 @@ class Arrivals(Generic[M]):
         """The next message and its sender, or None when the waiting has ended."""
         while True:
             found = self._mailbox.take(self._kinds, self._sources)
-            if found is not None or not await self._look_again():
+            if found is not None:
+                others = self._times[1] if found[0] == self._last else self._times[0]
+                self._last, self._times = found[0], (self._mailbox.loop.time(), others)
+                self._heard.add(self._last)
                 return found
+            if not await self._look_again():
+                return None
 
     async def begun(self) -> bool:
         """Wait until a message is there to be taken; false when the waiting has ended without one."""
@@ -247,8 +276,13 @@ class Arrivals(Generic[M]):
         """Wait for something to come; false when the waiting has ended."""
         mailbox = self._mailbox
         mailbox.check_interrupts()
-        if not self._in_time or (self._until and mailbox.holds_any(self._until)):
+        if not self._in_time:
             return False
+        if self._until and mailbox.holds_any(self._until):
+            self._until_found = True
+            return False
+        if self._wait is None and self._sources:
+            self._wait = self._owner.waits(tuple(map(_name, self._kinds)), tuple(self._sources), self._deadline)
         if self._timer is None and self._is_timed:
             self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
         self._future = mailbox.loop.create_future()
@@ -354,6 +388,10 @@ class Watch:
 def names_of(kinds: Iterable[type[Message]]) -> str:
     """``Hello or Goodbye``."""
     return " or ".join(kind.__name__ for kind in kinds)
+
+
+def _name(kind: type[Message]) -> str:
+    return kind.__name__
 
 
 @cache

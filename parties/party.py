@@ -16,6 +16,7 @@ from sim.compute import Work
 from sim.faults import PartyFault
 from sim.loop import Timer
 from sim.streams import Entropy
+from sim.taps import Wait
 from sim.wire import (
     Frame,
     Message,
@@ -63,7 +64,7 @@ class _Step:
         party, name = self._party, self._name
         party._step = name
         party._reach(name, "before")
-        party.world.note("enter", party.name, step=name)
+        party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
         self._token = own_step.set(name)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -71,7 +72,7 @@ class _Step:
         own_step.reset(self._token)
         if kind is None:
             party._reach(name, "after")
-            party.world.note("leave", party.name, step=name)
+            party.world.note("leave", party.name, step=name, origin=("", party.round, party.attempt))
 
 
 class Party(Lifecycle):
@@ -272,6 +273,22 @@ class Party(Lifecycle):
         """Called with a message of an interrupting type; raises to end the wait."""
         raise NotImplementedError(f"{type(self).__name__} does not say what {type(message).__name__} means")
 
+    def waits(self, types: tuple[str, ...], sources: tuple[str, ...], deadline: float) -> Wait | None:
+        """Report to the taps that a wait begins (for the mailbox); None if there are none."""
+        taps = self.world.taps.waits
+        if not taps or not deadline:
+            return None
+        step = own_step.get() or self._step
+        wait = Wait(self.name, step, self.round, self.attempt, types, sources, deadline)
+        for tap in taps:
+            tap(self.world.loop.time(), wait)
+        return wait
+
+    def waited(self, wait: Wait) -> None:
+        """Report the end of a wait (for the mailbox)."""
+        for tap in self.world.taps.waits:
+            tap(self.world.loop.time(), wait)
+
     def open(self, frame: Frame, kind: type[M]) -> M | None:
         """Return the message in `frame`, or None after dropping one that cannot be read (for the mailbox)."""
         body = frame.body
@@ -306,7 +323,9 @@ class Party(Lifecycle):
             self._mailbox.put(frame)
 
     def _drop(self, what: Frame | Packet, why: str) -> None:
-        self.world.note("drop", self.name, step=self._step, note=f"{what.type} from {what.sender}: {why}")
+        origin = what.type, what.round, what.attempt
+        note = f"{what.type} from {what.sender}: {why}"
+        self.world.note("drop", self.name, step=self._step, note=note, sender=what.sender, origin=origin)
 
 
 Begin = Callable[[Callable[[], None]], Awaitable[None]]

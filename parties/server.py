@@ -50,7 +50,8 @@ class Server(Party):
         """Enter `parties` as lost in the current step, with what is done about it."""
         for party in parties:
             self.lost.append(Loss(party, self.step_name, action, self.round, self.world.loop.time()))
-            self.world.note("metric", party, step=self.step_name, note=f"lost: {action}")
+            origin = "", self.round, self.attempt
+            self.world.note("metric", party, step=self.step_name, note=f"lost: {action}", origin=origin)
 
     def report(self, record: Any) -> None:
         """Hand the `record` of a round that has ended to the observers."""

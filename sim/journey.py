@@ -14,7 +14,7 @@ class Journey:
     """One copy of a packet on its way: which incarnations it is from and for, and on which hop it is.
 
     `flipped` is what travels in place of the packet's own bytes where bits were flipped. `delay` and `doomed`: see
-    `sim.transport.Copy`.
+    `sim.transport.Copy`. `message` and `number` are those of `sim.trace.Event`, message and copy.
     """
 
     near: Endpoint
@@ -23,20 +23,22 @@ class Journey:
     flipped: bytes | None
 
     __slots__ = (
-        "delay", "doomed", "far", "far_incarnation", "flipped", "near", "packet",
+        "delay", "doomed", "far", "far_incarnation", "flipped", "message", "near", "number", "packet",
         "source", "source_incarnation", "target", "target_incarnation",
     )  # fmt: skip
     stored = __slots__
 
-    def __init__(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
+    def __init__(self, packet: Packet, source: Endpoint, target: Endpoint, number: int = 0) -> None:
         self.packet, self.flipped = packet, None
+        self.message = self.number = number
         self.source, self.source_incarnation = source, source.incarnation
         self.target, self.target_incarnation = target, target.incarnation
         self.delay, self.doomed = 0.0, False
 
-    def copy(self) -> "Journey":
+    def copy(self, number: int) -> "Journey":
         """One more of it, from the beginning of the hop. What the relay flipped is so in all copies."""
-        copy = Journey(self.packet, self.source, self.target)
+        copy = Journey(self.packet, self.source, self.target, number)
+        copy.message = self.message
         copy.source_incarnation, copy.target_incarnation = self.source_incarnation, self.target_incarnation
         copy.near, copy.far, copy.far_incarnation = self.near, self.far, self.far_incarnation
         if self.packet.sealed:

@@ -94,6 +94,7 @@ class Network:
         self._transports: dict[tuple[str, str], Transport[Journey]] = {}
         self._barriers: list[Barrier] = []
         self._sent_again = 0
+        self._copies = 0
         self._lost: Counter[str] = Counter()
         self.in_flight = 0
 
@@ -136,6 +137,7 @@ class Network:
         return {
             "in flight": self.in_flight,
             "sent again": self._sent_again,
+            "copies": self._copies,
             "lost": dict(self._lost),
             "endpoints": [endpoint.state() for endpoint in self._endpoints.values()],
             "links": [
@@ -147,7 +149,7 @@ class Network:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state`; only of a network that has the same endpoints and was not used."""
-        self.in_flight, self._sent_again = state["in flight"], state["sent again"]
+        self.in_flight, self._sent_again, self._copies = state["in flight"], state["sent again"], state["copies"]
         self._lost = Counter(state["lost"])
         for endpoint, endpoint_state in zip(self._endpoints.values(), state["endpoints"], strict=True):
             endpoint.restore(endpoint_state)
@@ -236,7 +238,8 @@ class Network:
 
     def _begin(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
         is_direct = self._is_mesh or self._hub in (packet.sender, packet.receiver)
-        journey = Journey(packet, source, target)
+        self._copies += 1
+        journey = Journey(packet, source, target, self._copies)
         self.in_flight += 1
         self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
 
@@ -272,7 +275,8 @@ class Network:
         return due
 
     def _copy(self, journey: Journey, note: str) -> Journey:
-        copy = journey.copy()
+        self._copies += 1
+        copy = journey.copy(self._copies)
         self.in_flight += 1
         self._count(copy, note)
         return copy
@@ -339,5 +343,6 @@ class Network:
         event = Event(
             self._loop.env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type,
             packet.round, packet.attempt, packet.payload, packet.sealing, packet.envelope, why, 0.0, packet.digest,
+            journey.message, journey.number, 2 if journey.is_relayed else 1, packet.sender, packet.receiver,
         )  # fmt: skip
         self._trace.add(event)

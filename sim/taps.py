@@ -9,9 +9,33 @@ from typing import Any
 
 from sim.wire import Packet
 
-__all__ = ["Taps"]
+__all__ = ["Taps", "Wait"]
 
 Job = Callable[..., Any]
+
+
+@dataclass(eq=False)
+class Wait:
+    """A party's wait for messages of `types` from each of `sources`, for `deadline` virtual seconds at most.
+
+    `step`, `round` and `attempt` are those in which it began. Once it has ended, `ended` says how: ``answered``; at the
+    ``deadline``; ``until`` another message was received; ``interrupted`` by one that ends all waiting; ``cancelled``,
+    as by a crash. `missing` are those from whom more was waited for, `silent` those of them from whom nothing was
+    received; `last` is whose message was received last, `alone` for how many seconds after the last of anybody else.
+    """
+
+    party: str
+    step: str
+    round: int
+    attempt: int
+    types: tuple[str, ...]
+    sources: tuple[str, ...]
+    deadline: float
+    ended: str = ""
+    missing: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    last: str = ""
+    alone: float = 0.0
 
 
 @dataclass(eq=False)
@@ -20,10 +44,12 @@ class Taps:
 
     `sent` gets each packet as its sender hands it to the network, before any fault. `delivered` gets the virtual time
     and each packet as its receiver gets it. `begun` gets each job as it is handed in: party, step, work, function,
-    arguments. `computed` gets party, step, arguments and result as the party takes the result up.
+    arguments. `computed` gets party, step, arguments and result as the party takes the result up. `waits` gets the
+    virtual time and each wait twice: when a party begins to wait for messages that are not there yet, and at its end.
     """
 
     sent: list[Callable[[Packet], object]] = field(default_factory=list)
     delivered: list[Callable[[float, Packet], object]] = field(default_factory=list)
     begun: list[Callable[[str, str, Any, Job, tuple[Any, ...]], object]] = field(default_factory=list)
     computed: list[Callable[[str, str, tuple[Any, ...], Any], object]] = field(default_factory=list)
+    waits: list[Callable[[float, Wait], object]] = field(default_factory=list)

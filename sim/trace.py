@@ -21,6 +21,11 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
     its receiver; a send or relay with a `note` is one more copy of a message. `payload`, `sealing` and `envelope` are
     bytes on the wire; `digest` is that of a message's bytes. `note` says the rest in words; `value` is a number
     (a metric, the seconds of a job that begins).
+
+    What follows is for those who look at a run, and in neither hash. `message` numbers a message, `copy` one copy of
+    it; both count from 1 in the order of sending, and a message has the number of its first copy. `hop` is 1, or 2 from
+    the relay on; `sender` and `receiver` are the ends of the whole way. `origin` is a message's type, round and
+    attempt, where an event's own fields do not say it: of a message that its receiver drops; of a step without a type.
     """
 
     time: float
@@ -38,6 +43,12 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
     note: str = ""
     value: float = 0.0
     digest: bytes = b""
+    message: int = 0
+    copy: int = 0
+    hop: int = 0
+    sender: str = ""
+    receiver: str = ""
+    origin: tuple[str, int, int] = ("", 0, 0)
 
 
 Sink = Callable[[Event], None]

@@ -58,6 +58,17 @@ class World:
         """Cryptographic randomness for the purpose `names`: seeded, or the operating system's."""
         return Entropy.seeded(self.seed, *names) if self.seeded else Entropy.system()
 
-    def note(self, kind: str, party: str, *, step: str = "", note: str = "", value: float = 0.0) -> None:
-        """Trace something that is not a message."""
-        self.trace.add(Event(self.loop.time(), kind, party, step=step, note=note, value=value))
+    def note(
+        self,
+        kind: str,
+        party: str,
+        *,
+        step: str = "",
+        note: str = "",
+        value: float = 0.0,
+        sender: str = "",
+        origin: tuple[str, int, int] = ("", 0, 0),
+    ) -> None:
+        """Trace something that is not a message. `sender` and `origin` are in no hash (`sim.trace.Event`)."""
+        event = Event(self.loop.time(), kind, party, step=step, note=note, value=value, sender=sender, origin=origin)
+        self.trace.add(event)

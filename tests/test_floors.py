@@ -34,6 +34,7 @@ FLOORS = (
     "scenarios/observing",
     "scenarios/files",
     "scenarios/running",
+    "scenarios/seeing",
     "scenarios/sweeping",
     "scenarios/chaos",
     "scenarios/command",

@@ -22,6 +22,7 @@ PLACES = (
     "scenarios/console",
     "scenarios/library",
     "scenarios/running",
+    "scenarios/seeing",
     "scenarios/sweeping",
     "tests/*.py",
     "tests/attacks",

@@ -14,6 +14,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 from scenarios.command import data as data_command
+from scenarios.command import events as events_command
 from scenarios.command import stopping
 from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version, warnings_as_lines
 
@@ -256,6 +257,9 @@ def show_bytes(
     from scenarios.console import printing
 
     return show_bytes(printing.make_console(), folders, csv_file, json_file)
+
+
+app.command("events")(_guarded(events_command.events))
 
 
 @app.command("sweep")

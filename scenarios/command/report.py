@@ -13,7 +13,7 @@ from rich.table import Table
 from protocols.privacy.spent import privacy_lines
 from scenarios.console.printing import print_lines, table
 from scenarios.running.disk import disk_problem
-from scenarios.running.folder import ByteRow, Result
+from scenarios.running.folder import ByteRow, FolderError, Result
 from sim.link import SENDER_GONE
 from sim.units import format_bytes, format_duration
 
@@ -78,8 +78,8 @@ def byte_table(
     return result
 
 
-def outcome_lines(result: Result) -> list[str]:
-    """Lines of the outcome, the accuracy beside the baselines, the times, and the lost parties."""
+def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list[str]:
+    """Lines of the outcome, the accuracy beside the baselines, the times and the lost parties, with `reasons`."""
     lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
     if result.fidelity == "sized":
         lines.append(_SIZED)
@@ -122,7 +122,8 @@ def outcome_lines(result: Result) -> list[str]:
     many = len(result.rounds) > 1
     lost = [
         f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
-        for loss in result.lost
+        + "".join(f"\n          because {reason}" for reason in why)
+        for loss, why in zip(result.lost, reasons or [()] * len(result.lost), strict=True)
     ]
     if len(lost) > _LOSSES:
         lost = [f"lost      {len(lost)} losses in {len(result.rounds)} rounds: see below, and result.json"]
@@ -164,7 +165,7 @@ def round_table(rounds: Sequence[Round]) -> Table:
 
 def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
     """Print the whole result of a run, its folder last."""
-    print_lines(console, outcome_lines(result))
+    print_lines(console, outcome_lines(result, _reasons(result)))
     if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
         print_lines(console, ["          the traceback is in the folder's failure.txt"])
     if len(result.rounds) > 1:
@@ -180,6 +181,18 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     if (result.folder / "checkpoint").exists():
         print_lines(console, [f"resume    tacit run --resume {result.folder}"])
     print_lines(console, [f"folder    {result.folder}"])
+
+
+def _reasons(result: Result) -> list[tuple[str, ...]]:
+    """Why each party was lost, as far as it is recorded and one by one they are printed."""
+    from scenarios.seeing.story import explained
+
+    if not 0 < len(result.lost) <= _LOSSES or disk_problem(result.error) is not None:
+        return []
+    try:
+        return [cause.reasons for cause in explained(result.folder, result.lost)]
+    except FolderError:
+        return []
 
 
 def sweep_table(cells: Sequence[Cell]) -> Table:

@@ -1,5 +1,7 @@
 """What came out of a run, as ``result.json`` holds it."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,27 @@ class Result(ResultFields, kw_only=True):
     environment: dict[str, Any]
     folder: Path = Path()
     error: BaseException | None = None
+
+    def frame(self, name: str) -> Any:
+        """What was recorded of the run as `name`, as a pandas DataFrame.
+
+        `name` is a view of its ``run.sqlite``: messages, hops, rounds, steps, waits, computing, faults, losses,
+        metrics, refusals, outcomes; or the table events, of which they are made. docs/run-format.md says what their
+        columns hold. (`messages` and `rounds` are fields of this class, and so cannot be methods.) pandas is imported
+        here and nowhere else. Raises ValueError for another name, ImportError without pandas, and sqlite3.Error for a
+        record that cannot be read.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("Result.frame needs pandas: pip install pandas") from None
+        path = self.folder / "run.sqlite"
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            known = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+            if name not in (*known, "events"):
+                raise ValueError(f"name is {name!r}; allowed: {', '.join(sorted((*known, 'events')))}")
+            found = connection.execute(f"SELECT * FROM {name}")
+            return pandas.DataFrame(found.fetchall(), columns=[column for column, *_ in found.description])
 
     def record(self) -> dict[str, Any]:
         """The content of ``result.json``: which run it was and how it ended, what it found, and the rest."""

@@ -14,7 +14,7 @@ def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
         raise ValueError(f"{folder}: no run.sqlite; replayed: needs the folder of a run")
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        rows = connection.execute("SELECT party, step, n, seconds FROM computations").fetchall()
+        rows = connection.execute("SELECT party, step, n, seconds FROM computing").fetchall()
     except sqlite3.Error as error:
         raise ValueError(f"{path}: {error}") from None
     finally:

@@ -6,13 +6,15 @@
 | ``plugins/`` | copies of the plugins, the user's own code, that the scenario takes |
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
-| ``run.sqlite`` | messages, steps, faults, metrics, outcomes, computations; with an [attack], contents of messages |
+| ``rounds.csv`` | a line for each round: times, clients called, answers, accuracy, messages, bytes |
+| ``run.sqlite`` | every event, written as the run goes (`scenarios.running.record_format`, docs/run-format.md) |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.running.checkpoint`) |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
 | ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
 """
 
+import contextlib
 import csv
 import itertools
 import os
@@ -32,6 +34,7 @@ from protocols.observing.simulated import Prediction
 from scenarios.files.plugins import with_copies
 from scenarios.observing.result import Result
 from scenarios.running.disk import Reserve, disk_problem
+from scenarios.running.record_format import FORMAT
 from scenarios.schema.scenario import Scenario
 
 if sys.platform != "win32":
@@ -44,6 +47,7 @@ __all__ = [
     "Result",
     "RunFolder",
     "byte_rows",
+    "check_format",
     "discard_unwritten",
     "ending_of",
     "locked",
@@ -103,8 +107,9 @@ class RunFolder:
 
     def clear(self, *, record: bool) -> None:
         """Remove what a run that was broken off has left behind but is not to go on from, `record` and all."""
-        names = ["result.json", "failure.txt", "labels.csv", "report.html"]
-        for name in names + ["run.sqlite", "run.sqlite-journal"] * record:
+        names = ["result.json", "failure.txt", "labels.csv", "rounds.csv", "report.html"]
+        of_record = ["run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal"]
+        for name in names + of_record * record:
             (self.path / name).unlink(missing_ok=True)
 
     def write_labels(self, predictions: Iterable[Prediction]) -> None:
@@ -113,6 +118,16 @@ class RunFolder:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("party", "client", "row", "label", "confidence"))
             writer.writerows(predictions)
+
+    def write_rounds(self) -> None:
+        """Write ``rounds.csv``, what the record of the run says of its rounds."""
+        with contextlib.closing(sqlite3.connect(self.path / "run.sqlite")) as connection:
+            found = connection.execute("SELECT * FROM rounds ORDER BY round")
+            rows = found.fetchall()
+        with (self.path / "rounds.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(column for column, *_ in found.description)
+            writer.writerows(rows)
 
     def make_room(self) -> None:
         """Release the room that was kept on the disk for the last files of the run."""
@@ -258,6 +273,14 @@ def _told(folder: Path, name: str) -> object:
         return None
 
 
+def check_format(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise FolderError unless the record at `path` is of the format that this version writes. Raises sqlite3.Error."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found != FORMAT:
+        made = "of an earlier version of Tacit" if not found else f"of format {found}"
+        raise FolderError(f"{path}: {made}; this version reads format {FORMAT}")
+
+
 def byte_rows(folder: Path) -> list[ByteRow]:
     """What a run sent, by step and message type, in the order of their first message.
 
@@ -268,9 +291,10 @@ def byte_rows(folder: Path) -> list[ByteRow]:
         raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
+        check_format(path, connection)
         rows = connection.execute(
-            "SELECT step, type, count(*), sum(payload), sum(sealing), sum(envelope) FROM messages "
-            "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(rowid)"
+            "SELECT step, type, count(*), sum(payload), sum(sealing), sum(envelope) FROM events "
+            "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(n)"
         ).fetchall()
     except sqlite3.Error as error:
         raise FolderError(f"{path}: {error}") from None

@@ -1,174 +1,271 @@
-"""The record of a run: every event, in the tables of ``run.sqlite``."""
+"""Writes the record of a run, ``run.sqlite``, in the format that `scenarios.running.record_format` declares."""
 
+import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
+from parties.server import Loss
+from protocols.observing.simulated import Round
 from scenarios.running.folder import FolderError
+from scenarios.running.record_format import SCHEMA, TABLES
+from sim.taps import Wait
 from sim.trace import Event
 from sim.wire import Packet
 
-__all__ = ["Recorder"]
+__all__ = ["Ending", "Recorder"]
 
-_SCHEMA = """
-BEGIN;
-CREATE TABLE messages (time REAL, kind TEXT, sender TEXT, receiver TEXT, protocol TEXT, step TEXT, type TEXT,
-    round INTEGER, attempt INTEGER, payload INTEGER, sealing INTEGER, envelope INTEGER, note TEXT,
-    digest BLOB);
-CREATE TABLE steps (party TEXT, step TEXT, entered REAL, "left" REAL);
-CREATE TABLE faults (time REAL, party TEXT, peer TEXT, step TEXT, note TEXT);
-CREATE TABLE metrics (time REAL, party TEXT, name TEXT, value REAL);
-CREATE TABLE outcomes (time REAL, party TEXT, step TEXT, note TEXT);
-CREATE TABLE computations (time REAL, party TEXT, step TEXT, n INTEGER, seconds REAL);
-CREATE TABLE contents (time REAL, sender TEXT, receiver TEXT, type TEXT, round INTEGER, attempt INTEGER, frame BLOB);
-COMMIT;
-"""
 _BATCH = 2000
 _FEW_BYTES = 2**24
 """More contents than that do not wait for their batch."""
 
+_SECONDS = 0.25
+"""After that much real time what was recorded is written, even if nothing happens any more: whoever follows the run
+sees it, and a run that is killed leaves it behind."""
+
+_COUNTED = ("events", "ended_rounds", "contents")
+"""The tables that grow as the run goes."""
+
+
+class Ending(Struct, frozen=True):
+    """How a run ended: what `run` gets, losses and rounds as ``result.json`` has them."""
+
+    outcome: str
+    reason: str
+    virtual_seconds: float
+    lost: list[Loss] = []
+    rounds: list[Round] = []
+
 
 class Recorder:
-    """A sink that writes every event into ``run.sqlite``, in batches.
+    """Writes ``run.sqlite``: a sink of events, with `tap` for contents, `wait` for waits, and `end_round` for rounds.
 
-    In `messages`, kind is send or relay (a hop begins; its bytes travel), deliver, lose or drop. In `steps`, left is
-    NULL for a step that was never left. In `faults`, peer is the other side of a link, of a message its receiver. In
-    `computations`, n counts a party's jobs in a step from 1, and seconds are virtual. In `contents`, frame is what came
-    (`sim.wire`): only of the message types that `contents` names, from the round on that it gives for each. With a
-    `state` it goes on from there, and takes out what came later; that raises FolderError where the file has less.
+    `about` are the rows of the table `run`. Contents are stored only of the message types that `contents` names, from
+    the round on that it gives for each. With a `state` it goes on from there, and removes what was recorded later;
+    raises FolderError if the file has less.
+
+    The journal is written ahead (WAL): others may read at any time. A run that is killed leaves all that was written,
+    here and in ``run.sqlite-wal``; after a power failure the last seconds may be missing. `close` leaves one file.
     """
 
     def __init__(
-        self, path: Path, state: dict[str, Any] | None = None, contents: Mapping[str, int] | None = None
+        self,
+        path: Path,
+        state: dict[str, Any] | None = None,
+        contents: Mapping[str, int] | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         if state is not None and not path.is_file():
             raise FolderError(f"{path}: missing; without it the run cannot be taken up")
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PLACES}
+        self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COUNTED}
         self._waiting = self._bytes = 0
         self._contents = dict(contents or {})
-        self._entered: dict[tuple[str, str], float] = {}
+        self._events = self._waits = 0
+        self._begun: dict[Wait, tuple[int, float]] = {}  # waits that have not ended: number, and since when
+        self._resumed: dict[tuple[Any, ...], int] = {}
+        self._rounds: set[int] = set()
+        self._lock = threading.RLock()
+        self._written = time.monotonic()
         self._closed = False
-        if state is None:
-            self._connection.executescript(_SCHEMA)
-            return
+        self._stop = threading.Event()
         try:
-            self._go_back(state)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            if state is None:
+                rows = [(key, value) for key, value in (about or {}).items()]
+                self._connection.executescript(f"BEGIN;\n{SCHEMA}COMMIT;")
+                self._connection.executemany("INSERT INTO run VALUES (?, ?)", rows)
+            else:
+                self._go_back(state)
         except (sqlite3.Error, FolderError) as error:
             self._connection.close()
+            if state is None:
+                raise
             raise FolderError(f"{path}: {error}; without its record the run cannot be taken up") from None
+        self._writer = threading.Thread(target=self._write_now_and_then, name="recorder", daemon=True)
+        self._writer.start()
 
     def state(self) -> dict[str, Any]:
-        """How many rows there are, all of them written now, and which steps have no end yet."""
-        self._flush()
-        return {"rows": self._counts(), "entered": [(*key, time) for key, time in self._entered.items()]}
+        """How many rows there are, all of them written now, and which waits have not ended."""
+        with self._lock:
+            self.flush()
+            rows = self._counts()
+        waiting = [(_key(wait, began), number) for wait, (number, began) in self._begun.items()]
+        return {"rows": rows, "waits": self._waits, "waiting": waiting, "rounds": sorted(self._rounds)}
 
     def _counts(self) -> dict[str, int]:
         (row,) = self._connection.execute(
-            "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {table})" for table in _PLACES)
+            "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {table})" for table in _COUNTED)
         )
-        return dict(zip(_PLACES, row, strict=True))
+        return dict(zip(_COUNTED, row, strict=True))
 
     def _go_back(self, state: dict[str, Any]) -> None:
         found = self._counts()
-        rows = {table: int(state["rows"][table]) for table in _PLACES}
+        rows = {table: int(state["rows"][table]) for table in _COUNTED}
         for table, count in rows.items():
             if found[table] < count:
                 raise FolderError(f"{found[table]} rows of {table}, where the checkpoint has {count}")
         self._connection.execute("BEGIN")
         for table, count in rows.items():
             self._connection.execute(f"DELETE FROM {table} WHERE rowid > ?", (count,))
+        self._connection.execute("DELETE FROM final_losses")
+        self._connection.execute(f"DELETE FROM run WHERE key IN ({', '.join(map(repr, _OF_END))})")
         self._connection.execute("COMMIT")
-        self._entered = {(party, step): time for party, step, time in state["entered"]}
+        self._events, self._waits, self._rounds = rows["events"], int(state["waits"]), set(state["rounds"])
+        self._resumed = {_hashable(key): int(number) for key, number in state["waiting"]}
+
+    # What is recorded
 
     def __call__(self, event: Event) -> None:
         if self._closed:  # a run that was broken off is still being taken apart
             return
-        self._KINDS[event.kind](self, event)
-        if self._waiting >= _BATCH:
-            self._flush()
+        kind, peer, (type_, number, attempt) = event.kind, event.peer, event.origin
+        if kind == "drop" and type_:  # which the receiver's program drops
+            kind, peer = "refuse", event.sender
+        elif not (type_ or number):
+            type_, number, attempt = event.type, event.round, event.attempt
+        receiver = event.party if kind == "refuse" else event.receiver
+        self._add_event(
+            (event.time, kind, event.party, peer, event.protocol, event.step, type_, number, attempt, event.payload,
+             event.sealing, event.envelope, event.note, event.value, event.message, event.copy, event.hop,
+             event.sender, receiver, event.digest)
+        )  # fmt: skip
+
+    def wait(self, time: float, wait: Wait) -> None:
+        """Record that a wait begins, or its end."""
+        if self._closed:
+            return
+        if wait.ended:
+            number, _ = self._begun.pop(wait, (0, 0.0))
+            type_, peer, names, value = wait.ended, " ".join(wait.silent), wait.missing, wait.alone
+        else:
+            number = self._resumed.pop(_hashable(_key(wait, time)), 0)
+            known = bool(number)
+            if not known:
+                number = self._waits = self._waits + 1
+            self._begun[wait] = number, time
+            if known:  # a run that goes on: this wait is in the record already
+                return
+            type_, peer, names, value = " ".join(wait.types), "", wait.sources, wait.deadline
+        self._add_event(
+            (time, "waited" if wait.ended else "wait", wait.party, peer, "", wait.step, type_, wait.round, wait.attempt,
+             0, 0, 0, " ".join(names), value, number, 0, 0, wait.last, "", b"")
+        )  # fmt: skip
+
+    def end_round(self, time: float, server: Any, record: Any) -> None:
+        """Record the end of a round, of which the `server` hands its `record` to the observers."""
+        finished = getattr(record, "finished", True)
+        answered = getattr(record, "came", None)
+        if answered is None:  # of XCLP and of protocols of one round
+            answered = getattr(record, "contributors", getattr(record, "over", ())) if finished else ()
+        problem = getattr(record, "lost", "") or ("" if finished else getattr(server, "aborted", ""))
+        cohort = getattr(record, "cohort", server.clients)
+        self._add_round(getattr(record, "number", 1), getattr(record, "began", 0.0), time, cohort, answered, problem)
+
+    def _add_round(
+        self,
+        number: int,
+        began: float,
+        ended: float | None,
+        cohort: Iterable[str],
+        answered: Iterable[str],
+        problem: str,
+    ) -> None:
+        if number not in self._rounds:
+            self._rounds.add(number)
+            row = (self._events, number, began, ended, " ".join(cohort), " ".join(answered), problem)
+            self._add("ended_rounds", row)
 
     def tap(self, time: float, packet: Packet) -> None:
-        """Write what a receiver gets, if it is to be kept."""
-        its = packet
-        if self._closed or its.round < self._contents.get(its.type, its.round + 1):
+        """Record what a receiver gets, if it is to be kept."""
+        if self._closed or packet.round < self._contents.get(packet.type, packet.round + 1):
             return
-        self._add("contents", (time, its.sender, its.receiver, its.type, its.round, its.attempt, its.data))
-        self._bytes += len(its.data)
-        if self._bytes >= _FEW_BYTES:
-            self._flush()
+        data = packet.data
+        row = (time, packet.sender, packet.receiver, packet.type, packet.round, packet.attempt, data)
+        self._bytes += len(data)
+        self._add("contents", row)
 
-    def close(self) -> None:
-        """Write what is left, and the steps that were never left. May be called twice."""
+    def close(self, ending: Ending | None = None) -> None:
+        """Write what is left, and how the run ended. May be called twice."""
         if self._closed:
             return
         self._closed = True
-        for (party, step), entered in self._entered.items():
-            self._add("steps", (party, step, entered, None))
+        self._stop.set()
+        self._writer.join()
         try:
-            self._flush()
+            for one in () if ending is None else ending.rounds:
+                cohort, problem = getattr(one, "cohort", ()), getattr(one, "problem", "")
+                self._add_round(one.round, one.began, None, cohort, (), problem)
+            self.flush()
+            if ending is not None:
+                self._end(ending)
+            self._connection.execute("PRAGMA busy_timeout = 100")
+            with contextlib.suppress(sqlite3.OperationalError):  # somebody reads: the journal stays beside it
+                self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._connection.close()
 
-    def _add(self, table: str, row: tuple[Any, ...]) -> None:
-        self._rows[table].append(row)
-        self._waiting += 1
-
-    def _flush(self) -> None:
-        if self._connection.in_transaction:  # Ctrl-C came while it was writing
-            self._connection.execute("ROLLBACK")
+    def _end(self, ending: Ending) -> None:
+        losses = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in ending.lost]
+        told = (ending.outcome, ending.reason, ending.virtual_seconds)
         self._connection.execute("BEGIN")
-        for table, rows in self._rows.items():
-            if rows:
-                self._connection.executemany(f"INSERT INTO {table} VALUES ({_PLACES[table]})", rows)
+        self._connection.executemany("INSERT INTO final_losses VALUES (?, ?, ?, ?, ?)", losses)
+        self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", zip(_OF_END, told, strict=True))
         self._connection.execute("COMMIT")
-        for rows in self._rows.values():
-            rows.clear()
-        self._waiting = self._bytes = 0
 
-    def _message(self, event: Event) -> None:
-        # A message dropped on arrival is told by its receiver alone.
-        sender, receiver = (event.party, event.peer) if event.peer else ("", event.party)
-        self._add(
-            "messages",
-            (event.time, event.kind, sender, receiver, event.protocol, event.step, event.type, event.round,
-             event.attempt, event.payload, event.sealing, event.envelope, event.note, event.digest),
-        )  # fmt: skip
+    # Writing
 
-    def _enter(self, event: Event) -> None:
-        key = event.party, event.step
-        if key in self._entered:  # a party that crashed in the step and came back enters it again
-            self._add("steps", (*key, self._entered[key], None))
-        self._entered[key] = event.time
+    def _add_event(self, row: tuple[Any, ...]) -> None:
+        self._events += 1
+        self._add("events", (self._events, *row))
 
-    def _leave(self, event: Event) -> None:
-        key = event.party, event.step
-        self._add("steps", (*key, self._entered.pop(key, None), event.time))
+    def _add(self, table: str, row: tuple[Any, ...]) -> None:
+        with self._lock:
+            self._rows[table].append(row)
+            self._waiting += 1
+            if self._waiting >= _BATCH or self._bytes >= _FEW_BYTES:
+                self.flush()
 
-    def _compute(self, event: Event) -> None:
-        self._add("computations", (event.time, event.party, event.step, int(event.note), event.value))
+    def flush(self) -> None:
+        """Write what was recorded so far: from now on others can read it."""
+        with self._lock:
+            if self._connection.in_transaction:  # Ctrl-C was received while it was writing
+                self._connection.execute("ROLLBACK")
+            self._connection.execute("BEGIN")
+            for table, rows in self._rows.items():
+                if rows:
+                    self._connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_PLACES[table]})", rows)
+            self._connection.execute("COMMIT")
+            for rows in self._rows.values():
+                rows.clear()
+            self._waiting = self._bytes = 0
+            self._written = time.monotonic()
 
-    def _fault(self, event: Event) -> None:
-        self._add("faults", (event.time, event.party, event.peer, event.step, event.note))
-
-    def _metric(self, event: Event) -> None:
-        self._add("metrics", (event.time, event.party, event.note, event.value))
-
-    def _outcome(self, event: Event) -> None:
-        self._add("outcomes", (event.time, event.party, event.step, event.note))
-
-    _KINDS: dict[str, Callable[["Recorder", Event], None]] = {  # noqa: RUF012 (never changed)
-        **dict.fromkeys(("send", "relay", "deliver", "lose", "drop"), _message),
-        "enter": _enter, "leave": _leave, "compute": _compute, "fault": _fault, "metric": _metric,
-        "outcome": _outcome,
-    }  # fmt: skip
+    def _write_now_and_then(self) -> None:
+        while not self._stop.wait(_SECONDS):
+            if self._waiting and time.monotonic() - self._written >= _SECONDS:
+                with contextlib.suppress(sqlite3.Error):  # the run itself will find that it cannot write
+                    self.flush()
 
 
-_PLACES = {
-    name: ", ".join("?" * count)
-    for name, count in (
-        ("messages", 14), ("steps", 4), ("faults", 5), ("metrics", 4), ("outcomes", 4), ("computations", 5),
-        ("contents", 7),
-    )
-}  # fmt: skip
+_OF_END = ("outcome", "reason", "virtual_seconds")
+"""The rows of the table `run` that a run has once it has ended."""
+
+_PLACES = {table.name: ", ".join("?" * len(table.columns)) for table in TABLES}
+
+
+def _key(wait: Wait, began: float) -> tuple[Any, ...]:
+    """What a wait that is still there has in common with the same one of a run that goes on."""
+    return wait.party, wait.types, wait.sources, began
+
+
+def _hashable(key: Any) -> tuple[Any, ...]:
+    """A `_key` that was stored."""
+    party, types, sources, began = key
+    return party, tuple(types), tuple(sources), began

@@ -25,7 +25,7 @@ from scenarios.running.environment import environment, version
 from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.running.interruption import Interruption
 from scenarios.running.membership import attack, contents
-from scenarios.running.recorder import Recorder
+from scenarios.running.recorder import Ending, Recorder
 from scenarios.running.simulation import Simulated, Simulation
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Expect, Scenario
@@ -140,9 +140,11 @@ def _carry_out(
     with Interruption() as interruption:
         try:
             record = folder.path / "run.sqlite"
-            recorder = recorder or Recorder(record, contents=contents(scenario))
+            recorder = recorder or Recorder(record, contents=contents(scenario), about=_about(scenario, name))
             sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
-            simulation = Simulation(scenario, sinks=sinks, taps=Taps(delivered=[recorder.tap]), engine=scenario.engine)
+            taps = Taps(delivered=[recorder.tap], waits=[recorder.wait])
+            simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine)
+            _record_rounds(simulation, recorder)
             if earlier.state is not None:
                 simulation.restore(earlier.state)
             every = scenario.training.checkpoint_every
@@ -150,13 +152,13 @@ def _carry_out(
             with watch.watching(simulation) if watch else nullcontext():
                 simulated = simulation.run()
             if scenario.attack.kind:
-                recorder.close()
+                recorder.flush()
                 vulnerability = attack(scenario, record, [interruption])
         except (Exception, KeyboardInterrupt) as raised:
             error = interruption.asked or raised
         finally:
             interruption.over()
-        error = _complete(folder, recorder, simulated) or error
+        error = _complete(folder, recorder, simulation, simulated, error) or error
         wall_seconds = earlier.wall_seconds + time.perf_counter() - began
         result = _result(scenario, name, simulation, simulated, error, wall_seconds)
         result.folder = folder.path
@@ -176,18 +178,40 @@ def _carry_out(
     return result
 
 
-def _complete(folder: RunFolder, recorder: Recorder | None, simulated: Simulated | None) -> Exception | None:
+def _about(scenario: Scenario, name: str) -> dict[str, Any]:
+    """What the record says of the run as it begins."""
+    about = {"tacit": version(), "scenario": name, "title": scenario.title, "seed": scenario.seed}
+    return about | {
+        "protocol": scenario.protocol.name, "fidelity": scenario.fidelity, "transport": scenario.network.transport,
+    }  # fmt: skip
+
+
+def _record_rounds(simulation: Simulation, recorder: Recorder) -> None:
+    """Let each round be recorded as it ends, before a checkpoint is written, which needs it."""
+    server = simulation.server
+    server.observers.insert(0, lambda record: recorder.end_round(simulation.now, server, record))
+
+
+def _complete(
+    folder: RunFolder,
+    recorder: Recorder | None,
+    simulation: Simulation | None,
+    simulated: Simulated | None,
+    error: BaseException | None,
+) -> Exception | None:
     """Write all files but the last. Returns the error if the disk is full."""
     try:
         if recorder is not None:
-            recorder.close()
+            found, now = simulated or _so_far(simulation), 0.0 if simulation is None else simulation.now
+            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.rounds))
+            folder.write_rounds()
         if simulated is not None:
             simulated.keep(folder.path)
         folder.write_labels(() if simulated is None else simulated.predictions)
     except (OSError, sqlite3.Error) as error:
         if disk_problem(error) is None:
             raise
-        for name in ("labels.csv", "model.npz"):
+        for name in ("rounds.csv", "labels.csv", "model.npz"):
             (folder.path / name).unlink(missing_ok=True)  # a part of it may be written
         return error
     return None

@@ -222,15 +222,15 @@ def finished(tmp_path: Path) -> dict[str, bytes]:
 
 
 STATEMENTS = (
-    "UPDATE messages SET payload = 'much'", "UPDATE messages SET payload = NULL", "UPDATE messages SET envelope = 0.5",
-    "UPDATE messages SET type = NULL", "UPDATE messages SET step = x'ff'", "UPDATE messages SET payload = 1 << 62",
-    "UPDATE messages SET type = 7", "DROP TABLE messages", "DROP TABLE computations", "DELETE FROM messages",
-    "ALTER TABLE messages RENAME payload TO load", "UPDATE messages SET type = char(27) || '[2J'",
-    "UPDATE computations SET seconds = 'long'", "UPDATE computations SET seconds = NULL", "PRAGMA user_version = 9",
-    "UPDATE computations SET seconds = -1", "UPDATE computations SET seconds = 9e999",
-    "UPDATE computations SET party = 1",
-    "UPDATE messages SET type = '[red]', step = '[/]'",
-    "DROP TABLE messages; CREATE VIEW messages AS SELECT * FROM steps",
+    "UPDATE events SET payload = 'much'", "UPDATE events SET payload = NULL", "UPDATE events SET envelope = 0.5",
+    "UPDATE events SET type = NULL", "UPDATE events SET step = x'ff'", "UPDATE events SET payload = 1 << 62",
+    "UPDATE events SET type = 7", "DROP TABLE events", "DROP VIEW computing", "DELETE FROM events",
+    "ALTER TABLE events RENAME payload TO load", "UPDATE events SET type = char(27) || '[2J'",
+    "UPDATE events SET value = 'long'", "UPDATE events SET value = NULL", "PRAGMA user_version = 9",
+    "UPDATE events SET value = -1", "UPDATE events SET value = 9e999",
+    "UPDATE events SET party = 1",
+    "UPDATE events SET type = '[red]', step = '[/]'",
+    "DROP TABLE events; CREATE VIEW events AS SELECT * FROM steps",
 )  # fmt: skip
 
 

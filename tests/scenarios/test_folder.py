@@ -24,8 +24,13 @@ def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def message(kind: str, time: float = 0.0, payload: int = 100, type: str = "Join", step: str = "setup.keys") -> Event:
-    return Event(time, kind, "client/1", "server", "setup", step, type, 1, 2, payload, 28, 40, "why", 0.0, b"digest")
+def message(
+    kind: str, time: float = 0.0, payload: int = 100, type: str = "Join", step: str = "setup.keys", number: int = 1
+) -> Event:
+    return Event(
+        time, kind, "client/1", "server", "setup", step, type, 1, 2, payload, 28, 40, "why", 0.0, b"digest", number,
+        number, 2 if kind in ("relay", "deliver") else 1, "client/1", "client/2",
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -63,16 +68,26 @@ def test_the_scenario_is_in_the_folder_before_the_run_begins(tmp_path: Path) -> 
 
 
 def test_messages_are_recorded_with_both_hops_and_their_end(tmp_path: Path, recorder: Recorder) -> None:
-    for kind in ("send", "relay", "deliver", "lose", "drop"):
-        recorder(message(kind))
-    recorder(Event(1.5, "drop", "client/2", step="setup.seed", note="late"))  # reported by its receiver alone
+    for kind in ("send", "relay", "deliver"):
+        recorder(message(kind, 2.0 if kind == "deliver" else 1.0))
+    recorder(message("send", 3.0, number=2))
+    recorder(message("lose", 4.0, number=2))
+    recorder(message("send", 5.0, number=3))
+    recorder(Event(6.0, "drop", "client/2", step="setup.seed", note="late", sender="client/1", origin=("Join", 1, 2)))
     recorder.close()
-    found = rows(tmp_path / "run.sqlite", "SELECT * FROM messages")
-    assert [row[1] for row in found] == ["send", "relay", "deliver", "lose", "drop", "drop"]
-    assert found[0] == (
-        0.0, "send", "client/1", "server", "setup", "setup.keys", "Join", 1, 2, 100, 28, 40, "why", b"digest"
-    )  # fmt: skip
-    assert found[-1][2:4] == ("", "client/2")
+    path = tmp_path / "run.sqlite"
+    query = "SELECT message, sent, received, sender, receiver, hops, bytes, lost, fate, troubles FROM messages"
+    assert rows(path, query) == [
+        (1, 1.0, 2.0, "client/1", "client/2", 2, 336, 0, "received", None),
+        (2, 3.0, None, "client/1", "client/2", 1, 168, 1, "lost", "why"),
+        (3, 5.0, None, "client/1", "client/2", 1, 168, 0, "in flight", None),
+    ]
+    assert rows(path, "SELECT message, hop, sent, ended, fate, why FROM hops ORDER BY sent, hop") == [
+        (1, 1, 1.0, 1.0, "arrived", ""), (1, 2, 1.0, 2.0, "arrived", ""), (2, 1, 3.0, 4.0, "lost", "why"),
+        (3, 1, 5.0, None, "in flight", ""),
+    ]  # fmt: skip
+    assert rows(path, "SELECT * FROM refusals") == [(6.0, "client/1", "client/2", "setup.seed", "Join", 1, 2, "late")]
+    assert rows(path, "SELECT digest FROM events WHERE n = 1") == [(b"digest",)]
 
 
 def test_contents_are_recorded_of_the_types_asked_for_from_the_round_on(tmp_path: Path) -> None:
@@ -108,17 +123,17 @@ def test_steps_have_both_ends_and_a_step_never_left_has_one(tmp_path: Path, reco
     ]
 
 
-def test_the_other_events_have_tables_of_their_own(tmp_path: Path, recorder: Recorder) -> None:
+def test_the_other_events_have_views_of_their_own(tmp_path: Path, recorder: Recorder) -> None:
     recorder(Event(1.0, "compute", "client/0", step="lsh.hash", note="2", value=0.25))
     recorder(Event(2.0, "fault", "client/3", "client/*", step="lsh.hash", note="partition"))
     recorder(Event(3.0, "metric", "server", note="accuracy", value=0.9))
     recorder(Event(4.0, "outcome", "client/0", step="xclp.label", note="labels"))
     recorder.close()
     path = tmp_path / "run.sqlite"
-    assert rows(path, "SELECT * FROM computations") == [(1.0, "client/0", "lsh.hash", 2, 0.25)]
-    assert rows(path, "SELECT * FROM faults") == [(2.0, "client/3", "client/*", "lsh.hash", "partition")]
-    assert rows(path, "SELECT * FROM metrics") == [(3.0, "server", "accuracy", 0.9)]
-    assert rows(path, "SELECT * FROM outcomes") == [(4.0, "client/0", "xclp.label", "labels")]
+    assert rows(path, "SELECT * FROM computing") == [("client/0", "lsh.hash", 2, 1.0, 0.25)]
+    assert rows(path, "SELECT * FROM faults") == [(2.0, "client/3", "client/*", "lsh.hash", "", 0, "partition")]
+    assert rows(path, "SELECT * FROM metrics") == [(3.0, 0, "server", "accuracy", 0.9)]
+    assert rows(path, "SELECT * FROM outcomes") == [(4.0, "client/0", "labels")]
 
 
 def test_nothing_is_lost_between_batches_and_nothing_comes_after_the_end(tmp_path: Path, recorder: Recorder) -> None:
@@ -127,7 +142,7 @@ def test_nothing_is_lost_between_batches_and_nothing_comes_after_the_end(tmp_pat
     recorder.close()
     recorder.close()
     recorder(message("send"))
-    assert rows(tmp_path / "run.sqlite", "SELECT count(*), max(time) FROM messages") == [(5001, 5000.0)]
+    assert rows(tmp_path / "run.sqlite", "SELECT count(*), max(time) FROM events") == [(5001, 5000.0)]
 
 
 def test_bytes_are_summed_by_step_and_type_over_both_hops(tmp_path: Path, recorder: Recorder) -> None:

@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 110 kB: room for a scenario and the reserve, and too little for the record of a run."""
+    """A file system of 220 kB: room for a scenario and the reserve, and too little for the record of a run."""
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=110k", "tmpfs", str(place)], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=220k", "tmpfs", str(place)], capture_output=True)
     if mounted.returncode:
         pytest.skip("a file system of its own takes the right to mount one")
     yield place
@@ -49,7 +49,7 @@ def test_a_disk_that_fills_up_is_reported_in_a_line_and_in_the_result(quick: Pat
 
 
 def test_no_room_at_all_is_one_line(quick: Path, small_disk: Path) -> None:
-    (small_disk / "full").write_bytes(bytes(60_000))
+    (small_disk / "full").write_bytes(bytes(170_000))
     done = tacit("run", quick, "--out", small_disk / "out")
     assert done.returncode == 1
     assert done.stderr == f"error: {small_disk / 'out'}: No space left on device\n"

@@ -175,7 +175,7 @@ def test_contents_are_kept_of_the_last_rounds_alone_and_only_for_an_attack(chanc
     assert last.vulnerability is not None and last.vulnerability.epochs == 2
     with closing(sqlite3.connect(last.folder / "run.sqlite")) as connection:
         (same,) = connection.execute(
-            "SELECT count(*) FROM messages WHERE type = 'LocalModel' AND kind = 'deliver' AND round > 1"
+            "SELECT count(*) FROM messages WHERE type = 'LocalModel' AND fate = 'received' AND round > 1"
         ).fetchone()
     assert same == len(kept)
 

@@ -29,6 +29,7 @@ def outcome_of(quick: Path, *changes: str, out: str = "out") -> Result:
         "scenario.toml",
         "result.json",
         "labels.csv",
+        "rounds.csv",
         "run.sqlite",
     }
     return result
@@ -152,7 +153,7 @@ def test_a_failure_may_be_expected_but_no_error_is(quick: Path, monkeypatch: pyt
 def test_what_the_network_lost_and_sent_again_is_reported(quick: Path) -> None:
     result = outcome_of(quick, "network.loss=0.1", crashes('kind="lose", message="SeedAgreed"'))
     with closing(sqlite3.connect(result.folder / "run.sqlite")) as record:
-        (again,) = record.execute("SELECT count(*) FROM messages WHERE note LIKE 'sent again%'").fetchone()
+        (again,) = record.execute("SELECT count(*) FROM hops WHERE note LIKE 'sent again%'").fetchone()
     assert result.sent_again == again > 0
     assert result.messages_lost["lost by a fault"] == 1 < result.messages_lost["lost on the link"]
     (line,) = (line for line in outcome_lines(result) if line.startswith("network"))

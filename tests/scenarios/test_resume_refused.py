@@ -108,8 +108,8 @@ def test_data_that_was_changed_since(resumable: Resumable, break_off: BreakOff, 
 def test_a_record_that_is_lost(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:
-        connection.execute("DELETE FROM messages WHERE rowid > 10")
-    assert "10 rows of messages, where the checkpoint has" in refused(folder)
+        connection.execute("DELETE FROM events WHERE n > 10")
+    assert "10 rows of events, where the checkpoint has" in refused(folder)
     (folder / "run.sqlite").unlink()
     assert "run.sqlite: missing" in refused(folder)
     assert read_checkpoint(folder) is not None

@@ -18,7 +18,7 @@ from scenarios.running.simulation import Simulated, Simulation
 from sim.trace import Event
 from tacit import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
 
-FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite"}
+FILES = {"scenario.toml", "result.json", "labels.csv", "rounds.csv", "run.sqlite"}
 
 
 def names(folder: Path) -> set[str]:

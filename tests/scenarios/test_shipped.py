@@ -18,7 +18,7 @@ from tacit import Expect, Result
 CHEAP = ["protocol.key_bits=512", "protocol.insecure_keys=true"]
 SMALL = {True: [], False: ["data.limit=240", *CHEAP]}
 
-FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite"}
+FILES = {"scenario.toml", "result.json", "labels.csv", "rounds.csv", "run.sqlite"}
 TESTS = {
     name: path
     for name, path in shipped().items()

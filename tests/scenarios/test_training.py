@@ -26,7 +26,7 @@ from scenarios.running.simulation import Simulation
 from tacit import Expect, Result, load, run
 
 NAMES = using("training.validation")
-FILES = {"scenario.toml", "result.json", "labels.csv", "run.sqlite", "model.npz"}
+FILES = {"scenario.toml", "result.json", "labels.csv", "rounds.csv", "run.sqlite", "model.npz"}
 
 
 def ran(file: Path, *changes: str, faults: str = "", name: str = "fedavg", out: str = "run") -> Result:
@@ -299,7 +299,7 @@ def test_xclp_beats_labels_alone_and_labels_of_each_clients_own(tmp_path: Path) 
 
 def test_the_steps_are_listed_in_the_order_in_which_they_are_taken(tiny: Path) -> None:
     result = ran(tiny, "training.averaging=secure", "protocol.recovery=shamir", name="fedavg+xclp")
-    first = [row[0] for row in rows(result, "SELECT step FROM steps WHERE party = 'client/0' ORDER BY rowid")]
+    first = [row[0] for row in rows(result, "SELECT step FROM steps WHERE party = 'client/0' ORDER BY entered")]
     listed = [step.name for step in PROTOCOLS["fedavg+xclp"].steps if step.role == "client"]
     taken = list(dict.fromkeys(first))
     assert set(taken) == set(listed)
@@ -327,7 +327,7 @@ BYTES = [
 def test_the_bytes_are_those_of_the_formulas(tiny: Path, name: str, changes: str) -> None:
     result = ran(tiny, *changes.split(), name=name)
     assert result.outcome == "completed" and not result.lost
-    sent = dict(rows(result, "SELECT type, sum(payload) FROM messages WHERE kind IN ('send', 'relay') GROUP BY type"))
+    sent = dict(rows(result, "SELECT type, sum(payload) FROM hops GROUP BY type"))
     assert predicted(result.folder, sent) == sent
 
 

@@ -1,0 +1,90 @@
+"""What `tacit events` does: the story of a run, one line for each event that matters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scenarios.command.options import Debug
+
+if TYPE_CHECKING:
+    from scenarios.seeing.story import Line
+
+__all__ = ["events"]
+
+_SECONDS = 0.2
+"""Of real time, between two looks at a run that is under way."""
+
+
+def events(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, which may be under way.")],
+    party: Annotated[str, typer.Option(metavar="NAME", help="Only what concerns this party, as client/3.")] = "",
+    step: Annotated[str, typer.Option(metavar="NAME", help="Only what happened in this step.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every event that is recorded.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line, with exact times.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+    debug: Debug = False,
+) -> int:
+    """What happened in a run, in virtual time, and because of what: faults, waits, losses, what became of messages.
+
+    A line ends with its reasons, each behind an arrow: the first is that of the event, the next that of the first.
+    """
+    from scenarios.console import printing
+    from scenarios.running.folder import FolderError
+    from scenarios.seeing import story
+
+    if not folder.is_dir():
+        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    console = printing.make_console()
+    looks = _followed(folder, everything) if follow else iter([story.events(folder, everything=everything)])
+    for lines in looks:
+        chosen = [line for line in lines if line.concerns(party, step)]
+        if as_json:
+            console.file.writelines(f"{_encoded(line)}\n" for line in chosen)
+        else:
+            printing.print_lines(console, map(_shown, chosen))
+        console.file.flush()
+    return 0
+
+
+def _followed(folder: Path, everything: bool) -> Iterator[Iterable[Line]]:
+    """What there is to tell at each look, until the run has ended, or nobody runs it any more."""
+    from scenarios.running.folder import FolderError
+    from scenarios.seeing.reading import Record, is_under_way
+    from scenarios.seeing.story import Story
+
+    record, story, begun = Record(folder), Story(everything=everything), False
+    while True:
+        goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
+        try:
+            news = record.news()
+        except FolderError:
+            if begun or not goes_on:
+                raise
+        else:
+            begun = True
+            yield story.take(news)
+            if news.ended:
+                return
+            if not goes_on:
+                yield story.break_off()
+                return
+        time.sleep(_SECONDS)
+
+
+def _encoded(line: Line) -> str:
+    import msgspec
+
+    return msgspec.json.encode(line).decode()
+
+
+def _shown(line: Line) -> str:
+    from sim.units import format_duration
+
+    consequence = f" -> {line.consequence}" if line.consequence else ""
+    reasons = "".join(f" <- {reason}" for reason in line.because)
+    return f"{format_duration(line.time):>12}  {line.party:<10} {line.text}{consequence}{reasons}"

@@ -1,0 +1,356 @@
+"""The format of ``run.sqlite``: its tables, the views that are to be read, and what each column says.
+
+docs/run-format.md is made from this file.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["FORMAT", "SCHEMA", "TABLES", "VIEWS", "Table", "View"]
+
+FORMAT = 1
+"""The number of the format, which `PRAGMA user_version` gives. It grows when a view, or a column of one, is removed or
+changes its meaning; not when one is added."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, or what it has in common with a view: its name, what it holds, and its columns with what they say."""
+
+    name: str
+    what: str
+    columns: tuple[tuple[str, str, str], ...]
+    """Name, SQL type, and what it says."""
+
+    @property
+    def statement(self) -> str:
+        """The SQL that makes it."""
+        return f"CREATE TABLE {self.name} ({', '.join(f'{_quoted(name)} {kind}' for name, kind, _ in self.columns)})"
+
+
+@dataclass(frozen=True)
+class View(Table):
+    """A view, by its `query`, whose columns have the names of `columns`."""
+
+    query: str = ""
+
+    @property
+    def statement(self) -> str:
+        names = ", ".join(_quoted(name) for name, _, _ in self.columns)
+        return f"CREATE VIEW {self.name} ({names}) AS {self.query}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if name == "left" else name
+
+
+_MESSAGE = (
+    ("protocol", "TEXT", "the protocol that the message type belongs to"),
+    ("step", "TEXT", "the step in which the sender sent it"),
+    ("type", "TEXT", "the type of the message"),
+    ("round", "INTEGER", "the round in which the sender sent it, from 1"),
+    ("attempt", "INTEGER", "the attempt within the round"),
+)
+_BYTES = (
+    ("payload", "INTEGER", "bytes of one copy: what a protocol's formulas count"),
+    ("sealing", "INTEGER", "bytes of one copy: nonce and tag of an end-to-end seal"),
+    ("envelope", "INTEGER", "bytes of one copy: the rest, frame and TLS records"),
+)
+
+TABLES = (
+    Table(
+        "run",
+        "What the run is, by `key`: `tacit` (the version), `scenario` (its name), `title`, `seed`, `protocol`, "
+        "`fidelity`, `transport`. Once it has ended also `outcome`, `reason` and `virtual_seconds`, which a run that "
+        "goes on, or was killed, lacks.",
+        (("key", "TEXT PRIMARY KEY", "what"), ("value", "", "its value")),
+    ),
+    Table(
+        "events",
+        "Every event in the order in which it happened; the views are made of it. `kind` is `send` or `relay` (a hop "
+        "begins), `deliver`, `lose`, `drop` (a copy ends), `refuse` (the receiver's program drops a message that was "
+        "delivered: too late, or unreadable), `enter`, `leave`, `compute`, `fault`, `metric`, `outcome`; `wait` and "
+        "`waited` begin and end a wait.",
+        (
+            ("n", "INTEGER PRIMARY KEY", "the number of the event in the file, from 1"),
+            ("time", "REAL", "virtual seconds"),
+            ("kind", "TEXT", "what happened"),
+            ("party", "TEXT", "to whom; of a hop its sender; of other events of messages the message's sender"),
+            (
+                "peer",
+                "TEXT",
+                "of a hop or message its receiver; of a fault of links the other side",
+            ),
+            *_MESSAGE,
+            *_BYTES,
+            (
+                "note",
+                "TEXT",
+                "the rest in words; of a wait those waited for, of its end those still waited for",
+            ),
+            ("value", "REAL", "of a metric its value; of a job its seconds; of a wait its deadline in seconds"),
+            ("message", "INTEGER", "the message's number, from 1; of a wait the wait's number; else 0"),
+            ("copy", "INTEGER", "the number of the copy; a message's first copy has the message's number"),
+            ("hop", "INTEGER", "1, or 2 from the relay on; 0 where it is no message"),
+            ("sender", "TEXT", "who sent the message, end to end"),
+            ("receiver", "TEXT", "to whom, end to end"),
+            ("digest", "BLOB", "SHA-256 of the message's bytes"),
+        ),
+    ),
+    Table(
+        "ended_rounds",
+        "A row for each round, as it ends; the view `rounds` adds accuracy and bytes.",
+        (
+            ("n", "INTEGER", "the last event before its end"),
+            ("round", "INTEGER", "its number"),
+            ("began", "REAL", "virtual seconds"),
+            ("ended", "REAL", "virtual seconds; NULL if the run ended before it did"),
+            ("cohort", "TEXT", "who was called, names separated by blanks"),
+            ("answered", "TEXT", "whose answer the result contains"),
+            ("problem", "TEXT", "why the round was lost; empty if it was not"),
+        ),
+    ),
+    Table(
+        "final_losses",
+        "The losses as `result.json` has them, written when the run ends; the view `losses` gives them.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("round", "INTEGER", "in which round"),
+            ("party", "TEXT", "who was lost"),
+            ("step", "TEXT", "where"),
+            ("action", "TEXT", "what was done about it"),
+        ),
+    ),
+    Table(
+        "contents",
+        "What was received, of the message types that an [attack] of the scenario needs; else empty.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("sender", "TEXT", "who sent it"),
+            ("receiver", "TEXT", "who received it"),
+            ("type", "TEXT", "the type of the message"),
+            ("round", "INTEGER", "the sender's round"),
+            ("attempt", "INTEGER", "the sender's attempt"),
+            ("frame", "BLOB", "the bytes (sim/wire.py)"),
+        ),
+    ),
+)
+
+_OF_HOPS = "payload + sealing + envelope"
+
+VIEWS = (
+    View(
+        "messages",
+        "One row a message, from its sender to its receiver. `bytes` counts every copy on every hop: in a star what "
+        "one client sends another travels twice. Their sum is `bytes_total` of `result.json`.",
+        (
+            ("message", "INTEGER", "its number, from 1"),
+            ("sent", "REAL", "virtual seconds"),
+            ("received", "REAL", "virtual seconds; NULL if it was not"),
+            ("sender", "TEXT", "who sent it, end to end"),
+            ("receiver", "TEXT", "to whom, end to end"),
+            *_MESSAGE,
+            *_BYTES,
+            ("hops", "INTEGER", "how often a copy of it went over a link"),
+            ("bytes", "INTEGER", "all bytes of all copies on all hops"),
+            ("lost", "INTEGER", "how many copies were lost"),
+            ("fate", "TEXT", "`received`, `in flight`, `dropped`, or `lost` (so far; it may be sent again)"),
+            ("troubles", "TEXT", "why copies were lost or dropped; NULL if none was"),
+        ),
+        f"""
+SELECT message, min(time), max(time) FILTER (WHERE kind = 'deliver'), sender, receiver,
+    protocol, step, type, round, attempt, payload, sealing, envelope,
+    count(*) FILTER (WHERE kind IN ('send', 'relay')),
+    sum({_OF_HOPS}) FILTER (WHERE kind IN ('send', 'relay')),
+    count(*) FILTER (WHERE kind = 'lose'),
+    CASE WHEN count(*) FILTER (WHERE kind = 'deliver') THEN 'received'
+        WHEN count(*) FILTER (WHERE kind = 'send' OR kind = 'relay' AND note <> '')
+            > count(*) FILTER (WHERE kind IN ('lose', 'drop')) THEN 'in flight'
+        WHEN count(*) FILTER (WHERE kind = 'drop') THEN 'dropped' ELSE 'lost' END,
+    group_concat(DISTINCT CASE WHEN kind IN ('lose', 'drop') THEN note END)
+FROM events WHERE message > 0 AND kind IN ('send', 'relay', 'deliver', 'lose', 'drop') GROUP BY message""",
+    ),
+    View(
+        "hops",
+        "One row for each copy of a message on each link that it went over.",
+        (
+            ("message", "INTEGER", "the message's number"),
+            ("copy", "INTEGER", "the number of the copy"),
+            ("hop", "INTEGER", "1, or 2 from the relay on"),
+            ("sent", "REAL", "virtual seconds"),
+            ("ended", "REAL", "virtual seconds, when it arrived or was lost or dropped; NULL while it is on its way"),
+            ("sender", "TEXT", "of this hop"),
+            ("receiver", "TEXT", "of this hop"),
+            *_MESSAGE,
+            *_BYTES,
+            ("bytes", "INTEGER", "all of these"),
+            ("note", "TEXT", "of a further copy why: `sent again: 1`, `a second copy`"),
+            ("fate", "TEXT", "`arrived`, `lost`, `dropped`, or `in flight`"),
+            ("why", "TEXT", "why it was lost or dropped"),
+        ),
+        f"""
+SELECT s.message, s.copy, s.hop, s.time, e.time, s.party, s.peer, s.protocol, s.step, s.type, s.round, s.attempt,
+    s.payload, s.sealing, s.envelope, s.{_OF_HOPS.replace(" + ", " + s.")}, s.note,
+    CASE e.kind WHEN 'lose' THEN 'lost' WHEN 'drop' THEN 'dropped' WHEN 'deliver' THEN 'arrived'
+        WHEN 'relay' THEN 'arrived' ELSE 'in flight' END,
+    CASE WHEN e.kind IN ('lose', 'drop') THEN e.note ELSE '' END
+FROM events s LEFT JOIN events e ON e.copy = s.copy AND e.n > s.n
+    AND (e.kind IN ('deliver', 'lose', 'drop') AND e.hop = s.hop OR e.kind = 'relay' AND s.hop = 1)
+WHERE s.kind IN ('send', 'relay')""",
+    ),
+    View(
+        "steps",
+        "One row for each time that a party was in a step.",
+        (
+            ("party", "TEXT", "who"),
+            ("step", "TEXT", "the step"),
+            ("round", "INTEGER", "the round that the party was in as it entered"),
+            ("attempt", "INTEGER", "the attempt within the round"),
+            ("entered", "REAL", "virtual seconds"),
+            ("left", "REAL", "virtual seconds; NULL if it never left, or has not yet"),
+        ),
+        """
+SELECT party, step, round, attempt, time, CASE next WHEN 'leave' THEN then_time END FROM (
+    SELECT *, lead(kind) OVER taken AS next, lead(time) OVER taken AS then_time FROM events
+    WHERE kind IN ('enter', 'leave') WINDOW taken AS (PARTITION BY party, step ORDER BY n)
+) WHERE kind = 'enter'""",
+    ),
+    View(
+        "waits",
+        "One row for each time that a party waited for messages that were not there yet.",
+        (
+            ("party", "TEXT", "who waited"),
+            ("step", "TEXT", "in which step"),
+            ("round", "INTEGER", "its round"),
+            ("attempt", "INTEGER", "its attempt"),
+            ("types", "TEXT", "message types waited for, separated by blanks"),
+            ("sources", "TEXT", "from whom, names separated by blanks"),
+            ("began", "REAL", "virtual seconds"),
+            ("deadline", "REAL", "how many virtual seconds it was to last at most"),
+            ("ended", "REAL", "virtual seconds; NULL if it has not"),
+            (
+                "how",
+                "TEXT",
+                "`answered`, `deadline`, `until` (another message was received), `interrupted`, `cancelled`",
+            ),
+            ("missing", "TEXT", "from whom more was still waited for then"),
+            ("silent", "TEXT", "those of them from whom it had received nothing"),
+            ("last", "TEXT", "whose message was received last"),
+            ("alone", "REAL", "seconds between that message and the last one of anybody else, or the beginning"),
+        ),
+        """
+SELECT b.party, b.step, b.round, b.attempt, b.type, b.note, b.time, b.value, e.time, e.type, e.note, e.peer, e.sender,
+    e.value
+FROM events b LEFT JOIN events e ON e.message = b.message AND e.kind = 'waited' WHERE b.kind = 'wait'""",
+    ),
+    View(
+        "computing",
+        "One row a job, as it begins.",
+        (
+            ("party", "TEXT", "whose job"),
+            ("step", "TEXT", "in which step"),
+            ("n", "INTEGER", "counts the party's jobs in this step from 1"),
+            ("began", "REAL", "virtual seconds"),
+            ("seconds", "REAL", "virtual seconds of one core; it takes longer while the party is slowed or paused"),
+        ),
+        "SELECT party, step, CAST(note AS INTEGER), time, value FROM events WHERE kind = 'compute'",
+    ),
+    View(
+        "faults",
+        "What faults did, and when that ended: crashes, returns, partitions that begin and heal, messages affected.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("party", "TEXT", "to whom; of a message the sender"),
+            ("peer", "TEXT", "the other side of a link; of a message the receiver"),
+            ("step", "TEXT", "the step that the party was in"),
+            ("type", "TEXT", "of a message its type"),
+            ("message", "INTEGER", "of a message its number, else 0"),
+            ("note", "TEXT", "what it did"),
+        ),
+        "SELECT time, party, peer, step, type, message, note FROM events WHERE kind = 'fault'",
+    ),
+    View(
+        "losses",
+        "Who was lost. While the run goes: whom the server has missed so far, and the step that the server was in. "
+        "Once it has ended: as in `result.json`, with those that the server did not notice, and the step in which each "
+        "fell.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("round", "INTEGER", "in which round"),
+            ("party", "TEXT", "who was lost"),
+            ("step", "TEXT", "where"),
+            ("action", "TEXT", "what was done about it"),
+        ),
+        """
+SELECT time, round, party, step, action FROM final_losses
+UNION ALL SELECT time, round, party, step, substr(note, 7) FROM events
+WHERE kind = 'metric' AND note LIKE 'lost: %' AND NOT EXISTS (SELECT 1 FROM run WHERE key = 'outcome')""",
+    ),
+    View(
+        "rounds",
+        "One row for each round that has ended, and at the end of the run for one that was never ended. Bytes are "
+        "those of messages that were sent in the round, on all hops.",
+        (
+            ("round", "INTEGER", "its number, from 1"),
+            ("began", "REAL", "virtual seconds"),
+            ("ended", "REAL", "virtual seconds; NULL if the run ended before it did"),
+            ("seconds", "REAL", "virtual seconds that it took"),
+            ("called", "INTEGER", "how many clients were called"),
+            ("answers", "INTEGER", "how many answers its result contains"),
+            ("accuracy", "REAL", "of the model after it; NULL where it was not measured then"),
+            ("messages", "INTEGER", "how often a message went over a link"),
+            ("bytes", "INTEGER", "all bytes of these"),
+            ("problem", "TEXT", "why the round was lost; empty if it was not"),
+            ("cohort", "TEXT", "who was called, names separated by blanks"),
+            ("answered", "TEXT", "whose answer the result contains: whose model is averaged, whose labels count"),
+        ),
+        f"""
+SELECT r.round, r.began, r.ended, r.ended - r.began,
+    CASE r.cohort WHEN '' THEN 0 ELSE length(r.cohort) - length(replace(r.cohort, ' ', '')) + 1 END,
+    CASE r.answered WHEN '' THEN 0 ELSE length(r.answered) - length(replace(r.answered, ' ', '')) + 1 END,
+    a.value, coalesce(m.hops, 0), coalesce(m.bytes, 0), r.problem, r.cohort, r.answered
+FROM ended_rounds r
+LEFT JOIN (SELECT round, value FROM events WHERE kind = 'metric' AND note = 'accuracy') a ON a.round = r.round
+LEFT JOIN (SELECT round, count(*) AS hops, sum({_OF_HOPS}) AS bytes FROM events
+    WHERE kind IN ('send', 'relay') GROUP BY round) m ON m.round = r.round""",
+    ),
+    View(
+        "metrics",
+        "What was measured as rounds ended, outside of virtual time: loss, accuracy and others.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("round", "INTEGER", "after which round"),
+            ("party", "TEXT", "whose model"),
+            ("name", "TEXT", "what was measured"),
+            ("value", "REAL", "its value"),
+        ),
+        "SELECT time, round, party, note, value FROM events WHERE kind = 'metric' AND note NOT LIKE 'lost: %'",
+    ),
+    View(
+        "refusals",
+        "Messages that were delivered and then dropped by the receiver's program: too late, or unreadable.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("sender", "TEXT", "who had sent it"),
+            ("receiver", "TEXT", "who dropped it"),
+            ("step", "TEXT", "the step that the receiver was in"),
+            ("type", "TEXT", "the type of the message"),
+            ("round", "INTEGER", "the round in which it had been sent"),
+            ("attempt", "INTEGER", "the attempt within the round"),
+            ("why", "TEXT", "why"),
+        ),
+        "SELECT time, sender, receiver, step, type, round, attempt, note FROM events WHERE kind = 'refuse'",
+    ),
+    View(
+        "outcomes",
+        "How each client's part ended.",
+        (
+            ("time", "REAL", "virtual seconds"),
+            ("party", "TEXT", "who"),
+            ("note", "TEXT", "how"),
+        ),
+        "SELECT time, party, note FROM events WHERE kind = 'outcome'",
+    ),
+)
+
+SCHEMA = "".join(f"{one.statement.strip()};\n" for one in (*TABLES, *VIEWS)) + f"PRAGMA user_version = {FORMAT};\n"
+"""The SQL that makes an empty record."""

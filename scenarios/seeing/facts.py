@@ -1,0 +1,236 @@
+"""What a record says, by message, wait and party: what explanations are made of."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from scenarios.seeing.reading import Row
+
+__all__ = ["Facts", "Job", "Message", "Spell", "Waiting"]
+
+
+@dataclass(eq=False)
+class Message:
+    """One message. `lost` and `dropped` are times and reasons of its copies, `struck` the faults that affected it.
+
+    `received` is when it was delivered, `refused` when and why the receiver's program dropped it then; `again` counts
+    the copies that were sent because one was lost, and `n` is the first event in which something happened to it.
+    """
+
+    number: int
+    sender: str
+    receiver: str
+    type: str
+    step: str
+    stamp: tuple[int, int]
+    sent: float
+    received: float | None = None
+    again: int = 0
+    n: int = 0
+    lost: list[tuple[float, str]] = field(default_factory=list)
+    dropped: list[tuple[float, str]] = field(default_factory=list)
+    struck: list[tuple[float, str]] = field(default_factory=list)
+    refused: tuple[float, str] | None = None
+
+    def is_taken(self, at: float) -> bool:
+        """Whether its receiver had it by then, and did not refuse it."""
+        return self.received is not None and self.received <= at and self.refused is None
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A wait: see the view `waits`."""
+
+    number: int
+    party: str
+    step: str
+    stamp: tuple[int, int]
+    types: tuple[str, ...]
+    sources: tuple[str, ...]
+    began: float
+    deadline: float
+    ended: float | None = None
+    how: str = ""
+    missing: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    last: str = ""
+    alone: float = 0.0
+
+    def is_open(self, at: float) -> bool:
+        """Whether it went on then; at the very moment of its end it still did, unless it was answered."""
+        return self.began <= at and (self.ended is None or at < self.ended or (at == self.ended and bool(self.missing)))
+
+
+@dataclass(eq=False)
+class Spell:
+    """Something that lasts: a party that is ``down``, ``paused`` or ``slow``, a link that is ``cut`` or ``held``."""
+
+    kind: str
+    party: str
+    peer: str
+    step: str
+    began: float
+    note: str
+    ended: float | None = None
+
+    def lasts(self, begin: float, end: float) -> bool:
+        """Whether it was there at any time between the two, both included."""
+        return self.began <= end and (self.ended is None or self.ended >= begin)
+
+    def concerns(self, sender: str, receiver: str) -> bool:
+        """Whether it is of the link between the two."""
+        ends = ((sender, receiver), (receiver, sender))
+        return any(one == self.party and fnmatchcase(other, self.peer) for one, other in ends)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of a party: where, since when, and the virtual seconds that it takes at full speed."""
+
+    step: str
+    began: float
+    seconds: float
+
+
+_BEGINS = {"crash": "down", "leave": "down", "pause": "paused", "slow": "slow", "partition": "cut", "hold": "held"}
+_ENDS = {"rejoin": "down", "resume": "paused", "slow ends": "slow", "heals": "cut", "is released": "held"}
+
+
+def spell_ended(note: str) -> str:
+    """The kind of spell that a fault's note ends; "" if it begins one."""
+    return next((kind for words, kind in _ENDS.items() if note.startswith(words) or note.endswith(words)), "")
+
+
+class Facts:
+    """What the rows of a record say, added in order."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, Message] = {}
+        self.waits: dict[int, Waiting] = {}
+        self.of_links: list[Spell] = []
+        self._spells: dict[str, list[Spell]] = defaultdict(list)
+        self.jobs: dict[str, list[Job]] = defaultdict(list)
+        self.entered: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
+        self.losses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
+        self.least_deadline = float("inf")
+        self._sent_by: dict[str, list[Message]] = defaultdict(list)
+        self._between: dict[tuple[str, str, str], list[Message]] = defaultdict(list)
+        self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
+        self._missing: dict[str, list[Waiting]] = defaultdict(list)
+
+    def add(self, row: Row) -> None:
+        """Take one more event in."""
+        if row.kind in ("send", "relay", "deliver", "lose", "drop") and row.message:
+            self._hop(row)
+        elif row.kind == "refuse":
+            self._refuse(row)
+        elif row.kind in ("wait", "waited"):
+            self._wait(row)
+        elif row.kind == "fault":
+            self._fault(row)
+        elif row.kind == "compute":
+            self.jobs[row.party].append(Job(row.step, row.time, row.value))
+        elif row.kind == "enter":
+            self.entered[row.step, row.round, row.attempt].setdefault(row.party, row.time)
+        elif row.kind == "metric" and row.note.startswith("lost: "):
+            self.losses[row.party, row.round].append((row.time, row.step))
+
+    def between(self, sender: str, receiver: str, types: Iterable[str]) -> Iterator[Message]:
+        """The messages of `types` from one party to another, in the order of sending."""
+        for kind in types:
+            yield from self._between.get((sender, receiver, kind), ())
+
+    def before(self, message: Message) -> Message | None:
+        """The first message with the same ends, struck or lost, that was still on its way as `message` was sent."""
+        for one in self._sent_by.get(message.sender, ()):
+            if one is message:
+                return None
+            under_way = one.received is None or one.received > message.sent
+            if one.receiver == message.receiver and under_way and (one.lost or one.struck):
+                return one
+        return None
+
+    def returned(self, party: str, at: float) -> Spell | None:
+        """The last time that `party` was down and back by then."""
+        downs = [one for one in self.spells_of(party) if one.kind == "down"]
+        found = [one for one in downs if one.ended is not None and one.ended <= at]
+        return found[-1] if found else None
+
+    def spells_of(self, party: str) -> list[Spell]:
+        """The spells of a party, in order; those of links are its that they are named after."""
+        return self._spells.get(party, [])
+
+    def waits_of(self, party: str) -> list[Waiting]:
+        """The waits of a party, in order."""
+        return self._waits_of.get(party, [])
+
+    def waits_for(self, party: str) -> list[Waiting]:
+        """The waits that ended while more was waited for from `party`, in the order of their ends."""
+        return self._missing.get(party, [])
+
+    def spell(self, kind: str, party: str, begin: float, end: float) -> Spell | None:
+        """The last spell of that kind that `party` had at any time between the two."""
+        found = [one for one in self.spells_of(party) if one.kind == kind and one.lasts(begin, end)]
+        return found[-1] if found else None
+
+    def _message(self, row: Row) -> Message:
+        one = self.messages.get(row.message)
+        if one is None:
+            stamp = row.round, row.attempt
+            one = Message(row.message, row.sender, row.receiver, row.type, row.step, stamp, row.time)
+            self.messages[row.message] = one
+            self._between[row.sender, row.receiver, row.type].append(one)
+            self._sent_by[row.sender].append(one)
+        return one
+
+    def _hop(self, row: Row) -> None:
+        one = self._message(row)
+        if row.kind == "deliver":
+            one.received = row.time
+        elif row.kind == "lose":
+            one.lost.append((row.time, row.note))
+        elif row.kind == "drop" and row.note != "a second copy":
+            one.dropped.append((row.time, row.note))
+        elif row.note.startswith("sent again"):
+            one.again += 1
+        if row.kind in ("lose", "drop") and not one.n:
+            one.n = row.n
+
+    def _refuse(self, row: Row) -> None:
+        for one in self._between.get((row.sender, row.receiver, row.type), ()):
+            if one.stamp == (row.round, row.attempt) and one.received is not None and one.refused is None:
+                one.refused = row.time, row.note.partition(": ")[2] or row.note
+                return
+
+    def _wait(self, row: Row) -> None:
+        if row.kind == "wait":
+            stamp, types, sources = (row.round, row.attempt), tuple(row.type.split()), tuple(row.note.split())
+            wait = Waiting(row.message, row.party, row.step, stamp, types, sources, row.time, row.value)
+            self.waits[row.message] = wait
+            self._waits_of[row.party].append(wait)
+            self.least_deadline = min(self.least_deadline, row.value)
+        elif (known := self.waits.get(row.message)) is not None:
+            known.ended, known.how, known.alone, known.last = row.time, row.type, row.value, row.sender
+            known.missing, known.silent = tuple(row.note.split()), tuple(row.peer.split())
+            for party in known.missing:
+                self._missing[party].append(known)
+
+    def _fault(self, row: Row) -> None:
+        if row.message:  # traced before the message is sent
+            self._message(row).struck.append((row.time, row.note))
+            return
+        if kind := spell_ended(row.note):
+            for spell in self.spells_of(row.party):
+                if (spell.kind, spell.peer) == (kind, row.peer) and spell.ended is None:
+                    spell.ended = row.time
+                    break
+            return
+        if kind := _BEGINS.get(row.note.split()[0] if row.note else "", ""):
+            for spell in self.spells_of(row.party) if kind == "down" else ():
+                if spell.kind == "paused" and spell.ended is None:
+                    spell.ended = row.time
+            spell = Spell(kind, row.party, row.peer, row.step, row.time, row.note)
+            self._spells[row.party].append(spell)
+            if kind in ("cut", "held"):
+                self.of_links.append(spell)

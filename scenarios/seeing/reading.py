@@ -1,0 +1,121 @@
+"""Reads ``run.sqlite``, also while the run goes on."""
+
+import sqlite3
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from parties.server import Loss
+from scenarios.running.folder import FolderError, check_format
+
+if sys.platform != "win32":
+    import fcntl
+    import os
+
+__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way"]
+
+
+class Row(NamedTuple):
+    """An event, with the columns of the table `events` that its story needs."""
+
+    n: int
+    time: float
+    kind: str
+    party: str
+    peer: str
+    step: str
+    type: str
+    round: int
+    attempt: int
+    note: str
+    value: float
+    message: int
+    copy: int
+    hop: int
+    sender: str
+    receiver: str
+
+
+class EndedRound(NamedTuple):
+    """A row of the table `ended_rounds`."""
+
+    n: int
+    round: int
+    began: float
+    ended: float | None
+    cohort: str
+    answered: str
+    problem: str
+
+
+class News(NamedTuple):
+    """What was recorded since the last look. `about` is the table `run`, `losses` are there once the run has ended."""
+
+    rows: Sequence[Row]
+    rounds: Sequence[EndedRound]
+    about: dict[str, object]
+    losses: Sequence[Loss]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended by itself."""
+        return "outcome" in self.about
+
+
+class Record:
+    """The record of the run in `folder`. Each look opens it and closes it again, and so keeps nobody from writing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "run.sqlite"
+        self._seen = self._rounds = 0
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the run has begun to record."""
+        return self.path.is_file()
+
+    def news(self) -> News:
+        """What was recorded since the last look; at first all there is. Raises FolderError."""
+        if not self.is_there:
+            raise FolderError(f"{self.path.parent}: no run.sqlite; a run's folder is needed")
+        try:
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                found = self._read(connection)
+        except (sqlite3.Error, TypeError, ValueError) as error:
+            if isinstance(error, FolderError):
+                raise
+            raise FolderError(f"{self.path}: {error}") from None
+        self._seen = found.rows[-1].n if found.rows else self._seen
+        self._rounds += len(found.rounds)
+        return found
+
+    def _read(self, connection: sqlite3.Connection) -> News:
+        check_format(self.path, connection)
+        connection.execute("BEGIN")  # all of it as it was at one moment
+        events = connection.execute(
+            f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n", (self._seen,)
+        )
+        rounds = connection.execute("SELECT * FROM ended_rounds WHERE rowid > ? ORDER BY rowid", (self._rounds,))
+        losses = connection.execute("SELECT party, step, action, round, time FROM final_losses ORDER BY rowid")
+        return News(
+            [Row._make(row) for row in events],
+            [EndedRound._make(row) for row in rounds],
+            dict(connection.execute("SELECT key, value FROM run")),
+            [Loss(*row) for row in losses],
+        )
+
+
+def is_under_way(folder: Path) -> bool:
+    """Whether a process runs the run in `folder` now; true where that cannot be known."""
+    if sys.platform == "win32":
+        return True
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,277 @@
+"""The story of a run: one line for each event that matters, in the order of virtual time, with its reasons."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from parties.server import Loss
+from scenarios.files.arguments import check_type
+from scenarios.running.folder import Result
+from scenarios.seeing.causes import Cause, Causes
+from scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
+from scenarios.seeing.reading import EndedRound, News, Record, Row
+from sim.units import format_duration
+
+__all__ = ["Line", "Story", "events", "explained"]
+
+_LATE = 0.1
+"""A party is late, or holds others up, if it is so by more than this share of the shortest deadline of the run."""
+
+_STRIKES = 24
+"""How many faults of messages are shown one by one."""
+
+_ALIKE = 4
+"""How many clients whose parts ended alike are shown one by one."""
+
+
+_NONE = Cause()
+
+
+class Line(Struct, frozen=True):
+    """One event: `time` in virtual seconds, to whom, what happened in words, and `because` of what.
+
+    `kind` is fault, return, message, deadline, held-up, late, lost, round, ending, outcome, summary, or in the full
+    story that of the event in the record. `consequence` is what the loss of a message led to. `parties` are all that
+    the line concerns, `n` the number of the event in ``run.sqlite``.
+    """
+
+    n: int
+    time: float
+    kind: str
+    party: str
+    text: str
+    because: tuple[str, ...] = ()
+    consequence: str = ""
+    step: str = ""
+    round: int = 0
+    parties: tuple[str, ...] = ()
+
+    def concerns(self, party: str = "", step: str = "") -> bool:
+        """Whether it is about this party, and this step; "": any."""
+        return (not party or party in (self.party, *self.parties)) and (not step or step == self.step)
+
+
+class Story:
+    """Makes the lines of a run from what is recorded of it, as it is recorded; `everything`: one for each event."""
+
+    def __init__(self, *, everything: bool = False) -> None:
+        self._everything = everything
+        self._facts = Facts()
+        self._causes = Causes(self._facts)
+        self._strikes = self._last = 0
+        self._time = 0.0
+        self._noticed: set[tuple[str, int]] = set()
+        self._endings: list[tuple[str, str]] = []
+        self._explained: dict[int, str] = {}  # of messages, what their loss led to
+
+    def take(self, news: News) -> list[Line]:
+        """The lines of what is new. All of the news is known to each of its lines."""
+        if "transport" in news.about:
+            self._causes = Causes(self._facts, datagrams=news.about["transport"] == "datagram")
+        for row in news.rows:
+            self._facts.add(row)
+        found: list[Line] = []
+        rounds = list(news.rounds)
+        for row in news.rows:
+            found += self._of_row(row)
+            self._last, self._time = row.n, row.time
+            while rounds and rounds[0].n <= row.n:
+                found += self._of_round(rounds.pop(0))
+        for one in rounds:
+            found += self._of_round(one)
+        if news.ended:  # with those that the server did not notice
+            unnoticed = (loss for loss in news.losses if (loss.party, loss.round) not in self._noticed)
+            found += [self._of_loss(self._last, loss) for loss in unnoticed]
+        if not self._everything:
+            found += self._of_messages({row.message for row in news.rows})
+        found.sort(key=lambda line: (line.time, line.n))
+        return found + (self._end(news) if news.ended else [])
+
+    def break_off(self) -> list[Line]:
+        """The last line of a run that has not ended, and that nobody runs any more."""
+        text = "the record ends here: the run was broken off, and what followed is not known"
+        return [*self._summary(), Line(self._last, self._time, "outcome", "run", text)]
+
+    def cause_of(self, loss: Loss) -> Cause:
+        """Why somebody was lost."""
+        return self._causes.of_loss(loss.party, loss.round, loss.time)
+
+    # What one event is worth
+
+    def _of_row(self, row: Row) -> Iterator[Line]:
+        line = self._worth(row)
+        if line is not None:
+            yield line
+        elif self._everything:
+            ends = f"{row.sender} -> {row.receiver}" if row.message and row.sender and row.receiver else row.peer
+            place = row.step if row.kind in ("enter", "leave", "compute") else ""
+            words = (row.type, place, ends, row.note if row.kind != "compute" else format_duration(row.value))
+            parties = tuple(filter(None, (row.party, row.peer, row.sender, row.receiver)))
+            text = " ".join((row.kind, *filter(None, words)))
+            yield Line(row.n, row.time, row.kind, row.party, text, (), "", row.step, row.round, parties)
+
+    def _worth(self, row: Row) -> Line | None:
+        if row.kind == "fault":
+            return self._of_fault(row)
+        if row.kind == "waited":
+            return self._of_wait(row)
+        if row.kind == "enter":
+            return self._of_step(row)
+        if row.kind == "metric" and row.note.startswith("lost: "):
+            self._noticed.add((row.party, row.round))
+            return self._of_loss(row.n, Loss(row.party, row.step, row.note[len("lost: ") :], row.round, row.time))
+        if row.kind == "outcome":
+            self._endings.append((row.party, row.note))
+        return None
+
+    def _of_fault(self, row: Row) -> Line | None:
+        if row.message:
+            self._strikes += 1
+            if self._strikes > _STRIKES and not self._everything:
+                return None
+            text = f"the fault {row.note.split()[0]} strikes {row.type} to {row.receiver}"
+            return self._line(row, "fault", text, parties=(row.sender, row.receiver))
+        where = f", in {row.step}" if row.step else ""
+        return self._line(row, "return" if spell_ended(row.note) else "fault", f"{row.note}{where}")
+
+    def _of_wait(self, row: Row) -> Line | None:
+        wait = self._facts.waits.get(row.message)
+        if wait is None:
+            return None
+        if wait.how == "deadline" and wait.missing:
+            names = wait.silent or wait.missing
+            waited = (
+                f"the deadline of {format_duration(wait.deadline)} has passed, waiting for {' or '.join(wait.types)}"
+            )
+            text = f"{waited} from {_names(names)}" + ("" if wait.silent else ", not all of it received")
+            cause = Cause()
+            for name in names[:3]:
+                cause += self._causes.of_silence(name, wait, only_lost=not wait.silent)
+            return self._line(row, "deadline", text, cause, (*names, *cause.parties))
+        if wait.how == "answered" and len(wait.sources) > 1 and self._is_long(wait.alone, wait):
+            longer = f"waited {format_duration(wait.alone)} longer for {' or '.join(wait.types)} from {wait.last}"
+            cause = self._causes.of_delay(wait.last, wait)
+            return self._line(row, "held-up", f"{longer} than from the others", cause, (wait.last, *cause.parties))
+        return None
+
+    def _is_long(self, seconds: float, wait: Waiting) -> bool:
+        return seconds > _LATE * wait.deadline
+
+    def _of_step(self, row: Row) -> Line | None:
+        """A client that enters a step long after most others have."""
+        entered = self._facts.entered[row.step, row.round, row.attempt]
+        others = [time for name, time in entered.items() if name not in (row.party, "server") and time <= row.time]
+        if row.party == "server" or len(others) < 2 or entered.get(row.party) != row.time:
+            return None
+        lag = row.time - statistics.median(others)
+        if lag <= _LATE * self._facts.least_deadline:
+            return None
+        cause = self._causes.of_late_entry(row.party, row.time - lag, row.time)
+        text = f"enters {row.step} {format_duration(lag)} after the median of {len(others)} others"
+        return self._line(row, "late", text, cause, cause.parties)
+
+    def _of_loss(self, n: int, loss: Loss) -> Line:
+        cause = self.cause_of(loss)
+        for number in cause.messages:
+            self._explained.setdefault(number, f"{loss.party} is lost at {format_duration(loss.time)}")
+        parties = (loss.party, *cause.parties)
+        text = f"is lost at {loss.step}: {loss.action}"
+        return Line(n, loss.time, "lost", loss.party, text, cause.reasons, "", loss.step, loss.round, parties)
+
+    def _of_messages(self, new: set[int]) -> Iterator[Line]:
+        """The messages whose loss or delay explains that somebody was lost, where they are among the new ones."""
+        for number, consequence in self._explained.items():
+            one = self._facts.messages[number]
+            if number in new and one.n:
+                (time, why), *_ = one.lost or one.dropped
+                ending = "is lost" if one.lost else "is dropped"
+                text = f"{one.type} to {one.receiver} {ending} ({why}), {_afterwards(one)}"
+                stamp = one.stamp[0]
+                ends = (one.sender, one.receiver)
+                yield Line(one.n, time, "message", one.sender, text, (), consequence, one.step, stamp, ends)
+
+    def _of_round(self, one: EndedRound) -> Iterator[Line]:
+        time = one.began if one.ended is None else one.ended
+        if one.problem:
+            yield Line(one.n, time, "round", "server", f"round {one.round} is lost: {one.problem}", round=one.round)
+        elif self._everything and one.ended is not None:
+            counts = f"{len(one.answered.split())} of {len(one.cohort.split())} answers"
+            yield Line(one.n, time, "round", "server", f"round {one.round} ends with {counts}", round=one.round)
+
+    def _end(self, news: News) -> list[Line]:
+        """How clients' parts ended, and the outcome."""
+        time = float(str(news.about.get("virtual_seconds", self._time)))
+        found = []
+        endings: dict[str, list[str]] = {}
+        for party, note in self._endings:
+            if note != "completed":
+                endings.setdefault(note, []).append(party)
+        for note, parties in endings.items():
+            groups = [[party] for party in parties] if len(parties) <= _ALIKE else [parties]
+            for group in groups:
+                text = f"ends: {note}"
+                found.append(Line(self._last, time, "ending", _names(group), text, parties=tuple(group)))
+        reason = f": {news.about['reason']}" if news.about.get("reason") else ""
+        outcome = Line(self._last, time, "outcome", "run", f"{news.about['outcome']}{reason}")
+        return [*found, *self._summary(), outcome]
+
+    def _summary(self) -> list[Line]:
+        """What became of messages, in figures."""
+        messages = self._facts.messages.values()
+        why = Counter(reason for one in messages for _, reason in one.lost)
+        again = sum(one.again for one in messages)
+        refused = Counter(one.refused[1] for one in messages if one.refused is not None)
+        found = []
+        if why or again:
+            unreceived = sum(one.received is None and bool(one.lost) for one in messages)
+            lost = ", ".join(f"{count} {reason}" for reason, count in why.items())
+            ends = f"{again} sent again; {unreceived} of these messages not received"
+            found.append(f"copies of messages lost: {lost or 'none'}; {ends}")
+        if refused:
+            found.append("messages refused: " + ", ".join(f"{count} {reason}" for reason, count in refused.items()))
+        if self._strikes > _STRIKES and not self._everything:
+            found.append(f"faults of messages: {self._strikes} struck, of which the first {_STRIKES} are shown")
+        return [Line(self._last, self._time, "summary", "network", text) for text in found]
+
+    @staticmethod
+    def _line(row: Row, kind: str, text: str, cause: Cause = _NONE, parties: Iterable[str] = ()) -> Line:
+        named = tuple(
+            dict.fromkeys((*parties, *filter(None, (row.party, row.peer if kind in ("fault", "return") else ""))))
+        )
+        return Line(row.n, row.time, kind, row.party, text, cause.reasons, "", row.step, row.round, named)
+
+
+def _afterwards(one: Message) -> str:
+    received = "not received" if one.received is None else f"received at {format_duration(one.received)}"
+    return f"sent again {one.again} time{'s' * (one.again != 1)}, {received}" if one.again else "not sent again"
+
+
+def _names(names: Iterable[str]) -> str:
+    """All of a few names, and how many more there are."""
+    every = list(names)
+    return ", ".join(every[:_ALIKE]) + (f" and {len(every) - _ALIKE} more" if len(every) > _ALIKE else "")
+
+
+def events(run: Result | str | Path, *, everything: bool = False) -> list[Line]:
+    """What happened in a run, in virtual time, and because of what, as `tacit events` prints it.
+
+    `run` is a result or a run's folder; of a run that is under way what is recorded so far. `everything`: a line
+    for every event. Each line has time, party, text, because and others. Raises FolderError, a ValueError, for what is
+    no run's folder.
+    """
+    check_type("run", run, (Result, str, Path), "a Result, or a run's folder as str or Path")
+    folder = run.folder if isinstance(run, Result) else Path(run)
+    return Story(everything=everything).take(Record(folder).news())
+
+
+def explained(folder: Path, losses: Iterable[Loss]) -> list[Cause]:
+    """Why each of the `losses` of the run in `folder` happened; empty where the record does not say.
+
+    Raises FolderError.
+    """
+    story = Story()
+    story.take(Record(folder).news())
+    return [story.cause_of(loss) for loss in losses]

@@ -1,0 +1,259 @@
+"""The story of a run: what happened, and because of what; also of one that goes on, and of one that was killed."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tacit
+from scenarios.command.main import app
+from scenarios.seeing.story import Line
+from tacit import load, run
+
+ROOT = Path(__file__).parents[2]
+FREE = ["expect={}", "protocol.deadline=10s"]
+
+
+def fault(**keys: object) -> str:
+    return "fault=[{" + ", ".join(f"{key} = {json.dumps(value)}" for key, value in keys.items()) + "}]"
+
+
+def story(quick: Path, *changes: str) -> list[Line]:
+    result = run(load(quick, [*FREE, *changes]), out=quick.parent / "out")
+    return tacit.events(result)
+
+
+def only(lines: list[Line], kind: str) -> Line:
+    (line,) = [line for line in lines if line.kind == kind]
+    return line
+
+
+def command(*arguments: str | Path) -> list[str]:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()
+
+
+# --- because of what
+
+
+def test_a_client_that_crashed(quick: Path) -> None:
+    lines = story(quick, fault(kind="crash", party="client/2", at="hamming.evaluate"))
+    struck = only(lines, "fault")
+    assert (struck.party, struck.step) == ("client/2", "hamming.evaluate")
+    assert struck.text == "crash before hamming.evaluate, in hamming.evaluate"
+    lost = only(lines, "lost")
+    assert (lost.party, lost.step) == ("client/2", "hamming.collect")
+    assert lost.because[0].startswith("server waited in hamming.collect for ")
+    assert lost.because[-1].startswith("client/2 crashed at ")
+    assert lost.because[-1].endswith(" in hamming.evaluate (before hamming.evaluate)")
+    assert any(line.kind == "deadline" and line.party == "server" for line in lines)
+    assert lines[-1].text == "completed"
+
+
+def test_a_client_that_was_left_out_because_one_message_was_lost(quick: Path) -> None:
+    lose = fault(kind="lose", message="RoundStart", peer="client/0")
+    lines = story(quick, lose, "network.transport=datagram")
+    message = only(lines, "message")
+    assert message.time == pytest.approx(0, abs=1e-6) and message.party == "server"
+    assert message.text == "RoundStart to client/0 is lost (lost by a fault), not sent again"
+    assert message.consequence == "client/0 is lost at 10 s"
+    lost = only(lines, "lost")
+    assert (lost.party, lost.step) == ("client/0", "setup.keys")
+    assert lost.because[:2] == (
+        "server waited in setup.keys for Join from client/0 until its deadline at 10 s",
+        "client/0 itself waited for RoundStart from server",
+    )
+    assert lost.because[2].startswith("RoundStart from server to client/0, sent at 0 s, was lost at ")
+    assert lost.because[2].endswith(" (lost by a fault), not sent again (datagrams)")
+    assert only(lines, "ending").party == "client/0"
+
+
+def test_a_client_that_missed_the_end_alone(quick: Path) -> None:
+    """The server has not noticed it: the reason is in the client's own wait."""
+    lose = fault(kind="lose", message="SummedRows", peer="client/1")
+    lost = only(story(quick, lose, "network.transport=datagram"), "lost")
+    assert lost.party == "client/1" and lost.because[0].startswith("client/1 waited in rowsums.mask for ")
+    assert lost.because[1].startswith("SummedRows from server to client/1, sent at ")
+
+
+def test_a_partition_that_heals_loses_nobody_and_is_why_others_were_late(quick: Path) -> None:
+    lines = story(quick, fault(kind="partition", party="client/1", at="hamming.encode", lasts="3s"))
+    began, healed = only(lines, "fault"), only(lines, "return")
+    assert began.text == "partition of client/1 and * begins before hamming.encode, in hamming.encode"
+    assert healed.text.startswith("partition of client/1 and * heals")
+    assert healed.time == pytest.approx(began.time + 3)
+    late = [line for line in lines if line.kind == "late" and line.party == "client/1"]
+    assert late and all("client/1 was cut off" in line.because[0] for line in late)
+    assert not any(line.kind == "lost" for line in lines)
+    (figures,) = (line for line in lines if line.kind == "summary")
+    assert "cut off by a partition" in figures.text and figures.text.endswith("0 of these messages not received")
+
+
+def test_a_pause_holds_the_others_up(quick: Path) -> None:
+    lines = story(quick, fault(kind="pause", party="client/3", message="MaskedRows", lasts="4s"))
+    assert only(lines, "return").text.startswith("resume")
+    held = only(lines, "held-up")
+    assert held.party == "server" and "for MaskedRows from client/3 than from the others" in held.text
+    assert held.because[0].startswith("client/3 was paused ")
+
+
+def test_a_client_that_comes_back(quick: Path) -> None:
+    lines = story(quick, fault(kind="crash", party="client/2", at="lsh.hash", back_after="1s"))
+    assert only(lines, "return").text == "rejoin as incarnation 2"
+    assert "and was back at 1." in only(lines, "lost").because[-1]
+
+
+def test_an_answer_that_a_fault_delays(quick: Path) -> None:
+    delay = fault(kind="delay", party="client/1", message="Join", by="15s")
+    lost = only(story(quick, delay), "lost")
+    assert "was delayed by a fault (delay Join) and was not received" in lost.because[-1]  # before the run ended
+
+
+def test_a_run_without_faults_has_its_outcome_alone(quick: Path) -> None:
+    assert [line.kind for line in story(quick)] == ["outcome"]
+
+
+def test_the_end_of_a_run_prints_why_each_party_was_lost(quick: Path) -> None:
+    crash = fault(kind="crash", party="client/2", at="hamming.evaluate")
+    changes = [word for change in (*FREE, crash) for word in ("--set", change)]
+    printed = command("run", quick, "--out", quick.parent / "out", *changes)
+    place = next(number for number, line in enumerate(printed) if line.startswith("lost      client/2"))
+    assert printed[place + 1].startswith("          because server waited in hamming.collect for ")
+    assert any(line.startswith("          because client/2 crashed at ") for line in printed[place + 1 : place + 4])
+
+
+# --- the command
+
+
+@pytest.fixture
+def folder(quick: Path) -> Path:
+    scenario = load(quick, [*FREE, fault(kind="crash", party="client/2", at="hamming.evaluate")])
+    return run(scenario, out=quick.parent / "out").folder
+
+
+def test_one_line_an_event_and_only_those_asked_for(folder: Path) -> None:
+    every = command("events", folder)
+    assert len(every) == len(tacit.events(folder))
+    mine = command("events", folder, "--party", "client/2")
+    assert mine and set(mine) < set(every) and all("client/2" in line for line in mine)
+    assert len(command("events", folder, "--step", "hamming.evaluate")) < len(every)
+    assert command("events", folder, "--party", "client/9") == []
+
+
+def test_all_events_and_json(folder: Path) -> None:
+    lines = [json.loads(line) for line in command("events", folder, "--all", "--json")]
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM events").fetchone()
+    assert {line["n"] for line in lines} == set(range(1, count + 1))
+    assert {"send", "relay", "deliver", "wait", "compute", "enter", "lost", "fault", "outcome"} <= {
+        line["kind"] for line in lines
+    }
+    assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
+
+
+def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
+    for path, problem in ((tmp_path / "none", "no such folder"), (tmp_path, "no run.sqlite")):
+        done = CliRunner().invoke(app, ["events", str(path)])
+        assert done.exit_code == 2 and problem in done.stderr and len(done.stderr.splitlines()) == 1
+    with pytest.raises(TypeError, match="run is 3, of type int; allowed"):
+        tacit.events(3)  # type: ignore[arg-type]
+
+
+def test_a_record_of_another_format_is_refused(folder: Path) -> None:
+    for number, made in ((0, "of an earlier version of Tacit"), (7, "of format 7")):
+        with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+            connection.execute(f"PRAGMA user_version = {number}")
+        with pytest.raises(ValueError, match=rf"run\.sqlite: {made}; this version reads format 1$"):
+            tacit.events(folder)
+
+
+# --- a run that goes on
+
+WAITING = """
+import sys
+from pathlib import Path
+import tacit
+class Waiting(tacit.Watch):
+    left = int(sys.argv[3])
+    def __call__(self, event):
+        self.left -= 1
+        if not self.left:
+            print("waiting", flush=True)
+            sys.stdin.readline()
+tacit.run(tacit.load(sys.argv[1], sys.argv[4:]), out=sys.argv[2], watch=Waiting())
+"""
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process of Python in the tree, killed at the end if it is still there."""
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def follow(folder: Path, *options: str) -> tuple[str | Path, ...]:
+    return ("-m", "scenarios.command.entry", "events", folder, "--follow", "--json", *options)
+
+
+@pytest.fixture
+def waiting(quick: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A run that stops with its 60th event, in which a client has crashed, until a line is written to it."""
+    crash = fault(kind="crash", party="client/2", at="setup.keys")
+    with started("-c", WAITING, quick, quick.parent / "out", "60", *FREE, crash) as process:
+        assert process.stdout is not None and process.stdout.readline() == "waiting\n"
+        yield process
+
+
+def test_a_run_is_followed_to_its_end(waiting: "subprocess.Popen[str]", quick: Path) -> None:
+    with started(*follow(quick.parent / "out")) as process:
+        assert process.stdout is not None and waiting.stdin is not None
+        first = json.loads(process.stdout.readline())
+        assert (first["kind"], first["party"], waiting.poll()) == ("fault", "client/2", None)
+        waiting.stdin.write("\n")
+        waiting.stdin.flush()
+        rest = [json.loads(line) for line in process.stdout]
+        assert [line["text"] for line in rest if line["kind"] == "outcome"] == ["completed"]
+        assert any(line["kind"] == "lost" and "client/2 crashed" in line["because"][-1] for line in rest)
+        assert process.wait() == 0
+
+
+def test_a_run_that_is_killed_leaves_what_had_happened(waiting: "subprocess.Popen[str]", quick: Path) -> None:
+    folder = quick.parent / "out"
+    with started(*follow(folder, "--all")) as process:
+        assert process.stdout is not None
+        seen = [json.loads(process.stdout.readline())]
+        with_waits = 0
+        while seen[-1]["n"] - with_waits < 60:  # the watch does not see the waits
+            seen.append(json.loads(process.stdout.readline()))
+            with_waits = sum(line["kind"] in ("wait", "waited") for line in seen)
+        waiting.send_signal(signal.SIGKILL)
+        waiting.wait()
+        rest = [json.loads(line) for line in process.stdout]
+        assert rest[-1]["text"].startswith("the record ends here: the run was broken off")
+        assert process.wait() == 0
+    assert not (folder / "result.json").exists()
+    lines = tacit.events(folder, everything=True)
+    assert len(lines) == len(seen) + len(rest) - 1 and any(line.kind == "fault" for line in lines)
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        (events, waits) = connection.execute(
+            "SELECT count(*), count(*) FILTER (WHERE kind LIKE 'wait%') FROM events"
+        ).fetchone()
+        assert events - waits == 60
+        assert connection.execute("SELECT count(*) FROM messages").fetchone()[0] > 0
+        assert connection.execute("SELECT count(*) FROM run WHERE key = 'outcome'").fetchone() == (0,)
