@@ -70,6 +70,11 @@ class Found:
     over: tuple[str, ...]
     value: NDArray[np.float64]
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The same clients."""
+        return self.over
+
 
 _PROMISES = {
     "equal to the oracle": Promise(equals_oracle, True),

@@ -71,6 +71,11 @@ class Record:
     cohort: tuple[str, ...]
     lost: str = ""
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Whose answers the round is made of."""
+        return ()
+
 
 S = TypeVar("S", bound=Settings)
 R = TypeVar("R", bound=Record)

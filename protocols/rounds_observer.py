@@ -35,13 +35,13 @@ class HeldRound(Round, frozen=True, kw_only=True):
     problem: str
 
     @property
-    def came(self) -> tuple[str, ...]:
+    def counted(self) -> tuple[str, ...]:
         """Whose answer the round is made of."""
-        raise NotImplementedError(f"{type(self).__name__} does not say whose answers came")
+        raise NotImplementedError(f"{type(self).__name__} does not say whose answers it is made of")
 
     def losses(self) -> str:
         """Who was lost; of whose answer the round is made nevertheless, it is said."""
-        return ", ".join(f"{name} (answered)" if name in self.came else name for name in self.lost) or "nobody"
+        return ", ".join(f"{name} (answered)" if name in self.counted else name for name in self.lost) or "nobody"
 
 
 H = TypeVar("H", bound=HeldRound)
@@ -158,9 +158,9 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             fall = self._struck.fall(name, 0.0 if one.round == 1 else one.began, ended)
             if fall is None or name in reported:
                 continue
-            action = self.answer if name in one.came else "nobody missed it"
+            action = self.answer if name in one.counted else "nobody missed it"
             if fall.time < one.began:
-                back = f"it was back, and {self.answer}" if name in one.came else "it takes part in those after it"
+                back = f"it was back, and {self.answer}" if name in one.counted else "it takes part in those after it"
                 action = f"before the first round: {back}"
             found.append(Loss(name, fall.step or self.last_step, action, one.round, fall.time))
         return found
@@ -168,7 +168,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     def outcome(self, lost: Sequence[Loss]) -> tuple[str, str]:
         """Outcome and reason. A run that all clients are lost to has failed, whatever its rounds gave."""
         server = self._coordinator
-        last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].came)
+        last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].counted)
         if last >= set(self._named) or not any(client.alive for client in self._named.values()):
             return "failed", "every client was lost"
         if not server.alive:

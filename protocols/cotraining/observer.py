@@ -42,7 +42,7 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
     deviation: float | None
 
     @property
-    def came(self) -> tuple[str, ...]:
+    def counted(self) -> tuple[str, ...]:
         return self.answered
 
     def cells(self) -> tuple[str, ...]:

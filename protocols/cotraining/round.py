@@ -108,6 +108,10 @@ class Record(rounds.Record):
 
     answered: tuple[str, ...] = ()
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return self.answered
+
 
 class CotrainingClient(RoundsClient[Settings]):
     """A client with a `learner`, whose state is stored on its disk."""

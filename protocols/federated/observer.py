@@ -42,7 +42,7 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     accuracy: float | None
 
     @property
-    def came(self) -> tuple[str, ...]:
+    def counted(self) -> tuple[str, ...]:
         return self.averaged
 
     def cells(self) -> tuple[str, ...]:

@@ -157,6 +157,10 @@ class Record(rounds.Record):
     averaged: tuple[str, ...] = ()
     loss: float = float("nan")
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return self.averaged
+
 
 class Usable(NamedTuple):
     """A client's points as training takes them, and how many labeled ones and others train."""

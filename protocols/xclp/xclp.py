@@ -230,6 +230,11 @@ class RoundRecord:
     contributors: tuple[str, ...] = ()
     finished: bool = False
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Whose labels the sums are made of."""
+        return self.contributors if self.finished else ()
+
 
 class Recording(Server):
     """A server that keeps the `record` of the latest round of XCLP; `aborted` says why that ended early, else ""."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["events"]
 
 _SECONDS = 0.2
-"""Of real time, between two looks at a run that is under way."""
+"""Real time between two looks at a run that is under way."""
 
 
 def events(
@@ -52,7 +52,7 @@ def events(
 
 
 def _followed(folder: Path, everything: bool) -> Iterator[Iterable[Line]]:
-    """What there is to tell at each look, until the run has ended, or nobody runs it any more."""
+    """The new lines at each look, until the run has ended, or nobody runs it any more."""
     from scenarios.running.folder import FolderError
     from scenarios.seeing.reading import Record, is_under_way
     from scenarios.seeing.story import Story

@@ -161,9 +161,7 @@ class Recorder:
     def end_round(self, time: float, server: Any, record: Any) -> None:
         """Record the end of a round, of which the `server` hands its `record` to the observers."""
         finished = getattr(record, "finished", True)
-        answered = getattr(record, "came", None)
-        if answered is None:  # of XCLP and of protocols of one round
-            answered = getattr(record, "contributors", getattr(record, "over", ())) if finished else ()
+        answered = getattr(record, "counted", ())
         problem = getattr(record, "lost", "") or ("" if finished else getattr(server, "aborted", ""))
         cohort = getattr(record, "cohort", server.clients)
         self._add_round(getattr(record, "number", 1), getattr(record, "began", 0.0), time, cohort, answered, problem)

@@ -66,8 +66,8 @@ def test_bytes_are_those_of_the_result(lossy: Result, trained: Result) -> None:
 
 
 def test_losses_are_those_of_the_result(lossy: Result) -> None:
-    told = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in lossy.lost]
-    assert rows(lossy, "SELECT * FROM losses") == told and len(told) >= 2
+    expected = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in lossy.lost]
+    assert rows(lossy, "SELECT * FROM losses") == expected and len(expected) >= 2
     assert rows(lossy, "SELECT value FROM run WHERE key = 'outcome'") == [(lossy.outcome,)]
     assert sum(lossy.messages_lost.values()) == rows(lossy, "SELECT sum(lost) FROM messages")[0][0]
 
