@@ -323,7 +323,7 @@ def scenarios(small: Scenario, tmp_path: Path) -> dict[str, Scenario]:
     return {"xclp": small, "secure-mean": mean, **learned}
 
 
-QUICK = [*BUGS][::2]
+QUICK = [*BUGS][::3]
 """Promises of every protocol; the others' turn comes with the long tests."""
 
 
