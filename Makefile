@@ -1,4 +1,4 @@
-# `make demo` runs the main job, `make test` the tests on all cores, `make test-long` those that take minutes, `make lint`
+# `make demo` runs the main job, `make test` the tests on all cores, `make test-long` the costly ones, `make lint`
 # the style and type checks, `make chaos SEED=7` a broad hour of random faults. Each first makes the environment that it
 # needs in $(VENV), once, and again when setup.cfg or pyproject.toml has changed.
 

@@ -17,9 +17,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 _LONGEST = (
-    "test_lying_server.py", "test_garbage.py", "test_training_storms.py", "test_readme.py", "test_campaigns.py",
-    "test_sweep_resume.py", "test_sized.py", "test_xclp.py", "test_shipped.py", "test_fault_messages.py",
-    "test_resume.py", "test_replays.py", "test_chaos.py",
+    "test_campaigns.py", "test_lying_server.py", "test_garbage.py", "test_training_storms.py", "test_readme.py",
+    "test_xclp.py", "test_sized.py", "test_rounds.py", "test_shipped.py", "test_sweep_resume.py", "test_tables.py",
+    "test_resume.py", "test_replays.py", "test_chaos.py", "test_cli.py", "test_prediction.py", "test_fault_messages.py",
 )  # fmt: skip
 """Files of tests that take long; what begins last should be short, for all workers to end together."""
 

@@ -36,6 +36,7 @@ def test_without_a_bug_nothing_is_found(scenario: str, request: pytest.FixtureRe
     assert not failures(request.getfixturevalue(scenario))
 
 
+@pytest.mark.long
 def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result stays right, and the server learns the lost client's masks: only the keys tell."""
     key = SharedSecret.key
@@ -72,6 +73,7 @@ def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytes
         assert failure.faults[0].party.startswith("client/")
 
 
+@pytest.mark.long
 def test_a_wait_without_a_deadline(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     collect = Party.collect
 

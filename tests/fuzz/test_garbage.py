@@ -242,7 +242,7 @@ def test_a_run_survives_impossible_contents(kind: str, little_memory: None) -> N
     places = sent(kind)
     if not places:
         pytest.skip("no honest run sends it")
-    assert not (failures := survive(kind, places[0][1], places[0][0], every=7)), "\n".join(failures)
+    assert not (failures := survive(kind, places[0][1], places[0][0], every=12)), "\n".join(failures)
 
 
 @pytest.mark.long

@@ -232,7 +232,7 @@ def test_a_run_goes_on_with_its_copy_and_with_no_other(write: Write, training: s
     assert json.loads(Path("run/result.json").read_text())["trace_hash"] == whole.trace_hash
 
 
-def test_sweeps_and_chaos_in_workers(write: Write, training: str) -> None:
+def test_sweeps_in_workers(write: Write, training: str) -> None:
     path = halved(write, training)
     swept = tacit("sweep", path, "--seeds", 2, "--jobs", 2, "--out", "sweep")
     assert swept.exit_code == 0, swept.output
@@ -241,6 +241,11 @@ def test_sweeps_and_chaos_in_workers(write: Write, training: str) -> None:
     assert results[0]["trace_hash"] == run(load(path)).trace_hash
     assert results[0]["plugins"] == results[1]["plugins"]
     assert tacit("sweep", "--resume", "sweep", "--jobs", 2).exit_code == 0
+
+
+@pytest.mark.long
+def test_chaos_in_workers(write: Write, training: str) -> None:
+    path = halved(write, training)
     chaos = tacit(
         "chaos", path, "--quick", "--schedules", 2, "--jobs", 2, "--set", "training.rounds=1", "--out", "chaos"
     )

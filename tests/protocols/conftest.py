@@ -106,7 +106,7 @@ def random_shards(sizes: Iterable[int], classes: int = 3, dimension: int = 4, se
 Build = Callable[..., Federation]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def federation() -> Build:
     """Builds a federation over the given shards; `lose(packet)` says which packets vanish."""
 
@@ -160,7 +160,7 @@ def federation() -> Build:
     return build
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_shards() -> Callable[..., list[Shard]]:
     return random_shards
 

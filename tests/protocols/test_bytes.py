@@ -32,7 +32,7 @@ def measured(run) -> dict[str, int]:
 @pytest.mark.parametrize("variant", HAMMING)
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    points=st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    points=st.lists(st.integers(1, 6), min_size=2, max_size=4),
     bits=st.sampled_from([8, 57, 100]),
     rows=st.sampled_from(["unlabeled", "paper"]),
     recipe=st.sampled_from(list(RECIPES.values())),

@@ -140,6 +140,7 @@ def test_a_chunk_costs_no_round_trip(federation, make_shards, variant):
     assert 1 < max(under_way) <= window
 
 
+@pytest.mark.long
 def test_a_run_holds_what_may_be_under_way_and_once_only(federation, make_shards, monkeypatch):
     monkeypatch.undo()
     budget = 4 << 20

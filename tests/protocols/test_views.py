@@ -1,5 +1,7 @@
 """What each role sees: masked values look uniform, ciphertexts are fresh, the server's view follows from H."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -84,8 +86,11 @@ class ServerView:
         return np.array([value / self.modulus(j) for (j, _), values in numbers.items() for value in values])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hamming_run(federation, make_shards):
+    """Gives the run of a variant, which is made once."""
+
+    @cache
     def run(variant: str):
         sizes, bits = HAMMING.get(variant, ([20, 20, 20], 32))
         return federation(make_shards(sizes), variant=variant, bits=bits).run()

@@ -37,9 +37,15 @@ lost = []
 """
 
 
+@pytest.fixture(scope="session")
+def quick_text() -> str:
+    """A quick scenario."""
+    return QUICK
+
+
 @pytest.fixture
 def quick(tmp_path: Path) -> Path:
-    """The file of a quick scenario, alone in its folder."""
+    """Its file, alone in its folder."""
     path = tmp_path / "quick.toml"
     path.write_text(QUICK)
     return path

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import statistics
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,21 @@ def recorded(folder: str | Path) -> dict[str, Any]:
     return {short: record[name] for short, name in zip(COUNTS, names, strict=True)}
 
 
-@pytest.fixture
-def swept(quick: Path) -> list[dict[str, str]]:
-    """The runs of a sweep over protocols' choices, in the folder `many`: one of them loses a client."""
+@pytest.fixture(scope="module")
+def sweep_folder(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> Path:
+    """The folder of a sweep over protocols' choices: in half of the runs a client is lost."""
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "quick.toml").write_text(quick_text)
     over = ("--over", "protocol.recovery=restart,shamir", "--over", "fault.0.time=0.06,5min", "--seeds", "2")
     changes = ("--set", "fault=[{party='client/1', time=0}]", "--set", "expect={}")
-    assert tacit("sweep", quick, *over, *changes, "--out", "many").exit_code == 0
+    assert tacit("sweep", folder / "quick.toml", *over, *changes, "--out", folder / "many").exit_code == 0
+    return folder / "many"
+
+
+@pytest.fixture
+def swept(quick: Path, sweep_folder: Path) -> list[dict[str, str]]:
+    """The runs of that sweep, of which a copy is in the folder `many`."""
+    shutil.copytree(sweep_folder, "many")
     with Path("many/sweep.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 

@@ -42,7 +42,7 @@ def every_choice() -> list[Scenario]:
         choices = PROTOCOLS[name].choices(plain)
         if name == "xclp":
             for hamming in ("paillier", "iknp", "naor-pinkas"):
-                few = structs.replace(plain.data, limit=24)  # fewer points: the same messages, sooner
+                few = structs.replace(plain.data, clients=3, limit=12)  # the same messages, sooner
                 found.append(
                     structs.replace(plain, data=few, protocol=structs.replace(plain.protocol, hamming=hamming))
                 )

@@ -73,7 +73,7 @@ def worlds(draw: st.DrawFn) -> World:
     alpha=st.floats(0.01, 0.999),
     fraction_bits=st.sampled_from([8, 32, 40]),
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_the_oracle_and_the_protocols_parts_agree_to_the_last_bit(world, out, k, alpha, fraction_bits):
     bits, labels = world
     contributors = set(range(len(bits))) - out

@@ -46,7 +46,18 @@ def result_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Resul
     return run
 
 
-@pytest.mark.parametrize("name", [name for name in TESTS if read(name, without_data=True).scenario.size != "long"])
+SLOW = ("fedavg-xclp-digits", "cotraining-uneven")
+"""Scenarios that have their turn with the long tests; others train in rounds and label by oblivious transfer, too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in SLOW else [])
+        for name in TESTS
+        if read(name, without_data=True).scenario.size != "long"
+    ],
+)
 def test_it_comes_out_as_it_says(result_of: Callable[[str], Result], name: str) -> None:
     result, expect = result_of(name), loaded(name).scenario.expect
     assert (result.unmet, result.error) == ([], None)
@@ -74,16 +85,18 @@ for name in sys.argv[1:]:
     print(name, simulation.trace.trace_hash)
     simulation.close()
 """
-CHANCY = ("dropout-30-percent", "lossy-datagram", "lossy-reliable")
 
 
-def test_faults_strike_the_same_in_every_process(result_of: Callable[[str], Result]) -> None:
+@pytest.mark.parametrize(
+    "names", [["lossy-datagram"], pytest.param(["dropout-30-percent", "lossy-reliable"], marks=pytest.mark.long)]
+)
+def test_faults_strike_the_same_in_every_process(result_of: Callable[[str], Result], names: list[str]) -> None:
     """Whatever the order of the sets in it: that of this process differs."""
-    here = [f"{name} {result_of(name).trace_hash}" for name in CHANCY]
+    here = [f"{name} {result_of(name).trace_hash}" for name in names]
     root = str(Path(scenarios.__file__).parents[1])
     hash_seed = "99" if os.environ.get("PYTHONHASHSEED") != "99" else "1"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": root}
-    command = [sys.executable, "-c", PROGRAM, *CHANCY]
+    command = [sys.executable, "-c", PROGRAM, *names]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == here
 

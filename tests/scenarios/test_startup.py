@@ -52,8 +52,8 @@ LINES = ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)"
 @pytest.mark.parametrize(
     ("module", "number", "line"),
     [
-        # By default the signals take turns.
-        pytest.param(module, number, line, marks=[pytest.mark.long] if (place + turn) % 2 else [])
+        # By default every third module, at which the signals take turns.
+        pytest.param(module, number, line, marks=[pytest.mark.long] if place % 3 or (place + turn) % 2 else [])
         for place, module in enumerate(MODULES)
         for turn, (number, line) in enumerate(LINES)
     ],
@@ -75,7 +75,7 @@ _RUN = "from scenarios.command.entry import main; main()"
         pytest.param({"LC_ALL": "C"}, marks=pytest.mark.long),
         pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0"}, marks=pytest.mark.long),
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
+        pytest.param({"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"}, marks=pytest.mark.long),
     ],
 )
 def test_names_that_are_not_ascii_in_a_locale_that_is(quick: Path, tmp_path: Path, variables: dict[str, str]) -> None:

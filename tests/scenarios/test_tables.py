@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import runpy
+import shutil
 import signal
 import statistics
 import tomllib
@@ -92,9 +93,29 @@ def one_line(result: Result) -> str:
     return str(line)
 
 
-def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(tabled: Path) -> None:
-    done = tacit("sweep", tabled, "--set", "network.latency=5ms", "--out", "out")
-    assert done.exit_code == 0, done.output
+Swept = tuple[Path, Result]
+
+
+@pytest.fixture(scope="module")
+def sweep_elsewhere(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> Swept:
+    """The folder of a sweep of that scenario, and what the command printed."""
+    folder = tmp_path_factory.mktemp("tabled")
+    (folder / "quick.toml").write_text(quick_text + TABLE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return folder / "out", tacit("sweep", "quick.toml", "--set", "network.latency=5ms", "--out", "out")
+
+
+@pytest.fixture
+def swept(tabled: Path, sweep_elsewhere: Swept) -> Result:
+    """What that command printed, with a copy of its folder `out`."""
+    folder, done = sweep_elsewhere
+    shutil.copytree(folder, "out")
+    return done
+
+
+def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(swept: Result) -> None:
+    assert swept.exit_code == 0, swept.output
     runs = [path for path in Path("out").iterdir() if path.is_dir()]
     assert len(runs) == 8  # two of the columns, and of them the bytes' are the long ones' runs
     heads, first, second = cells_of("out")
@@ -111,9 +132,9 @@ def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(tabled: Pat
     assert text.startswith("Neighbours (Table 7 of Nobody).\n\n`tacit sweep ")
     assert "--set network.latency=5ms`" in text and "--out" not in text
     assert "scale small; seeds 3, 4; data digits; clients 4; points 60.\n" in text
-    shown = " ".join(done.stdout.split())
+    shown = " ".join(swept.stdout.split())
     assert "Neighbours (Table 7 of Nobody)" in shown and "(paper: 34.00 ± 1.12)" in shown
-    assert done.stdout.rstrip().endswith("folder    out")
+    assert swept.stdout.rstrip().endswith("folder    out")
     assert [line["seed"] for line in lines_of("out")] == ["3", "4"] * 6
 
 
@@ -126,20 +147,19 @@ def of(runs: list[Path], records: list[dict[str, float]], k: int) -> list[tuple[
     return list(zip(records, [path for path in runs if asked(path)[0] == k], strict=True))
 
 
-def test_the_papers_order_is_held_against_the_means(tabled: Path) -> None:
-    done = tacit("sweep", tabled, "--out", "out")
+def test_the_papers_order_is_held_against_the_means(swept: Result) -> None:
     means: dict[tuple[str, str], float] = {}
     for row in ("k = 2", "k = 3"):
         for column in ("short: accuracy", "long: accuracy", "bytes"):
             own = [float(each["value"]) for each in lines_of("out") if (each["row"], each["column"]) == (row, column)]
             means[row, column] = statistics.fmean(own)
     holds = {row: means[row, "long: accuracy"] > means[row, "short: accuracy"] for row in ("k = 2", "k = 3")}
-    (line,) = re.findall(r"order     long: accuracy above short: accuracy: (.*)", done.stdout)
+    (line,) = re.findall(r"order     long: accuracy above short: accuracy: (.*)", swept.stdout)
     count = sum(holds.values())
     assert line.startswith("in every row" if count == 2 else f"in {count} of 2 rows; not in ")
     assert [row for row in holds if f"{row}: " in line] == [row for row, held in holds.items() if not held]
     more = means["k = 3", "bytes"] > means["k = 2", "bytes"]
-    assert ("order     k = 3 above k = 2: " + ("in every column" if more else "in 0 of 1 columns")) in done.stdout
+    assert ("order     k = 3 above k = 2: " + ("in every column" if more else "in 0 of 1 columns")) in swept.stdout
 
 
 def test_the_papers_scale_changes_the_file_first_and_cells_last(tabled: Path) -> None:
