@@ -28,9 +28,9 @@ from protocols import setup
 from protocols.crypto import sizes
 from protocols.declaration import Declaration, messages_in
 from protocols.observing.experiment import Setting, Tables
+from protocols.observing.fault_record import EndingsObserver
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
-from protocols.observing.struck import EndingsObserver
 from protocols.outcome import Abort, require
 from protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from protocols.setup import Group
@@ -317,7 +317,7 @@ class _Observer(EndingsObserver[OneShotClient]):
             rounds=[],
             equals_plaintext=self._equals_oracle(),
             endings=endings,
-            silent=self._struck.silent(),
+            silent=self._fault_record.silent(),
         )
 
     def _outcome(self) -> tuple[str, str]:
@@ -333,9 +333,9 @@ class _Observer(EndingsObserver[OneShotClient]):
     def _losses(self) -> list[Loss]:
         """Those that the server reported, with the steps at which they fell, and then those that it did not notice."""
         server, now = self._server, self.world.loop.time()
-        found = [self._struck.noticed(loss, 0.0) for loss in server.lost]
+        found = [self._fault_record.noticed(loss, 0.0) for loss in server.lost]
         for party in (server, *self._named.values()):
-            fall = self._struck.fall(party.name, 0.0, now)
+            fall = self._fault_record.fall(party.name, 0.0, now)
             if fall is not None and party.name not in {loss.party for loss in found}:
                 action = "every client ends without it" if party is server else "its part was not missed"
                 found.append(Loss(party.name, fall.step, action, 1, fall.time))

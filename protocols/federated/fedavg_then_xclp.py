@@ -34,14 +34,14 @@ from protocols.steps import Step
 from protocols.xclp import xclp
 from sim.world import World
 
-__all__ = ["STEPS", "PredictingClient", "PredictingServer", "Settings"]
+__all__ = ["STEPS", "PredictingClient", "PredictingServer", "PredictingSettings"]
 
 STEPS = (Step("client", "predict.embed", "compute the features of its points with the trained model"), *xclp.STEPS)
 """What follows the training."""
 
 
 @dataclass(frozen=True)
-class Settings(training.Settings):
+class PredictingSettings(training.TrainingSettings):
     """`prediction` are XCLP's; `rounds` are those of training."""
 
     prediction: xclp.Parameters = field(kw_only=True)
@@ -54,10 +54,10 @@ class Settings(training.Settings):
 class PredictingClient(FedAvgClient):
     """`labels` is what it ends with, None if it got none; for an observer also `bits_of_round`, as `XclpClient` has."""
 
-    settings: Settings
+    settings: PredictingSettings
     observed: ClassVar[tuple[str, ...]] = (*FedAvgClient.observed, "bits_of_round", "hashed_in", "results")
 
-    def __init__(self, world: World, name: str, shard: Shard, settings: Settings, **access: Any) -> None:
+    def __init__(self, world: World, name: str, shard: Shard, settings: PredictingSettings, **access: Any) -> None:
         super().__init__(world, name, shard, settings, **access)
         self.labels: xclp.Labels | None = None
         self.bits_of_round: NDArray[np.bool_] | None = None
@@ -90,7 +90,7 @@ class PredictingClient(FedAvgClient):
 class PredictingServer(xclp.Recording, FedAvgServer):
     """Its last round, after those of training, is that of XCLP."""
 
-    settings: Settings
+    settings: PredictingSettings
 
     @property
     def parameters(self) -> xclp.Parameters:

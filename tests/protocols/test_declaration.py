@@ -12,9 +12,9 @@ from parties.party import NoAnswer
 from parties.server import Server
 from protocols.declaration import Declaration
 from protocols.observing.experiment import Experiment, Setting, Tables
+from protocols.observing.fault_record import EndingsObserver
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
-from protocols.observing.struck import EndingsObserver
 from protocols.registry import PROTOCOLS, add
 from protocols.steps import Step
 from scenarios.chaos.campaign import Plan, campaign

@@ -1,4 +1,4 @@
-"""Which faults struck whom, and when, and how clients ended: what every observer has to say."""
+"""The record of which faults struck whom, and when, and how each client ended: what every observer reports."""
 
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
@@ -8,11 +8,11 @@ from protocols.observing.simulated import Strike
 from sim.faults import Crash, Fault, Fired, Leave, MessageFault
 from sim.world import World
 
-__all__ = ["EndingsObserver", "Struck"]
+__all__ = ["EndingsObserver", "FaultRecord"]
 
 
-class Struck:
-    """Reads off the world what faults did; `faults` are those that each [[fault]] stands for."""
+class FaultRecord:
+    """What the faults of a run did, read off its world; `faults` are those that each [[fault]] stands for."""
 
     def __init__(self, world: World, faults: Sequence[tuple[Fault, ...]]) -> None:
         self._world, self._faults = world, faults
@@ -26,7 +26,7 @@ class Struck:
         ]
 
     def silent(self) -> dict[int, str]:
-        """What did not come, of each [[fault]] that has not struck once."""
+        """Each [[fault]] that has not struck once, by its number, with why it did not, in words."""
         struck = {strike.fault for strike in self.strikes()}
         return {number: _missed(made) for number, made in enumerate(self._faults) if number not in struck}
 
@@ -70,27 +70,27 @@ class EndingsObserver(Generic[C]):
 
     def __init__(self, world: World, clients: Sequence[C], faults: Sequence[tuple[Fault, ...]]) -> None:
         self.world = world
-        self._struck = Struck(world, faults)
+        self._fault_record = FaultRecord(world, faults)
         self._named = {client.name: client for client in clients}
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far, in order."""
-        return self._struck.strikes()
+        return self._fault_record.strikes()
 
     def endings(self, *, noted: bool = True) -> dict[str, str]:
         """How each client's part ended; `noted` in the trace."""
-        found = {n: one.ending if one.alive else self._struck.gone(n) for n, one in self._named.items()}
+        found = {n: one.ending if one.alive else self._fault_record.gone(n) for n, one in self._named.items()}
         for name, ending in found.items() if noted else ():
             self.world.note("outcome", name, note=ending)
         return found
 
 
 def _missed(made: tuple[Fault, ...]) -> str:
-    """That a fault never struck, in words."""
+    """Why a fault did not strike, in words."""
     if not made or len(made) > 1:
         return "the availability trace took nobody down before the run ended"
     (fault,) = made
     who = f"the {fault.kind} of {fault.party}"
     if isinstance(fault, MessageFault):
-        return f"{who} never came: no such message was sent when it might strike"
-    return f"{who} never came: it did not get to where it should strike"
+        return f"{who} did not strike: no such message was sent while it could"
+    return f"{who} did not strike: the run did not reach the point where it would"
