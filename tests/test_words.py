@@ -26,20 +26,9 @@ PLACES = (
 """Folders, with all below them, and patterns of files: add a line for another one."""
 
 LATER = {
-    "README.md",
-    "docs/data.md",
-    "docs/privacy.md",
-    "docs/results.md",
-    "docs/scenario-keys.md",
-    "protocols/cotraining/keys.py",
-    "protocols/federated/keys.py",
-    "protocols/privacy/keys.py",
-    "protocols/xclp/keys.py",
     "scenarios/command/main.py",
     "scenarios/running/folder.py",
     "scenarios/running/recorder.py",
-    "scenarios/schema/fault.py",
-    "scenarios/schema/scenario.py",
 }
 """Files of these places that have not been revised yet."""
 
