@@ -19,9 +19,9 @@ from parties.learning import jobs
 from parties.learning.settings import LocalData
 from parties.learning.vectors import average
 from protocols.federated.experiment import cohorts_of, settings_of
-from protocols.federated.round import Settings
+from protocols.federated.round import TrainingSettings
 from scenarios.files.reading import load
-from scenarios.observing.deals import deal, parts_of
+from scenarios.observing.splits import parts_of, split
 from scenarios.schema.scenario import ProtocolKeys, Scenario, ScenarioError
 
 __all__ = ["dense_labels", "train"]
@@ -64,7 +64,7 @@ def train(scenario: Scenario) -> float:
     parts = parts_of(scenario)
     if parts.test is None:
         raise ScenarioError("", "data.path", "has no test points; allowed: data.name, or data.test")
-    dealt = deal(parts.held, scenario.data, scenario.seed)
+    dealt = split(parts.held, scenario.data, scenario.seed)
     settings = settings_of(scenario, parts.held, shards=dealt)
     shards = {f"client/{place}": shard for place, shard in enumerate(dealt)}
     model = jobs.initial(settings.spec, scenario.seed)
@@ -90,7 +90,7 @@ def _alone(shard: Shard) -> LocalData:
     return LocalData(shard.points, known, np.ones(len(known), np.float32), shard.labeled)
 
 
-def _labeled(own: Sequence[Shard], model: bytes, settings: Settings, recipe: ProtocolKeys) -> list[LocalData]:
+def _labeled(own: Sequence[Shard], model: bytes, settings: TrainingSettings, recipe: ProtocolKeys) -> list[LocalData]:
     """The points of a cohort with the pseudo-labels of its joint graph."""
     features = [jobs.embed_all(settings.spec, model, shard.points, settings.update.device) for shard in own]
     known = [np.where(shard.labeled, shard.labels, -1) for shard in own]

@@ -42,7 +42,7 @@ from parties.learning.extras import MissingExtra, require
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.observer import TrainedRound
 from scenarios.console.printing import make_console
-from scenarios.observing.deals import dealt
+from scenarios.observing.splits import split_data
 from scenarios.running import runner
 from scenarios.running.runner import Watch
 from scenarios.schema import scenario as schema
@@ -214,7 +214,7 @@ def _images(size: Size) -> Iterator[None]:
 
 def _dealt(size: Size) -> Federation:
     scenario = _scenario(size)
-    held, shards = dealt(scenario)
+    held, shards = split_data(scenario)
     settings = settings_of(scenario, held, shards=shards)
     by_name = {f"client/{i}": shard for i, shard in enumerate(shards)}
     cohorts = cohorts_of(settings, by_name, _SEED)

@@ -22,11 +22,11 @@ ROOMS = {
 
 WAY = (
     ("client/1", "1", "parties.party.Party.send", "encode, seal, frame"),
-    ("client/1", "2", "sim.network.Network.send", "faults, count, trace"),
+    ("client/1", "2", "sim.network.LinkNetwork.send", "faults, count, trace"),
     ("link", "3", "sim.link.Link.send", "uplink, latency, downlink"),
-    ("server", "4", "sim.network.Network.arrive", "relay: count, trace"),
+    ("server", "4", "sim.network.LinkNetwork.arrive", "relay: count, trace"),
     ("link to", "5", "sim.link.Link.send", "a second hop"),
-    ("client/4", "6", "sim.network.Network.arrive", "deliver, trace"),
+    ("client/4", "6", "sim.network.LinkNetwork.arrive", "deliver, trace"),
     ("client/4", "7", "parties.mailbox.Mailbox.put", "late? else keep, wake"),
     ("client/4", "8", "parties.party.Party.open", "open the seal, decode"),
 )

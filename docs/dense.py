@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.data.splits import Shard
-from scenarios.observing.deals import dealt
+from scenarios.observing.splits import split_data
 from tacit import Scenario, load
 
 Matrix = NDArray[np.float64]
@@ -62,7 +62,7 @@ def main(folders: Sequence[str]) -> None:
     figures = []
     for folder in map(Path, folders):
         scenario = load(folder)
-        held, shards = dealt(scenario)
+        held, shards = split_data(scenario)
         features = embedded(folder, scenario, np.concatenate([shard.features for shard in shards]))
         known = np.concatenate([np.where(shard.labeled, shard.labels, -1) for shard in shards])
         found = propagated(features, known, len(held.classes), scenario.protocol.k, scenario.protocol.alpha)

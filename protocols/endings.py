@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from parties.life import Present
+from protocols.observing.fault_record import FaultRecord
 from protocols.observing.simulated import Strike
-from protocols.observing.struck import Struck
 from protocols.rounds import CalledClient
 from sim.faults import Fault
 from sim.world import World
@@ -20,16 +20,16 @@ class EndingsObserver(Generic[C]):
 
     def __init__(self, world: World, clients: Sequence[C], faults: Sequence[tuple[Fault, ...]]) -> None:
         self.world = world
-        self._struck = Struck(world, faults)
+        self._fault_record = FaultRecord(world, faults)
         self._named = Present(clients)
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far, in order."""
-        return self._struck.strikes()
+        return self._fault_record.strikes()
 
     def endings(self, *, noted: bool = True) -> dict[str, str]:
         """How each client's part ended; `noted` in the trace."""
-        found = {n: one.ending if one.alive else self._struck.gone(n) for n, one in self._named.items()}
+        found = {n: one.ending if one.alive else self._fault_record.gone(n) for n, one in self._named.items()}
         for name, ending in found.items() if noted else ():
             self.world.note("outcome", name, note=ending)
         return found

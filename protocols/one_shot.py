@@ -310,7 +310,7 @@ class _Observer(EndingsObserver[OneShotClient]):
             rounds=[],
             equals_plaintext=self._equals_oracle(),
             endings=endings,
-            silent=self._struck.silent(),
+            silent=self._fault_record.silent(),
         )
 
     def _outcome(self) -> tuple[str, str]:
@@ -326,9 +326,9 @@ class _Observer(EndingsObserver[OneShotClient]):
     def _losses(self) -> list[Loss]:
         """Those that the server reported, with the steps at which they fell, and then those that it did not notice."""
         server, now = self._server, self.world.loop.time()
-        found = [self._struck.noticed(loss, 0.0) for loss in server.lost]
+        found = [self._fault_record.noticed(loss, 0.0) for loss in server.lost]
         for party in (server, *self._named.values()):
-            fall = self._struck.fall(party.name, 0.0, now)
+            fall = self._fault_record.fall(party.name, 0.0, now)
             if fall is not None and party.name not in {loss.party for loss in found}:
                 action = "every client ends without it" if party is server else "its part was not missed"
                 found.append(Loss(party.name, fall.step, action, 1, fall.time))

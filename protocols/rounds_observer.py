@@ -130,8 +130,8 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         return ResultFields(lost=lost, rounds=list(rounds), endings=self.endings(noted=False), privacy=self.privacy)
 
     def silent(self) -> dict[int, str]:
-        """What did not come, of each [[fault]] that has not struck once."""
-        return self._struck.silent()
+        """Each [[fault]] that has not struck once, by its number, with why it did not, in words."""
+        return self._fault_record.silent()
 
     # Losses and the outcome
 
@@ -143,7 +143,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         found: list[Loss] = []
         for one, ended in zip(self.rounds, self.ended, strict=True):
             reported = [loss for loss in self._coordinator.lost if loss.round == one.round]
-            noticed = [self._struck.noticed(loss, one.began) for loss in reported]
+            noticed = [self._fault_record.noticed(loss, one.began) for loss in reported]
             found += noticed + self._unnoticed(one, ended, {loss.party for loss in noticed})
         return found
 
@@ -151,11 +151,11 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         """Who fell in the round and was not missed: its answer was in already, or the round was lost."""
         server, found = self._coordinator, []
         if one.round == self.last and not server.alive:
-            fall = self._struck.fall(server.name, 0.0, ended)
+            fall = self._fault_record.fall(server.name, 0.0, ended)
             time = fall.time if fall else ended
             found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
         for name in self._named:
-            fall = self._struck.fall(name, 0.0 if one.round == 1 else one.began, ended)
+            fall = self._fault_record.fall(name, 0.0 if one.round == 1 else one.began, ended)
             if fall is None or name in reported:
                 continue
             action = self.answer if name in one.counted else "nobody missed it"

@@ -6,16 +6,16 @@
 | setup.keys | Join | client -> server | 32 + c | public key, the contribution of c bytes, how many points |
 | setup.seed | Roster | server -> each in P | p (32 + c), names of P and leader | P and what each published; who leads |
 | setup.seed | Seed | leader -> each other in P, sealed | 32 | the group seed |
-| setup.seed | SeedCheck | client -> server | 16 | HKDF(seed, "check", epoch); empty where the seed cannot be |
+| setup.seed | SeedCheck | client -> server | 16 | HKDF(seed, "check", epoch); empty where the seed is invalid |
 | setup.seed | NewLeader | server -> each in P | names of P and leader | the leader was lost, or values differ |
 | setup.seed | SeedAgreed | server -> each in P | names of P | P as it stands; the seed holds |
 
-Paper: XCLP, Algorithm 1 line 1. Every round has fresh keys. Pair secrets by X25519, one key a purpose by HKDF; each
-of a pair's two directions has its own AES-GCM key. The seed comes from one leader; a value that differs or is missing
-makes the server name another leader, so P shrinks by the lost and the round goes on. Keys that are none count as no
-answer. What follows may have each client publish something more, its `Contribution` (a proved Paillier modulus, for
-example): bytes that mean nothing here. Whoever gets one, the server and each peer, examines it. A client whose
-contribution does not pass is left out by the server, and a list with such a one is refused by a client.
+Paper: XCLP, Algorithm 1 line 1. Every round has fresh keys. Pair secrets by X25519, one key a purpose by HKDF; each of
+a pair's two directions has its own AES-GCM key. The seed comes from one leader; a value that differs or is missing
+makes the server name another leader, so P shrinks by the lost and the round goes on. Invalid keys count as no answer.
+What follows may have each client publish something more, its `Contribution` (a proved Paillier modulus, for example):
+bytes that mean nothing here. Whoever gets one, the server and each peer, examines it. A client whose contribution does
+not pass is left out by the server, and a list with such a one is refused by a client.
 
 Security: semi-honest parties, and the server relays public keys unchanged (one that swaps them could read the
 channels). Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes

@@ -32,7 +32,7 @@ class UnmetError(Exception):
 
 
 class ScenarioItem(pytest.Item):
-    """Runs the scenario and compares what came with what is expected."""
+    """Runs the scenario and compares its result with what is expected."""
 
     file: Path
 

@@ -30,7 +30,7 @@ from sim.transport import CUT, Transport
 from sim.triggers import Faults
 from sim.wire import Ledger, Packet, altered
 
-__all__ = ["Conditions", "Endpoint", "Network", "Statistics"]
+__all__ = ["Conditions", "Endpoint", "LinkNetwork", "Statistics"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Statistics:
     lost: dict[str, int]
 
 
-class Network:
+class LinkNetwork:
     """Carries packets between endpoints; `hub` is the relay of a star.
 
     Only a network whose links lose, or have faults, takes the trouble of `sim.transport`.

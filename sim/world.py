@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled, StandIns
 from sim.faults import Fault
 from sim.loop import SimLoop
-from sim.network import Conditions, Network
+from sim.network import Conditions, LinkNetwork
 from sim.streams import Entropy, derive
 from sim.taps import Taps
 from sim.trace import Event, Sink, Trace
@@ -41,7 +41,7 @@ class World:
         self.taps = taps or Taps()
         self.ledger = Ledger()
         self.faults = Faults(faults, seed)
-        self.network = Network(
+        self.network = LinkNetwork(
             self.loop, self.trace, self.ledger, seed, conditions or Conditions(), self.faults, taps=self.taps
         )
         self.computing = Computing(

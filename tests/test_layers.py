@@ -123,7 +123,7 @@ def test_nothing_escapes_the_virtual_clock_or_the_seeds(path: Path) -> None:
         ("sim", "from protocols import xclp"),
         ("sim", "def late():\n    import parties.data.sets"),
         ("parties", "if False:\n    from protocols.crypto.prg import words"),
-        ("protocols", "from scenarios.observing.deals import deal"),
+        ("protocols", "from scenarios.observing.splits import split"),
         ("scenarios", "import benchmarks.crypto as crypto"),
         ("scenarios", "from . import schema"),
         ("benchmarks", "from tests.sim import helpers"),

@@ -12,30 +12,20 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 PLACES = (
-    "sim",
-    "parties",
-    "protocols",
+    "*.md",
+    "*.py",
     "benchmarks",
     "docs",
-    "scenarios/chaos",
-    "scenarios/command",
-    "scenarios/console",
-    "scenarios/library",
-    "scenarios/running",
-    "scenarios/seeing",
-    "scenarios/sweeping",
-    "tests/*.py",
-    "tests/attacks",
-    "tests/benchmarks",
-    "tests/parties",
-    "tests/plugins",
-    "tests/scenarios",
+    "examples",
+    "parties",
+    "protocols",
+    "scenarios",
+    "sim",
+    "tests",
 )
 """Folders, with all below them, and patterns of files: add a line for another one."""
 
 LATER = {
-    "protocols/setup.py",
-    "scenarios/chaos/trial.py",
     "scenarios/command/main.py",
     "scenarios/running/folder.py",
     "scenarios/running/recorder.py",
@@ -52,10 +42,10 @@ WORDS = {
     r"(?<!there )(?:is|are) none": "is invalid, is ignored",
     r"[Rr]aises? what": "Raises ValueError if ...",
 }
-"""What docstrings and comments say otherwise: a regular expression of whole words, and what to write."""
+"""What prose says otherwise: a regular expression of whole words, and what to write."""
 
 OPENINGS = {r"Of ": "the subject first", r"As [`\w]*\.\w+": "what it does, or no docstring"}
-"""How no docstring begins, and what to write."""
+"""How no docstring and no description of a key begins, and what to write."""
 
 NAMES = {"its", "told", "came", "anew"}
 """What no variable, argument or attribute is called: call it what it is, as settings, scenario, keys or record."""
@@ -63,7 +53,7 @@ NAMES = {"its", "told", "came", "anew"}
 
 def files(place: str) -> list[Path]:
     found = ROOT.glob(place) if "*" in place else (ROOT / place).rglob("*.*")
-    return [path for path in sorted(found) if path.suffix in (".py", ".toml")]
+    return [path for path in sorted(found) if path.suffix in (".md", ".py", ".toml")]
 
 
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -83,6 +73,27 @@ def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield part.lineno, text
 
 
+def descriptions(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The descriptions of keys, as `tacit keys` prints them, each with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="Meta"), keywords=keywords):
+                for keyword in keywords:
+                    if keyword.arg == "description":
+                        parts = [part.value for part in ast.walk(keyword.value) if isinstance(part, ast.Constant)]
+                        yield keyword.value.lineno, "".join(part for part in parts if isinstance(part, str))
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a page of Markdown, each with its number; what is code is left out."""
+    code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code:
+            yield number, re.sub(r"`[^`]*`", "`...`", line)
+
+
 def comments(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -94,9 +105,11 @@ def problems(path: Path) -> Iterator[str]:
     if path.suffix == ".toml":  # a comment, or the title
         prose = [(number, line) for number, line in enumerate(text.splitlines(), 1) if re.search(r"#|^title", line)]
         prose = [(number, line[line.find("#") + 1 :]) for number, line in prose]
+    elif path.suffix == ".md":
+        prose = list(lines(text))
     else:
         tree = ast.parse(text)
-        strings = list(docstrings(tree))
+        strings = [*docstrings(tree), *descriptions(tree)]
         prose = [*strings, *comments(text)]
         for number, name in names(tree):
             if name in NAMES:

@@ -14,7 +14,7 @@ from parties.learning.spec import ModelSpec
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor, torch
-    from parties.learning.networks import Network
+    from parties.learning.networks import NeuralNetwork
 
 __all__ = ["Active", "Addition", "Batch", "Run"]
 
@@ -40,7 +40,7 @@ class Run:
     spec: ModelSpec
     update: PlainUpdate
     device: "torch.device"
-    network: "Network"
+    network: "NeuralNetwork"
     parameters: "list[Tensor]"
     rate: float
     round_number: int

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning.backend import Tensor, choose_device, torch
-from parties.learning.networks import Network
+from parties.learning.networks import NeuralNetwork
 from parties.learning.parameters import cached, load
 from parties.learning.sgd import as_images, scaled
 from parties.learning.spec import ModelSpec
@@ -42,7 +42,7 @@ def _run(
     parameters: bytes,
     images: NDArray[np.generic],
     device: str,
-    function: Callable[[Network, Tensor], Tensor],
+    function: Callable[[NeuralNetwork, Tensor], Tensor],
 ) -> NDArray[np.float32]:
     where = choose_device(device)
     network = cached(spec, where)

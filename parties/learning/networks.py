@@ -18,10 +18,10 @@ from parties.learning import pretrained
 from parties.learning.backend import Tensor, nn, torch
 from parties.learning.spec import MODELS, ModelSpec
 
-__all__ = ["BUILDERS", "Network", "build", "builder"]
+__all__ = ["BUILDERS", "NeuralNetwork", "build", "builder"]
 
 
-class Network(nn.Module):
+class NeuralNetwork(nn.Module):
     """`embed` gives the features (n, d), `forward` the logits (n, classes) of a batch (n, *shape)."""
 
     mean: Tensor | None
@@ -49,9 +49,9 @@ class Network(nn.Module):
         return logits
 
 
-def build(spec: ModelSpec) -> Network:
+def build(spec: ModelSpec) -> NeuralNetwork:
     """A network with new weights, drawn from torch's global generator: call it inside `backend.seeded`."""
-    return Network(spec, *_parts(spec))
+    return NeuralNetwork(spec, *_parts(spec))
 
 
 Parts = tuple[nn.Module, nn.Module]

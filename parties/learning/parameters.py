@@ -13,18 +13,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from parties.learning.backend import Tensor, choose_device, seeded, torch
-from parties.learning.networks import Network, Parts, build, builder
+from parties.learning.networks import NeuralNetwork, Parts, build, builder
 from parties.learning.spec import ModelSpec
 
 __all__ = ["cached", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
 
 _KEPT = 8  # the most networks that a process keeps; each is as large as its parameters
 
-_networks: "OrderedDict[tuple[object, ...], Network]" = OrderedDict()
-_entries: "WeakKeyDictionary[Network, tuple[list[Tensor], list[Tensor]]]" = WeakKeyDictionary()
+_networks: "OrderedDict[tuple[object, ...], NeuralNetwork]" = OrderedDict()
+_entries: "WeakKeyDictionary[NeuralNetwork, tuple[list[Tensor], list[Tensor]]]" = WeakKeyDictionary()
 
 
-def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Network:
+def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> NeuralNetwork:
     """This process's network for `spec` on `device`, built once; its weights are those of the last use.
 
     Each `role` has a network of its own.
@@ -41,7 +41,7 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Netw
     return network
 
 
-def entries(network: Network) -> tuple[list[Tensor], list[Tensor]]:
+def entries(network: NeuralNetwork) -> tuple[list[Tensor], list[Tensor]]:
     """The trained parameters and the running statistics, in the vector's order."""
     found = _entries.get(network)
     if found is None:  # finding them takes longer than loading a small network
@@ -49,7 +49,7 @@ def entries(network: Network) -> tuple[list[Tensor], list[Tensor]]:
     return found
 
 
-def _find_entries(network: Network) -> tuple[list[Tensor], list[Tensor]]:
+def _find_entries(network: NeuralNetwork) -> tuple[list[Tensor], list[Tensor]]:
     trained: list[Tensor] = list(network.parameters())
     running = [
         buffer
@@ -77,13 +77,13 @@ def split(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
     return [part.reshape(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
-def flatten(network: Network) -> bytes:
+def flatten(network: NeuralNetwork) -> bytes:
     """The network's vector."""
     trained, running = entries(network)
     return join(trained + running)
 
 
-def load(network: Network, data: bytes) -> None:
+def load(network: NeuralNetwork, data: bytes) -> None:
     """Put the vector `data` into `network`, without gradients. Raises ValueError if its length is not the network's."""
     trained, running = entries(network)
     tensors = trained + running

@@ -9,13 +9,13 @@ from protocols.cotraining.dp_pate import dp_pate
 from protocols.cotraining.fedct import fedct
 from protocols.cotraining.fedmd import fedmd
 from protocols.cotraining.local import local
+from protocols.cotraining.local_training import CotrainingMethod
 from protocols.cotraining.options import Options
 from protocols.cotraining.pate import pate
-from protocols.cotraining.study import Method
 
 __all__ = ["ALGORITHMS"]
 
-ALGORITHMS: dict[str, Callable[[Options], Method]] = {
+ALGORITHMS: dict[str, Callable[[Options], CotrainingMethod]] = {
     "fedct": fedct,
     "dp-fedct": dp_fedct,
     "dd": dd,

@@ -23,9 +23,9 @@ from sim.streams import Entropy
 
 __all__ = ["LIES", "Lie"]
 
-Kind = Literal["random", "flipped", "colluding"]
+LieKind = Literal["random", "flipped", "colluding"]
 
-LIES: tuple[Kind, ...] = get_args(Kind)
+LIES: tuple[LieKind, ...] = get_args(LieKind)
 """The kinds of lie."""
 
 
@@ -36,7 +36,7 @@ class Lie:
     `secret` is theirs, the same in all rounds. Raises ValueError for another kind.
     """
 
-    kind: Kind
+    kind: LieKind
     truth: NDArray[np.int64]
     secret: bytes
 

@@ -4,12 +4,12 @@ It is `local` with a single client, which scenarios make of all clients.
 """
 
 from protocols.cotraining.local import Nothing
+from protocols.cotraining.local_training import CotrainingMethod, Together
 from protocols.cotraining.options import Options
-from protocols.cotraining.study import Method, Together
 
 __all__ = ["centralised"]
 
 
-def centralised(options: Options) -> Method:
+def centralised(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(Nothing(), Together())
+    return CotrainingMethod(Nothing(), Together())

@@ -64,7 +64,7 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
         raise Problem("training.min_clients", problem)
     if settings.method.sharing.needs == "probabilities":
         _check_soft(tables, settings.learners)
-    if settings.method.study.labelled and not (settings.public.labels >= 0).any():
+    if settings.method.training.labelled and not (settings.public.labels >= 0).any():
         problem = f"{toml(source)} has labels of other classes, and {name} learns those of the public points"
         raise Problem("public.source", f"{problem}; allowed: none")
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning.vectors import average, decode, encode
+from protocols.cotraining.local_training import CotrainingMethod, Together
 from protocols.cotraining.options import Options
 from protocols.cotraining.sharing import Needs, Targets
-from protocols.cotraining.study import Method, Together
 from sim.compute import Work
 
 __all__ = ["SoftLabels", "dd"]
@@ -74,6 +74,6 @@ def _read(data: bytes, points: int, classes: int) -> NDArray[np.float32]:
     return found
 
 
-def dd(options: Options) -> Method:
+def dd(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(SoftLabels(), Together())
+    return CotrainingMethod(SoftLabels(), Together())

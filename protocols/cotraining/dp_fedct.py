@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from protocols.cotraining import packing
 from protocols.cotraining.consensus import NO_LABEL, needed
 from protocols.cotraining.fedct import HardLabels
+from protocols.cotraining.local_training import CotrainingMethod, Together
 from protocols.cotraining.options import Options
-from protocols.cotraining.study import Method, Together
 from protocols.privacy.xor_mechanism import perturb
 from sim.compute import Work
 from sim.streams import Entropy
@@ -101,6 +101,6 @@ class NoisyLabels(HardLabels):
         }
 
 
-def dp_fedct(options: Options) -> Method:
+def dp_fedct(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(NoisyLabels(options.consensus, options.quorum, options.flip), Together())
+    return CotrainingMethod(NoisyLabels(options.consensus, options.quorum, options.flip), Together())

@@ -16,9 +16,9 @@ import numpy as np
 
 from protocols.cotraining import packing
 from protocols.cotraining.consensus import votes
+from protocols.cotraining.local_training import CotrainingMethod, Together
 from protocols.cotraining.options import Options
 from protocols.cotraining.pate import Teachers
-from protocols.cotraining.study import Method, Together
 from protocols.privacy.noisy_max import noisy_max
 from sim.compute import Work
 from sim.streams import Entropy
@@ -46,6 +46,6 @@ class NoisyTeachers(Teachers):
         return {**super().merge_work(clients, points, classes), "vector.add": (clients + 2 * classes) * points}
 
 
-def dp_pate(options: Options) -> Method:
+def dp_pate(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(NoisyTeachers(sigma=options.sigma), Together())
+    return CotrainingMethod(NoisyTeachers(sigma=options.sigma), Together())

@@ -8,11 +8,11 @@ from parties.learning import jobs, learners
 from parties.learning.learner import Learner
 from protocols.cotraining.algorithms import ALGORITHMS
 from protocols.cotraining.keys import CotrainingTables
+from protocols.cotraining.local_training import CotrainingMethod, Public
 from protocols.cotraining.observer import CotrainingObserver
 from protocols.cotraining.options import Options
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
+from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from protocols.cotraining.spending import SpendsBy
-from protocols.cotraining.study import Method, Public
 from protocols.cotraining.threats import threatened
 from protocols.federated.experiment import model_of
 from protocols.observing.experiment import Setting
@@ -53,12 +53,12 @@ class CotrainingRun:
     def plan(self) -> None:
         """As it will be if nobody is lost and every point has a consensus."""
         settings = self.settings
-        sharing, study, points = settings.method.sharing, settings.method.study, len(settings.public)
+        sharing, training, points = settings.method.sharing, settings.method.training, len(settings.public)
         for number in range(1, settings.rounds + 1):
             targets = points if number > 1 and sharing.needs != "nothing" else None
             for client in self.clients:
                 known = int(client.shard.labeled.sum())
-                client.plan(study.work(client.learner, number == 1, known, points, targets, settings.period))
+                client.plan(training.work(client.learner, number == 1, known, points, targets, settings.period))
                 if sharing.needs != "nothing":
                     client.plan(client.learner.predict_work(points))
 
@@ -91,12 +91,12 @@ def learners_of(tables: CotrainingTables, held: Dataset) -> tuple[Learner, ...]:
     return tuple(made[names[i % len(names)]] for i in range(tables.data.clients))
 
 
-def method_of(tables: CotrainingTables, spent: Spent | None = None) -> Method:
+def method_of(tables: CotrainingTables, spent: Spent | None = None) -> CotrainingMethod:
     """The algorithm. Raises ValueError."""
     return ALGORITHMS[tables.protocol.name](options_of(tables, spent))
 
 
-def exchanges_of(tables: CotrainingTables, method: Method) -> tuple[int, int]:
+def exchanges_of(tables: CotrainingTables, method: CotrainingMethod) -> tuple[int, int]:
     """Rounds, and fits of a client in each. Where clients learn alone they do so for as long, and share once."""
     cotraining = tables.cotraining
     return (
@@ -113,12 +113,12 @@ def model_bytes(tables: CotrainingTables, held: Dataset) -> int | None:
     return 4 * jobs.size(model_of(tables, held))
 
 
-def settings_of(tables: CotrainingTables, parts: Parts) -> Settings:
+def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
     """What all parties of a run of co-training know beforehand. Raises ValueError for what does not go together."""
     held, method = parts.held, method_of(tables)
     rounds, period = exchanges_of(tables, method)
     public = held.take(slice(0)) if parts.public is None else parts.public
-    return Settings(
+    return CotrainingSettings(
         method,
         learners_of(tables, held),
         learner_of(tables.learner.name, tables, held),

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from protocols.cotraining import packing
 from protocols.cotraining.consensus import majority, qualified
+from protocols.cotraining.local_training import CotrainingMethod, Together
 from protocols.cotraining.options import Options
 from protocols.cotraining.sharing import Needs, Targets
-from protocols.cotraining.study import Method, Together
 from sim.compute import Work
 from sim.setting_error import SettingError
 
@@ -86,6 +86,6 @@ class HardLabels:
         }
 
 
-def fedct(options: Options) -> Method:
+def fedct(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(HardLabels(options.consensus, options.quorum), Together())
+    return CotrainingMethod(HardLabels(options.consensus, options.quorum), Together())

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from parties.learning.learner import Learner
 from protocols.cotraining.dd import SoftLabels
+from protocols.cotraining.local_training import CotrainingMethod, Public, add_work, fit_repeatedly, fit_work
 from protocols.cotraining.options import Options
 from protocols.cotraining.sharing import Targets
-from protocols.cotraining.study import Method, Public, add_work, fit_repeatedly, fit_work
 from sim.compute import Work
 from sim.streams import derive
 
@@ -34,7 +34,7 @@ class DigestAndRevisit:
 
     labelled: bool = True
 
-    def study(
+    def train(
         self,
         learner: Learner,
         state: bytes | None,
@@ -59,6 +59,6 @@ class DigestAndRevisit:
         return add_work(*(fit_work(learner, points, period) for points in digested))
 
 
-def fedmd(options: Options) -> Method:
+def fedmd(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(SoftLabels(), DigestAndRevisit())
+    return CotrainingMethod(SoftLabels(), DigestAndRevisit())

@@ -17,9 +17,9 @@ class Public(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             ge=0,
-            description="|U|: below 1 a share of the training part, else so many of its points, which no client gets "
-            "then; also where the protocol has no use for them, so that all protocols learn from the same points. With "
-            "`source`, of its points.",
+            description="|U|: below 1 a share of the training part, else the number of its points, which no client "
+            "gets then; also where the protocol has no use for them, so that all protocols learn from the same points. "
+            "With `source`, of its points.",
             extra={"unit": "points"},
         ),
     ] = 0.0
@@ -58,16 +58,16 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     warm: Annotated[
         bool | None,
         Meta(
-            description="Each fit goes on from where the last one ended, or begins anew (and only the last fit of a "
+            description="Each fit goes on from where the last one ended, or starts again (and only the last fit of a "
             "round is carried out). Without it `network`, `mlp` and `gpt2` go on; `decision-tree`, `random-forest` and "
-            "`rulefit` always begin anew.",
+            "`rulefit` always start again.",
         ),
     ] = None
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="Of Adam; of `xgboost` the shrinkage, at most 1. Without it that of each kind: 0.3 of "
-            "`xgboost`, 0.00005 of `gpt2`, 0.001 of the others.",
+            description="The learning rate of Adam; with `xgboost` the shrinkage, at most 1. Without it, that of each "
+            "kind: `xgboost` 0.3, `gpt2` 0.00005, the others 0.001.",
         ),
     ] = None
     batch: Annotated[
@@ -96,7 +96,7 @@ class Learner(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=6,
-            description="`rulefit`: so many rules at most, from trees of 4 leaves; of more than two classes for each.",
+            description="`rulefit`: the most rules, from trees of 4 leaves; for each class, where more than two.",
             extra={"unit": "rules"},
         ),
     ] = 200
@@ -121,7 +121,7 @@ class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="b: so many fits of each client in a round.",
+            description="b: the fits of each client in a round.",
             extra={"unit": "fits"},
         ),
     ] = 1
@@ -129,12 +129,13 @@ class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["majority", "qualified"],
         Meta(
             description="`majority`: the label that most clients give a point, of several the lowest; `qualified`: the "
-            "same if a share `quorum` of those whose labels came gives it, else the point is left out this round.",
+            "same if a share `quorum` of those whose labels were received gives it, else the point is left out this "
+            "round.",
         ),
     ] = "majority"
     quorum: Annotated[
         float,
-        Meta(gt=0, le=1, description="Of the qualified majority, a share of the answers that came."),
+        Meta(gt=0, le=1, description="What a qualified majority is: a share of the answers that were received."),
     ] = 0.9
 
 
@@ -143,7 +144,7 @@ class Byzantine(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     clients: Annotated[
         int,
-        Meta(ge=0, description="The last so many clients.", extra={"unit": "clients"}),
+        Meta(ge=0, description="The number of Byzantine clients: the last ones.", extra={"unit": "clients"}),
     ] = 0
     kind: Annotated[
         Literal["random", "flipped", "colluding"],

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from protocols.cotraining.local_training import CotrainingMethod, Together
 from protocols.cotraining.options import Options
 from protocols.cotraining.sharing import Needs, Targets
-from protocols.cotraining.study import Method, Together
 from sim.compute import Work
 
 __all__ = ["Nothing", "local"]
@@ -55,6 +55,6 @@ class Nothing:
         return {}
 
 
-def local(options: Options) -> Method:
+def local(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(Nothing(), Together())
+    return CotrainingMethod(Nothing(), Together())

@@ -158,8 +158,8 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             return {}
         points, labels = self._test
         known = labels >= 0
-        liars = self._server.settings.liars
-        learners = {c.name: c.learner for c in self._clients.values() if c.alive and c.name not in liars}
+        byzantine = self._server.settings.byzantine
+        learners = {c.name: c.learner for c in self._clients.values() if c.alive and c.name not in byzantine}
         learners["student"] = self._server.settings.student
         return {
             name: float((learners[name].predict(state, points[known]) == labels[known]).mean())

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from protocols.cotraining.fedct import HardLabels
+from protocols.cotraining.local_training import CotrainingMethod, Together
 from protocols.cotraining.options import Options
-from protocols.cotraining.study import Method, Together
 
 __all__ = ["Teachers", "pate"]
 
@@ -30,6 +30,6 @@ class Teachers(HardLabels):
     collaborative: ClassVar[bool] = False
 
 
-def pate(options: Options) -> Method:
+def pate(options: Options) -> CotrainingMethod:
     """The method."""
-    return Method(Teachers(), Together())
+    return CotrainingMethod(Teachers(), Together())

@@ -22,7 +22,7 @@ def cotraining_payloads(tables: CotrainingTables, parts: Parts, shards: Sequence
     method, classes, public = method_of(tables), len(parts.held.classes), parts.public
     points = 0 if public is None else len(public.labels)
     rounds, _ = exchanges_of(tables, method)
-    mute = 0 if method.study.labelled else sum(1 for shard in shards if not shard.labeled.any())
+    mute = 0 if method.training.labelled else sum(1 for shard in shards if not shard.labeled.any())
     up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
     return {
         "CotrainingRound": len(shards) * (rounds - 1) * down,

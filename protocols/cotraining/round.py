@@ -26,7 +26,7 @@ the server may read them. The server sees what each client shares of its predict
 which reveals of its data as much as the algorithm's file says; and how many points and labels it has. Clients see the
 merged result. A curious server that wants more forges the public points (`asked`): it opens the last round again,
 `questions` times, and clients answer for those points as they do for any (Abourayya et al., appendix E.1).
-Byzantine clients (`liars`) are in `byzantine`.
+What Byzantine clients send is in the module `byzantine`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,15 +39,15 @@ from numpy.typing import NDArray
 from parties.learning.learner import Learner
 from protocols import rounds
 from protocols.cotraining.byzantine import Lie
+from protocols.cotraining.local_training import CotrainingMethod, Public, Together, add_work, fit_work
 from protocols.cotraining.sharing import Sharing, Targets
-from protocols.cotraining.study import Method, Public, Together, add_work, fit_work
 from protocols.outcome import require
 from protocols.rounds import ENROLL, RoundsClient, RoundsServer
 from protocols.steps import Step
 from protocols.values import understood, values_of
 from sim.wire import Message
 
-__all__ = ["STUDENT", "CotrainingClient", "CotrainingServer", "Record", "Settings", "steps"]
+__all__ = ["STUDENT", "CotrainingClient", "CotrainingServer", "CotrainingSettings", "Record", "steps"]
 
 _STEPS = (
     *ENROLL,
@@ -74,16 +74,16 @@ class LocalPredictions(Message):
 
 
 @dataclass(frozen=True)
-class Settings:
+class CotrainingSettings:
     """The public settings of co-training.
 
     `learners` has one for each client, in order; `student` is the server's, where it has one. `classes` is C. `rounds`
     is T / b, `period` is b. `deadline` in virtual seconds bounds every wait of the server; a client waits for as long
     as all rounds may take. `asked` are the points that a curious server asks about at the end, `questions` times;
-    `liars` are the Byzantine clients.
+    `byzantine`: what each Byzantine client sends, by its name.
     """
 
-    method: Method
+    method: CotrainingMethod
     learners: tuple[Learner, ...]
     student: Learner
     public: Public
@@ -94,7 +94,7 @@ class Settings:
     deadline: float = 60.0
     asked: Public | None = None
     questions: int = 0
-    liars: Mapping[str, Lie] = field(default_factory=dict)
+    byzantine: Mapping[str, Lie] = field(default_factory=dict)
 
     @property
     def patience(self) -> float:
@@ -113,7 +113,7 @@ class Record(rounds.Record):
         return self.answered
 
 
-class CotrainingClient(RoundsClient[Settings]):
+class CotrainingClient(RoundsClient[CotrainingSettings]):
     """A client with a `learner`, whose state is stored on its disk."""
 
     call = CotrainingRound
@@ -146,16 +146,24 @@ class CotrainingClient(RoundsClient[Settings]):
                 targets = sharing.receive(call.agreed, len(public), settings.classes)
         with self.step("cotrain.learn"):
             own, counted = self.own(), _counted(targets)
-            able = bool(len(own[1]) or counted or settings.method.study.labelled)
+            able = bool(len(own[1]) or counted or settings.method.training.labelled)
             if able:
-                work = settings.method.study.work(
+                work = settings.method.training.work(
                     learner, self.learnt is None, len(own[1]), len(public), counted, settings.period
                 )
                 seed = self.entropy("learning").bytes(32)
                 self.disk["learner"] = await self.compute(
-                    work, settings.method.study.study, learner, self.learnt, own, public, targets, settings.period, seed
+                    work,
+                    settings.method.training.train,
+                    learner,
+                    self.learnt,
+                    own,
+                    public,
+                    targets,
+                    settings.period,
+                    seed,
                 )
-        await self._answer(public, self.learnt if able else None, settings.liars.get(self.name))
+        await self._answer(public, self.learnt if able else None, settings.byzantine.get(self.name))
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None) -> None:
         """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, nothing."""
@@ -194,7 +202,7 @@ def _predict(
     return sharing.send(learner.predict(state, points), None, classes, seed)
 
 
-class CotrainingServer(RoundsServer[Settings, Record]):
+class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
     """Stores the last consensus in `agreed`, b"" before the first; `student` is its learner's state."""
 
     attributes = ("agreed", "student")
@@ -258,5 +266,5 @@ class CotrainingServer(RoundsServer[Settings, Record]):
         work = fit_work(learner, _counted(targets) or 0, settings.period)
         seed = self.entropy("student").bytes(32)
         self.student = await self.compute(
-            work, Together().study, learner, None, nothing, settings.public, targets, settings.period, seed
+            work, Together().train, learner, None, nothing, settings.public, targets, settings.period, seed
         )

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from parties.data.splits import Shard
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.round import Settings
+from protocols.cotraining.round import CotrainingSettings
 from protocols.observing.experiment import Progress, silent
 from protocols.privacy.sensitivity import Estimate, by_neighbours, left_out
 from protocols.privacy.spending import spending_on_labels, spending_on_votes
@@ -24,7 +24,7 @@ _KEPT: OrderedDict[bytes, Estimate] = OrderedDict()  # runs of a table ask for t
 _MOST = 16
 
 
-SpendsBy = Callable[[CotrainingTables, Settings, Sequence[Shard], Progress], Spending]
+SpendsBy = Callable[[CotrainingTables, CotrainingSettings, Sequence[Shard], Progress], Spending]
 """What a run with settings and the clients' shards reveals; shows the progress of what takes long.
 
 The answers to a curious server's questions are labels as those of rounds are, and are all charged.
@@ -32,7 +32,7 @@ The answers to a curious server's questions are labels as those of rounds are, a
 
 
 def spending_by_labels(
-    tables: CotrainingTables, settings: Settings, shards: Sequence[Shard], progress: Progress
+    tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
     """What noisy labels reveal (`dp_fedct`)."""
     tries = partial(estimate, tables.seed, settings, shards, progress=progress)
@@ -41,18 +41,18 @@ def spending_by_labels(
 
 
 def spending_by_votes(
-    tables: CotrainingTables, settings: Settings, shards: Sequence[Shard], progress: Progress
+    tables: CotrainingTables, settings: CotrainingSettings, shards: Sequence[Shard], progress: Progress
 ) -> Spending:
     """What noisy votes reveal (`dp_pate`)."""
     return spending_on_votes(tables.privacy, tables.entropy, _points(settings))
 
 
-def _points(settings: Settings) -> int:
+def _points(settings: CotrainingSettings) -> int:
     return max(len(settings.public), 0 if settings.asked is None else len(settings.asked))
 
 
 def estimate(
-    seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int, progress: Progress = silent
+    seed: int, settings: CotrainingSettings, shards: Sequence[Shard], neighbours: int, progress: Progress = silent
 ) -> Estimate:
     """How many bits of one-hot labels of the public points change when one labeled element of a client's data is gone.
 
@@ -88,17 +88,19 @@ def estimate(
 
 
 def _labels(
-    settings: Settings, client: int, seed: bytes, points: NDArray[np.generic], labels: NDArray[np.int64]
+    settings: CotrainingSettings, client: int, seed: bytes, points: NDArray[np.generic], labels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """What a client predicts for the public points once it has learnt these alone."""
     learner, public = settings.learners[client], settings.public
-    state = settings.method.study.study(learner, None, (points, labels), public, None, settings.period, seed)
+    state = settings.method.training.train(learner, None, (points, labels), public, None, settings.period, seed)
     return learner.predict(state, public.points)
 
 
-def _digest(seed: int, settings: Settings, shards: Sequence[Shard], neighbours: int) -> bytes:
+def _digest(seed: int, settings: CotrainingSettings, shards: Sequence[Shard], neighbours: int) -> bytes:
     """A digest of all that an estimate rests on."""
-    state = hashlib.sha256(repr((seed, neighbours, settings.period, settings.learners, settings.method.study)).encode())
+    state = hashlib.sha256(
+        repr((seed, neighbours, settings.period, settings.learners, settings.method.training)).encode()
+    )
     arrays = [settings.public.points]
     for shard in shards:
         arrays += [shard.points[shard.labeled], shard.labels[shard.labeled]]

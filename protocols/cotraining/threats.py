@@ -5,28 +5,29 @@ from dataclasses import replace
 import numpy as np
 
 from protocols.cotraining.byzantine import Lie
-from protocols.cotraining.round import Settings
-from protocols.cotraining.study import Public
+from protocols.cotraining.local_training import Public
+from protocols.cotraining.round import CotrainingSettings
 from protocols.observing.experiment import Setting
 from protocols.observing.probe import probe_of
 from sim.streams import derive
 
-__all__ = ["liars", "threatened"]
+__all__ = ["byzantine_clients", "threatened"]
 
 QUESTIONS = 1
 """K, the attack epochs on predictions, if nothing is said: as in the paper."""
 
 
-def liars(clients: int, byzantine: int) -> tuple[str, ...]:
+def byzantine_clients(clients: int, byzantine: int) -> tuple[str, ...]:
     """The names of the Byzantine ones among `clients`: the last."""
     return tuple(f"client/{i}" for i in range(clients - byzantine, clients))
 
 
-def threatened(settings: Settings, setting: Setting) -> Settings:
+def threatened(settings: CotrainingSettings, setting: Setting) -> CotrainingSettings:
     """`settings` with the points that a curious server asks about, and what Byzantine clients send."""
     tables = setting.tables
     lie = Lie(tables.byzantine.kind, settings.public.labels, derive(tables.seed, "byzantine"))
-    settings = replace(settings, liars=dict.fromkeys(liars(tables.data.clients, tables.byzantine.clients), lie))
+    false = byzantine_clients(tables.data.clients, tables.byzantine.clients)
+    settings = replace(settings, byzantine=dict.fromkeys(false, lie))
     if not tables.attack.kind:
         return settings
     probe = probe_of(setting.parts, list(setting.shards.values()), tables.attack.points, tables.seed)

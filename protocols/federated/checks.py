@@ -14,7 +14,7 @@ from protocols.federated.algorithms import ALGORITHMS
 from protocols.federated.blame import key_of
 from protocols.federated.experiment import settings_of, smallest_cohort
 from protocols.federated.keys import Model, Training, TrainingTables
-from protocols.federated.round import Settings
+from protocols.federated.round import TrainingSettings
 from protocols.privacy.spending import check_noise
 from sim.registry import similar
 from sim.setting_error import Problem
@@ -93,7 +93,7 @@ def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:
     raise Problem("training.augmentation", f"{problem}; allowed: {toml('none')}")
 
 
-def _check_rounds(tables: TrainingTables, settings: Settings, dealt: Sequence[Shard]) -> None:
+def _check_rounds(tables: TrainingTables, settings: TrainingSettings, dealt: Sequence[Shard]) -> None:
     training = tables.training
     if settings.method.labeller is not None and training.label_from > training.rounds:
         problem = f"{training.label_from} is after the last round; allowed: 1 to {training.rounds} (training.rounds)"
@@ -111,7 +111,7 @@ def _check_rounds(tables: TrainingTables, settings: Settings, dealt: Sequence[Sh
         raise Problem("training.share", problem)
 
 
-def _check_memory(tables: TrainingTables, settings: Settings) -> None:
+def _check_memory(tables: TrainingTables, settings: TrainingSettings) -> None:
     clients = tables.data.clients
     drawn = math.ceil(settings.share * clients - 1e-9)
     vector, kept = sum(settings.expected.sizes), sum(settings.expected.sizes[1:])

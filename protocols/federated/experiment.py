@@ -21,7 +21,7 @@ from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
 from protocols.federated.observer import TrainingObserver
-from protocols.federated.round import Settings, TrainingClient
+from protocols.federated.round import TrainingClient, TrainingSettings
 from protocols.observing.experiment import Setting
 from protocols.privacy.spending import Spending, Spent, spending_on_models
 from protocols.setup import Group
@@ -96,7 +96,7 @@ class Training:
             client.plan(labeller.parameters.variant.plan(client, group))
 
 
-def cohorts_of(settings: Settings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
+def cohorts_of(settings: TrainingSettings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
     """Who is drawn in each round, of clients that have all enrolled with these `shards`.
 
     Where training is private, as many as will be drawn and not who: that is the server's entropy's to say.
@@ -155,7 +155,7 @@ def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
     return Clipped(privacy.clip, 0.0 if spent is None or spent.noise is None else spent.noise, privacy.noise_at)
 
 
-def smallest_cohort(settings: Settings, shards: Sequence[Shard]) -> int:
+def smallest_cohort(settings: TrainingSettings, shards: Sequence[Shard]) -> int:
     """How many clients are drawn in the round that draws the fewest of those with `shards`, if all have enrolled."""
     able = sum(1 for shard in shards if settings.trains_unlabeled(1) or shard.labeled.any())
     return math.ceil(settings.share * able - 1e-9)
@@ -163,7 +163,7 @@ def smallest_cohort(settings: Settings, shards: Sequence[Shard]) -> int:
 
 def settings_of(
     tables: TrainingTables, held: Dataset, spent: Spent | None = None, *, shards: Sequence[Shard]
-) -> Settings:
+) -> TrainingSettings:
     """What all parties of a training run know beforehand. Raises ValueError for what does not go together.
 
     `spent` holds the noise of dp-fedavg; `shards` are the clients', whose numbers decide how many a cohort has.
@@ -183,9 +183,9 @@ def settings_of(
         device=training.device,
         additions=tuple(addition for addition, _ in method.additions),
     )
-    kind: Callable[..., Settings] = Settings
+    kind: Callable[..., TrainingSettings] = TrainingSettings
     if ALGORITHMS[tables.protocol.name].predicts:
-        kind = partial(fedavg_then_xclp.Settings, prediction=parameters_of(tables, spec.classes))
+        kind = partial(fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes))
     settings = kind(
         spec,
         update,
@@ -202,7 +202,7 @@ def settings_of(
     return replace(settings, min_clients=training.fewest(_fewest(settings, shards)))
 
 
-def _fewest(settings: Settings, shards: Sequence[Shard]) -> int:
+def _fewest(settings: TrainingSettings, shards: Sequence[Shard]) -> int:
     """The default of `training.min_clients`."""
     if settings.averaging.individual:
         return 1

@@ -15,11 +15,11 @@ eta is the learning rate.
 
 | symbol | here |
 | --- | --- |
-| K, C | `Settings.clients`, `Settings.share` |
+| K, C | `TrainingSettings.clients`, `TrainingSettings.share` |
 | B, E | `LocalUpdate.labeled_batch`, `LocalUpdate.epochs` |
 | eta | `LocalUpdate.rate`, which may fall with the rounds |
 | P_k | the client's points that have labels, or pseudo-labels where the method makes some |
-| n_k | the points of an epoch with `Settings.by_points`, else 1 for all |
+| n_k | the points of an epoch with `TrainingSettings.by_points`, else 1 for all |
 | n | the sum of n_k over the clients of S_t whose models are averaged |
 | l | cross-entropy weighed by the confidence in each label, and the method's client terms |
 

@@ -3,7 +3,7 @@
 The XCLP paper's baseline (Section 4.2).
 """
 
-from protocols.federated.labelling import Network
+from protocols.federated.labelling import NetworkLabeller
 from protocols.federated.method import Method, Options
 
 __all__ = ["fedavg_network"]
@@ -11,4 +11,4 @@ __all__ = ["fedavg_network"]
 
 def fedavg_network(options: Options) -> Method:
     """Pseudo-labels from the network."""
-    return Method(Network(options.spec, options.xclp.recipe, options.device))
+    return Method(NetworkLabeller(options.spec, options.xclp.recipe, options.device))

@@ -30,14 +30,14 @@ from protocols.federated.round import Record, TrainingRound
 from protocols.steps import Step
 from protocols.xclp import xclp
 
-__all__ = ["STEPS", "PredictingClient", "PredictingServer", "Settings"]
+__all__ = ["STEPS", "PredictingClient", "PredictingServer", "PredictingSettings"]
 
 STEPS = (Step("client", "predict.embed", "compute the features of its points with the trained model"), *xclp.STEPS)
 """What follows the training."""
 
 
 @dataclass(frozen=True)
-class Settings(training.Settings):
+class PredictingSettings(training.TrainingSettings):
     """`prediction` are XCLP's; `rounds` are those of training."""
 
     prediction: xclp.Parameters = field(kw_only=True)
@@ -50,7 +50,7 @@ class Settings(training.Settings):
 class PredictingClient(xclp.LabeledClient, FedAvgClient):
     """`labels` is what it ends with, None if it got none."""
 
-    settings: Settings
+    settings: PredictingSettings
     further = 1
 
     async def take_part(self, call: TrainingRound) -> None:
@@ -69,7 +69,7 @@ class PredictingClient(xclp.LabeledClient, FedAvgClient):
 class PredictingServer(xclp.Recording, FedAvgServer):
     """Its last round, after those of training, is that of XCLP."""
 
-    settings: Settings
+    settings: PredictingSettings
     further = 1
 
     @property

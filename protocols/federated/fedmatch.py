@@ -41,7 +41,7 @@ from sim.streams import generator
 
 if TYPE_CHECKING:
     from parties.learning.backend import Tensor
-    from parties.learning.networks import Network
+    from parties.learning.networks import NeuralNetwork
 
 __all__ = ["HELPERS", "FedMatch", "Helpers", "choose_helpers", "fedmatch"]
 
@@ -102,7 +102,7 @@ class _Disjoint(Active):
         self._helpers = [self._helper(place, psi) for place, psi in enumerate(split_parts[1:])]
         self._unsupervised: list[Tensor] = []
 
-    def _helper(self, place: int, psi: "list[Tensor]") -> "Network":
+    def _helper(self, place: int, psi: "list[Tensor]") -> "NeuralNetwork":
         from parties.learning.backend import torch
         from parties.learning.parameters import cached, entries
 

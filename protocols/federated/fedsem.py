@@ -4,7 +4,7 @@ Albaseer et al., Exploiting unlabeled data in smart cities using federated edge 
 the XCLP paper adds (Section 4.2).
 """
 
-from protocols.federated.labelling import Network, Once
+from protocols.federated.labelling import NetworkLabeller, Once
 from protocols.federated.method import Method, Options
 
 __all__ = ["fedsem"]
@@ -12,4 +12,4 @@ __all__ = ["fedsem"]
 
 def fedsem(options: Options) -> Method:
     """Pseudo-labels from the network, the first time that a client is drawn in the second stage."""
-    return Method(Once(Network(options.spec, options.xclp.recipe, options.device)))
+    return Method(Once(NetworkLabeller(options.spec, options.xclp.recipe, options.device)))

@@ -26,13 +26,13 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             gt=0,
-            description="Of `cnn13`: so many times the channels.",
+            description="The channels of `cnn13`, times those of the paper.",
             extra={"unit": "factor"},
         ),
     ] = 1.0
     embedding: Annotated[
         int,
-        Meta(ge=1, description="Of `linear_embedding`: its features.", extra={"unit": "features"}),
+        Meta(ge=1, description="The features of `linear_embedding`.", extra={"unit": "features"}),
     ] = 128
     normalised: Annotated[
         bool | None,
@@ -60,8 +60,8 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             le=1,
-            description="tau, the share of the clients that is drawn in each round: so many of those with labels and "
-            "so many of the others, rounded up; where labels alone are trained on, none of the others.",
+            description="tau, the share of the clients that is drawn in each round: this share of those with labels "
+            "and of the others, each rounded up; where labels alone are trained on, none of the others.",
         ),
     ] = 1.0
     epochs: Annotated[int, Meta(ge=1, description="Passes of a client over its points in a round.")] = 5
@@ -76,8 +76,8 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     learning_rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(
-            description="Of the first round; without it 0.3 for clients with 50 labels in a batch and 0.1 for others, "
-            "as in the paper (see `protocol.recipe`).",
+            description="That of the first round; without it 0.3 for clients with 50 labels in a batch and 0.1 for "
+            "others, as in the paper (see `protocol.recipe`).",
         ),
     ] = None
     decay_rounds: Annotated[
@@ -85,17 +85,17 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             description="The round in which the learning rate, a cosine, would reach 0; 0: it stays as it is. With the "
-            "first pseudo-labels (`label_from`) it begins anew.",
+            "first pseudo-labels (`label_from`) it begins again.",
             extra={"unit": "rounds"},
         ),
     ] = 2000
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="Of the steps.")] = 0.0
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="The momentum of the steps.")] = 0.0
     weight_decay: Annotated[float, Meta(ge=0, description="Times the parameters, in each step.")] = 2e-4
     augmentation: Annotated[
         Literal["none", "translate-flip", "rotate-flip", "strong"],
         Meta(
-            description="Of images of more than 4 x 4 pixels: moved by up to 4 pixels and mirrored; turned by up to 10 "
-            "degrees and mirrored; or more than that.",
+            description="How images of more than 4 x 4 pixels are changed: moved by up to 4 pixels and mirrored; "
+            "turned by up to 10 degrees and mirrored; or more than that.",
         ),
     ] = "none"
     update: Annotated[
@@ -150,7 +150,7 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=1,
-            description="Models are tested after each so many rounds, outside of virtual time, and at the end.",
+            description="Models are tested every N rounds, outside of virtual time, and at the end.",
             extra={"unit": "rounds"},
         ),
     ] = 1
@@ -158,7 +158,7 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=0,
-            description="After each so many rounds all is kept that `tacit run --resume` needs to go on, or after the "
+            description="Every N rounds all is kept that `tacit run --resume` needs to go on, or after the "
             "next round that ends with no client at work; 0: never. It changes nothing about the run.",
             extra={"unit": "rounds"},
         ),

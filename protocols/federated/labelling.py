@@ -2,13 +2,13 @@
 
 | labeller | pseudo-labels of a client's points |
 | --- | --- |
-| `Network` | the classes that the model of this round predicts, weighed by how sure it is |
+| `NetworkLabeller` | the classes that the model of this round predicts, weighed by how sure it is |
 | `Alone` | label propagation among the client's own points, in the features of the model |
 | `Across` | XCLP among the cohort, in the features of the model |
 | `Once` | those of another labeller, the first time; kept from then on |
 
-Paper: Scott, Yeo, Lampert (XCLP), Section 4.2: FedAvg+network, FedAvg+perclientLP and FedAvg+XCLP in `Network`, `Alone`
-and `Across`; FedSem+ in `Once`. A confidence is 1 - entropy / log C.
+Paper: Scott, Yeo, Lampert (XCLP), Section 4.2: FedAvg+network, FedAvg+perclientLP and FedAvg+XCLP in
+`NetworkLabeller`, `Alone` and `Across`; FedSem+ in `Once`. A confidence is 1 - entropy / log C.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from protocols.xclp.label_propagation import label_by, propagate
 from protocols.xclp.lsh import SEED_BYTES, distances, hash_bits, planes
 from protocols.xclp.recipe import PAPER, Recipe
 
-__all__ = ["Across", "Alone", "Labeller", "Network", "Once", "PseudoLabels"]
+__all__ = ["Across", "Alone", "Labeller", "NetworkLabeller", "Once", "PseudoLabels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class _Local:
 
 
 @dataclass(frozen=True)
-class Network(_Local):
+class NetworkLabeller(_Local):
     """The predictions of the model, on `device`; by the `recipe` from its probabilities or from its logits."""
 
     spec: ModelSpec
@@ -76,7 +76,7 @@ class Network(_Local):
         return await me.compute(jobs.embed_work(self.spec, len(images)), _predict, self, model, images)
 
 
-def _predict(settings: Network, model: bytes, images: NDArray[np.generic]) -> PseudoLabels:
+def _predict(settings: NetworkLabeller, model: bytes, images: NDArray[np.generic]) -> PseudoLabels:
     scores_of = jobs.logits if settings.recipe.logits else jobs.probabilities
     scores = scores_of(settings.spec, model, images, settings.device).astype(np.float64)
     scores[~np.isfinite(scores).all(axis=1)] = 0.0  # a model that has diverged says nothing
@@ -122,7 +122,7 @@ def _propagate_alone(
 class Once(_Local):
     """Asks a labeller without a server in a client's first round with pseudo-labels; the disk keeps what it said."""
 
-    labeller: Network | Alone
+    labeller: NetworkLabeller | Alone
 
     async def client(self, me: Client, model: bytes) -> PseudoLabels:
         if "pseudo-labels" not in me.disk:

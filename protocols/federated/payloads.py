@@ -12,7 +12,7 @@ from protocols.federated import fedavg_then_xclp
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
-from protocols.federated.round import Settings
+from protocols.federated.round import TrainingSettings
 from protocols.xclp.payloads import round_payloads
 
 __all__ = ["training_payloads"]
@@ -36,13 +36,13 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
             total.update(_secure(settings, members, topology))
         trained = (name for name in members if name not in seen and _trains(settings, of[name], number))
         seen.extend(trained)
-    if isinstance(settings, fedavg_then_xclp.Settings):
+    if isinstance(settings, fedavg_then_xclp.PredictingSettings):
         total["TrainingRound"] += len(of) * settings.expected.sizes[0]
         total.update(round_payloads(tables.protocol, *counted(of), classes, topology))
     return dict(total)
 
 
-def _sent(settings: Settings, members: Sequence[str], seen: Sequence[str]) -> dict[str, int]:
+def _sent(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str]) -> dict[str, int]:
     """The models of a round, down and up."""
     model, *beside = settings.expected.sizes
     companions = [make() for _, make in settings.method.additions]
@@ -53,7 +53,7 @@ def _sent(settings: Settings, members: Sequence[str], seen: Sequence[str]) -> di
     return {"TrainingRound": down, **({"LocalModel": up} if up else {})}
 
 
-def _secure(settings: Settings, clients: Sequence[str], topology: str) -> dict[str, int]:
+def _secure(settings: TrainingSettings, clients: Sequence[str], topology: str) -> dict[str, int]:
     """Keys and a secure sum among `clients`: w x, then w, 1 and the loss."""
     dimension = sum(settings.expected.sizes) // 4 + 3
     once = {**sizes.setup(clients), **sizes.secure_sum(clients, dimension)}
@@ -62,7 +62,7 @@ def _secure(settings: Settings, clients: Sequence[str], topology: str) -> dict[s
     }
 
 
-def _trains(settings: Settings, shard: Shard, number: int) -> bool:
+def _trains(settings: TrainingSettings, shard: Shard, number: int) -> bool:
     """Whether a client has anything to train on."""
     known = int(shard.labeled.sum())
     others = len(shard.rows) - known if settings.trains_unlabeled(number) else 0

@@ -51,7 +51,7 @@ from sim.streams import generator
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["Enrolled", "Record", "Settings", "TrainingClient", "TrainingServer", "steps"]
+__all__ = ["Enrolled", "Record", "TrainingClient", "TrainingServer", "TrainingSettings", "steps"]
 
 _OPEN = (*ENROLL, Step("server", "train.open", "draw a cohort and send it the model"))
 _LABEL = (
@@ -89,7 +89,7 @@ class TrainingRound(Message):
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """What all parties know beforehand.
 
     `share`: tau, of the clients in a cohort. From round `label_from` on, counted from 1, the labeller is asked.
@@ -170,7 +170,7 @@ class Usable(NamedTuple):
     others: int
 
 
-class TrainingClient(RoundsClient[Settings]):
+class TrainingClient(RoundsClient[TrainingSettings]):
     """What ClientUpdate is made of (`fedavg.FedAvgClient`). What additions keep between rounds lies on the disk.
 
     For an observer, `ending` says how its latest part ended, and `pseudo` what its points were labelled in the round
@@ -253,14 +253,16 @@ class TrainingClient(RoundsClient[Settings]):
         return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled)
 
 
-class TrainingServer(RoundsServer[Settings, Record]):
+class TrainingServer(RoundsServer[TrainingSettings, Record]):
     """What the server's part of a round is made of (`fedavg.FedAvgServer`); it holds the `model`."""
 
     attributes = ("model", "_kept")
     record_type = Record
     _kept: State = ()  # by the server's update
 
-    def __init__(self, world: World, clients: Iterable[str], settings: Settings, model: bytes, **access: Any) -> None:
+    def __init__(
+        self, world: World, clients: Iterable[str], settings: TrainingSettings, model: bytes, **access: Any
+    ) -> None:
         super().__init__(world, clients, settings, **access)
         self.model = model
         self._companions = [make() for _, make in settings.method.additions]

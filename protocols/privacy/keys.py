@@ -13,8 +13,8 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     epsilon: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["none"],
         Meta(
-            description="Of `dp-fedct` that of each round, with delta = 0, as in the FedCT paper; of the others that "
-            "of the whole run, with `delta`. `none`: no noise.",
+            description="`dp-fedct`: that of each round, with delta = 0, as in the FedCT paper; the others: that of "
+            "the whole run, with `delta`. `none`: no noise.",
         ),
     ] = 1.0
     delta: Annotated[
@@ -22,7 +22,7 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             lt=1,
-            description="Of `dp-fedct` only what the rounds together are also accounted with.",
+            description="`dp-fedct` uses it only where the rounds together are accounted for as well.",
             extra={"unit": "probability"},
         ),
     ] = 1e-5
@@ -37,7 +37,7 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int | str,
         Meta(
             description="How many bits of a client's one-hot labels of the public points may change with one element "
-            "of its data, two for a label: so many; `worst-case`, all labels; `proposition-2:E`, the FedCT paper's "
+            "of its data, two for a label: a number; `worst-case`, all labels; `proposition-2:E`, the FedCT paper's "
             "bound for a learner of stability E with probability 1 - `delta`; or `neighbours:N`, the most that were "
             "seen to change over N data sets with an element left out, an estimate that guarantees nothing.",
             extra={"unit": "bits"},

@@ -62,7 +62,7 @@ class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         str,
         Meta(
             description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
-            "for it with shared secrets, and masked values that came count. FedProp always has `shamir`.",
+            "for it with shared secrets, and masked values that were received count. FedProp always has `shamir`.",
             extra={"registry": ROW_SUMS},
         ),
     ] = "restart"

@@ -116,7 +116,7 @@ class Observer(EndingsObserver[Any]):
             equals_plaintext=all(compared) if compared else None,
             predictions=self._predictions(found),
             endings=endings,
-            silent=self._struck.silent(),
+            silent=self._fault_record.silent(),
         )
 
     # Losses and the outcome
@@ -129,7 +129,7 @@ class Observer(EndingsObserver[Any]):
         found = []
         for truth in self._truths:
             reported = [loss for loss in self._server.lost if loss.round == truth.record.number]
-            noticed = [self._struck.noticed(loss, truth.record.began) for loss in reported]
+            noticed = [self._fault_record.noticed(loss, truth.record.began) for loss in reported]
             names = {loss.party for loss in noticed}
             found += noticed + [loss for loss in self._unnoticed(truth) if loss.party not in names]
         return found
@@ -140,13 +140,14 @@ class Observer(EndingsObserver[Any]):
         later = [other.ended for other in self._truths if other.record.number > record.number]
         end = min(later, default=self.world.loop.time())  # a client may be in the round still while the next begins
         falls = {
-            name: self._struck.fall(name, record.began, truth.ended) or self._struck.fall(name, truth.ended, end)
+            name: self._fault_record.fall(name, record.began, truth.ended)
+            or self._fault_record.fall(name, truth.ended, end)
             for name in self._named
         }
         found = []
         if server.record.number == record.number and not server.alive:
             action = "every client ends without it"
-            fall = self._struck.fall(server.name, 0.0, end)
+            fall = self._fault_record.fall(server.name, 0.0, end)
             found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
         for name, fall in falls.items():
             if record.number in self._named[name].results:

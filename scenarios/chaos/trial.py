@@ -129,38 +129,38 @@ class Update:
 
 @dataclass(eq=False)
 class Trial:
-    """A run that has ended, one way or another: `simulated` is what came out, or `error` what went wrong."""
+    """A run that has ended, one way or another: `simulated` is the result, or `error` what went wrong."""
 
     scenario: Scenario
     simulation: Simulation
     events: list[Event] = field(default_factory=list)
     announcements: list[Announcement] = field(default_factory=list)
     blocks: dict[bytes, tuple[str, str, str]] = field(default_factory=dict)
-    """Of packets with a part of a pair's block, by digest: message type, j, k."""
+    """The packets with a part of a pair's block, by digest: message type, j, k."""
     masking: list[Masking] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     models: list[bytes] = field(default_factory=list)
-    """Of training: the first model, and that of each round as it ended."""
+    """The models of training: the first, and that of each round as it ended."""
     records: list[Any] = field(default_factory=list)
-    """The server's of each round."""
+    """The server's record of each round."""
     simulated: Simulated | None = None
     error: BaseException | None = None
 
     @property
     def outcome(self) -> str:
-        """As in ``result.json``."""
+        """The outcome, as in ``result.json``."""
         return "failed" if self.simulated is None else self.simulated.outcome
 
     @property
     def reason(self) -> str:
-        """The same."""
+        """The reason, as in ``result.json``."""
         if self.simulated is None:
             return "" if self.error is None else failure_reason(self.error)
         return self.simulated.reason
 
     @property
     def fired(self) -> list[Fired]:
-        """The faults that came."""
+        """The faults that struck."""
         return self.simulation.server.world.faults.fired
 
     @property
@@ -169,12 +169,12 @@ class Trial:
         return self.simulation.server.world.network.in_flight
 
     def again(self, function: Callable[..., R], *arguments: Any) -> R:
-        """What `function(*arguments)` comes to; an engine that remembers need not run it a second time."""
+        """The value of `function(*arguments)`; an engine that remembers need not run it a second time."""
         return self.simulation.server.world.computing.engine.submit(function, arguments).result()
 
     @property
     def ledger(self) -> list[LedgerRow]:
-        """What was counted."""
+        """The rows of the ledger."""
         return self.simulation.ledger.rows()
 
 
@@ -201,7 +201,7 @@ def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, 
     simulation = Simulation(scenario, sinks=[events.append, interruption, check], engine=engine or "inline")
     trial = Trial(scenario, simulation, events)
     _watch(trial)
-    logger = logging.getLogger("asyncio")  # would report at length what is told here in a line
+    logger = logging.getLogger("asyncio")  # would report at length what is said here in a line
     disabled, logger.disabled = logger.disabled, True
     try:
         trial.simulated = simulation.run()
@@ -220,7 +220,7 @@ def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, 
 
 
 def _watch(trial: Trial) -> None:
-    """Let `trial` take down what is in no event, by the taps of its world and as an observer of its server."""
+    """Let `trial` record what is in no event, by the taps of its world and as an observer of its server."""
     server, world = trial.simulation.server, trial.simulation.server.world
     parties: Present[Any] = Present((server, *trial.simulation.clients))
     naming, blocks = ({kind.__name__: kind for kind in kinds} for kinds in (_NAMING, _BLOCKS))

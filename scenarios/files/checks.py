@@ -23,8 +23,8 @@ from scenarios.files.fault_checks import (
     read_text,
     steps_of,
 )
-from scenarios.observing.deals import deal, dealt, parts_of
 from scenarios.observing.public_points import alpha_of
+from scenarios.observing.splits import parts_of, split, split_data
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.latency import parse_latency
@@ -72,7 +72,7 @@ def cautions(scenario: Scenario) -> list[str]:
 
 @lru_cache(maxsize=4)
 def _shards(scenario: Scenario) -> dict[str, Shard]:
-    return named(dealt(scenario)[1])
+    return named(split_data(scenario)[1])
 
 
 def _check_specs(scenario: Scenario) -> None:
@@ -146,7 +146,7 @@ def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
         problem = f"{data.clients} is too large for {points} points; allowed: 1 to {points}"
         raise ScenarioError("", "data.clients", problem)
     try:
-        return deal(dataset, data, scenario.seed)
+        return split(dataset, data, scenario.seed)
     except DataError as error:
         raise _about_data(error, "partition") from None
 

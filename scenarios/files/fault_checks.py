@@ -162,8 +162,8 @@ def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
 def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
     known = messages_of(scenario)
     if fault.message and fault.message not in known:
-        its, choices = scenario.protocol, _choices(scenario)
-        problem = f"{toml(fault.message)} is not a message of {its.name} with {choices}{similar(fault.message, known)}"
+        name, choices = scenario.protocol.name, _choices(scenario)
+        problem = f"{toml(fault.message)} is not a message of {name} with {choices}{similar(fault.message, known)}"
         raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known)}")
 
 

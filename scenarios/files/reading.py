@@ -41,7 +41,7 @@ _EITHER = {
     "expect.lost_at_most": ("lost",),
     "expect.lost_includes": ("lost",),
 }
-"""Of keys that exclude each other a --set of the one takes the others out, unless they are set as well."""
+"""Keys that exclude each other: a --set of the one takes the others out, unless they are set as well."""
 
 _DEEPEST = 32
 
@@ -155,7 +155,7 @@ def _read(
 
 
 def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:
-    """Where the value came from that an error of the file `where` is about: the file, or an option of `given_by`.
+    """The source of the value that an error of the file `where` is about: the file, or an option of `given_by`.
 
     An error at a key of the file may be due to the `changes`, which are named then, too.
     """

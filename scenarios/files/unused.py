@@ -43,11 +43,15 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
     ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),
-    ("attack.", 'attack.kind = "membership"', lambda its: bool(its.attack.kind)),
-    ("byzantine.kind", "byzantine.clients > 0", lambda its: its.byzantine.clients > 0),
-    ("cotraining.quorum", 'cotraining.consensus = "qualified"', lambda its: its.cotraining.consensus == "qualified"),
-    ("public.distribution", "public.size > 0", lambda its: its.public.size > 0),
-    ("public.source", "public.size > 0", lambda its: its.public.size > 0),
-    ("model.width", 'model.name = "cnn13"', lambda its: its.model.name == "cnn13"),
+    ("attack.", 'attack.kind = "membership"', lambda scenario: bool(scenario.attack.kind)),
+    ("byzantine.kind", "byzantine.clients > 0", lambda scenario: scenario.byzantine.clients > 0),
+    (
+        "cotraining.quorum",
+        'cotraining.consensus = "qualified"',
+        lambda scenario: scenario.cotraining.consensus == "qualified",
+    ),
+    ("public.distribution", "public.size > 0", lambda scenario: scenario.public.size > 0),
+    ("public.source", "public.size > 0", lambda scenario: scenario.public.size > 0),
+    ("model.width", 'model.name = "cnn13"', lambda scenario: scenario.model.name == "cnn13"),
 )
 """Keys, or how they begin; what gives them a meaning, in words, and whether a scenario has it."""

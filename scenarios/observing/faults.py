@@ -23,7 +23,7 @@ from sim.faults import (
 )
 from sim.units import duration
 
-__all__ = ["DURATIONS", "KINDS", "Kind", "faults_of", "given", "matching", "parties", "unfit"]
+__all__ = ["DURATIONS", "KINDS", "FaultKind", "faults_of", "given", "matching", "parties", "unfit"]
 
 DURATIONS = ("time", "back_after", "lasts", "by")
 
@@ -35,7 +35,7 @@ _OF_MESSAGES = ("party", "peer", "message", "occurrence", "probability", "time",
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """One kind of fault: its class in `sim.faults`, the `keys` that go with it, those it `needs`.
 
     `when`: the keys of which exactly one says when; none where a fault strikes all messages that match.
@@ -48,17 +48,17 @@ class Kind:
 
 
 KINDS = {
-    "crash": Kind(Crash, (*_OF_PARTIES, "back_after"), ("party",), _WHEN),
-    "leave": Kind(Leave, _OF_PARTIES, ("party",), _WHEN),
-    "pause": Kind(Pause, (*_OF_PARTIES, "lasts"), ("party", "lasts"), _WHEN),
-    "slow": Kind(Slow, (*_OF_PARTIES, "factor", "lasts"), ("party", "factor"), _WHEN),
-    "partition": Kind(Partition, _OF_LINKS, ("party",), _WHEN),
-    "hold": Kind(Hold, _OF_LINKS, ("party", "lasts"), _WHEN),
-    "lose": Kind(Lose, _OF_MESSAGES),
-    "duplicate": Kind(Duplicate, _OF_MESSAGES),
-    "delay": Kind(Delay, (*_OF_MESSAGES, "by"), ("by",)),
-    "corrupt": Kind(Corrupt, _OF_MESSAGES),
-    "availability": Kind(None, ("file",), ("file",)),
+    "crash": FaultKind(Crash, (*_OF_PARTIES, "back_after"), ("party",), _WHEN),
+    "leave": FaultKind(Leave, _OF_PARTIES, ("party",), _WHEN),
+    "pause": FaultKind(Pause, (*_OF_PARTIES, "lasts"), ("party", "lasts"), _WHEN),
+    "slow": FaultKind(Slow, (*_OF_PARTIES, "factor", "lasts"), ("party", "factor"), _WHEN),
+    "partition": FaultKind(Partition, _OF_LINKS, ("party",), _WHEN),
+    "hold": FaultKind(Hold, _OF_LINKS, ("party", "lasts"), _WHEN),
+    "lose": FaultKind(Lose, _OF_MESSAGES),
+    "duplicate": FaultKind(Duplicate, _OF_MESSAGES),
+    "delay": FaultKind(Delay, (*_OF_MESSAGES, "by"), ("by",)),
+    "corrupt": FaultKind(Corrupt, _OF_MESSAGES),
+    "availability": FaultKind(None, ("file",), ("file",)),
 }
 
 _DEFAULTS = schema.Fault()
@@ -71,13 +71,13 @@ def given(fault: schema.Fault) -> dict[str, Any]:
 
 
 def unfit(kind: str, name: str) -> str:
-    """What is wrong where a fault of a `kind` has the key `name`, which does not go with it."""
-    others = ", ".join(other for other, its in KINDS.items() if name in its.keys)
+    """The problem where a fault of a `kind` has the key `name`, which does not go with it."""
+    others = ", ".join(other for other, one in KINDS.items() if name in one.keys)
     return f'does not go with kind = "{kind}", but with {others}; allowed: {", ".join(KINDS[kind].keys)}'
 
 
 def faults_of(fault: schema.Fault, clients: int) -> tuple[Fault, ...]:
-    """What `fault` is in a world of so many clients: one fault, or a crash for each time that a trace says down.
+    """The faults that `fault` stands for, with that number of `clients`: one, or a crash each time a trace says down.
 
     Raises ValueError in one line.
     """

@@ -31,45 +31,45 @@ def alpha_of(distribution: str) -> float | None:
 
 
 def set_apart(
-    held: Dataset, its: Public, clients: int, seed: int, source: Callable[[str], Dataset]
+    held: Dataset, keys: Public, clients: int, seed: int, source: Callable[[str], Dataset]
 ) -> tuple[Dataset, Dataset | None]:
     """The clients' points without the public ones, and those; None if there are to be none.
 
     They are drawn from the stream (seed, "public"). `source` loads the points of another data set by its name; their
     labels are of other classes and become -1. Raises Problem.
     """
-    if not its.size:
+    if not keys.size:
         return held, None
-    if its.size >= 1.0 and not float(its.size).is_integer():
-        problem = f"{its.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
+    if keys.size >= 1.0 and not float(keys.size).is_integer():
+        problem = f"{keys.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
         raise Problem("public.size", problem)
-    if not its.source:
-        rows = _draw(held, its, len(held.labels) - clients, seed)
+    if not keys.source:
+        rows = _draw(held, keys, len(held.labels) - clients, seed)
         return held.take(np.setdiff1d(np.arange(len(held.labels)), rows)), held.take(rows)
-    if its.source == held.name:
-        problem = f"{toml(its.source)} is what the clients' points are of; allowed: another, or none for the same"
+    if keys.source == held.name:
+        problem = f"{toml(keys.source)} is what the clients' points are of; allowed: another, or none for the same"
         raise Problem("public.source", problem)
     try:
-        other = source(its.source)
+        other = source(keys.source)
     except DataError as error:
         raise Problem("public.source", str(error)) from None
     if (other.points.shape[1:], other.points.dtype) != (held.points.shape[1:], held.points.dtype):
-        problem = f"{toml(its.source)} has points of {_kind(other)}, and {held.name} of {_kind(held)}"
+        problem = f"{toml(keys.source)} has points of {_kind(other)}, and {held.name} of {_kind(held)}"
         raise Problem("public.source", f"{problem}; allowed: a data set whose points are alike")
-    drawn = other.take(_draw(other, its, len(other.labels), seed))
+    drawn = other.take(_draw(other, keys, len(other.labels), seed))
     return held, replace(drawn, labels=np.full(len(drawn.labels), -1, np.int64))
 
 
-def _draw(dataset: Dataset, its: Public, most: int, seed: int) -> NDArray[np.int64]:
+def _draw(dataset: Dataset, keys: Public, most: int, seed: int) -> NDArray[np.int64]:
     """The rows, ascending. Raises Problem."""
-    alpha, dice = alpha_of(its.distribution), generator(seed, "public")
+    alpha, dice = alpha_of(keys.distribution), generator(seed, "public")
     labels = dataset.labels
-    size = round(its.size * len(labels)) if its.size < 1.0 else int(its.size)
+    size = round(keys.size * len(labels)) if keys.size < 1.0 else int(keys.size)
     if alpha is not None:
         most = min(most, int((labels >= 0).sum()))
     if not 1 <= size <= most:
         side = "small" if size < 1 else "large"
-        problem = f"{its.size:g} is too {side}; allowed: 0, or 1 to {most} points, so that each client is left one"
+        problem = f"{keys.size:g} is too {side}; allowed: 0, or 1 to {most} points, so that each client is left one"
         raise Problem("public.size", problem)
     order = dice.permutation(len(labels))
     if alpha is None:

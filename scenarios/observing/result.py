@@ -1,4 +1,4 @@
-"""What came out of a run, as ``result.json`` holds it."""
+"""The result of a run, as ``result.json`` holds it."""
 
 import sqlite3
 from contextlib import closing
@@ -22,14 +22,14 @@ class PluginFile(Struct, frozen=True):
 
 
 class Result(ResultFields, kw_only=True):
-    """What came out of a run; all but `folder` and `error` is ``result.json``.
+    """The result of a run; all but `folder` and `error` is ``result.json``.
 
     `outcome` is completed, aborted (the server was lost, or too few clients were left), failed (an error, or every
     client was lost) or interrupted (Ctrl-C); `reason` says why. `unmet` holds one line for each expectation of the
     scenario that was not met. What the run has to show has the fields of `ResultFields`. `faults` are those that
     struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began again.
     Times are seconds. `messages` and bytes count both hops of a relayed message, and all copies: `sent_again` of them
-    are retransmissions, and `messages_lost` tells how many were lost, by the reason. `vulnerability` is there if there
+    are retransmissions, and `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there
     was an [attack]. `plugins`: files of the user's own code, of which copies lie in the run's folder.
     """
 

@@ -31,7 +31,7 @@ from protocols.observing.parts import Parts
 from protocols.observing.probe import NOBODY, Probe, probe_of, shadowed
 from protocols.observing.signals import Received, Way, received, signals
 from protocols.registry import PROTOCOLS
-from scenarios.observing.deals import deal, parts_of
+from scenarios.observing.splits import parts_of, split
 from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.folder import FolderError
 from scenarios.running.simulation import Simulation
@@ -107,7 +107,7 @@ class _Asked:
 
     @classmethod
     def of(cls, scenario: Scenario, parts: Parts) -> "_Asked":
-        shards = deal(parts.held, scenario.data, scenario.seed)
+        shards = split(parts.held, scenario.data, scenario.seed)
         probe = probe_of(parts, shards, scenario.attack.points, scenario.seed)
         numbers = {f"client/{i}": i for i in range(len(shards)) if (probe.owners == i).any()}
         rows = {name: probe.rows(i) for name, i in numbers.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 from parties.data.splits import named
 from protocols.registry import PROTOCOLS
 from scenarios.files.reading import read
-from scenarios.observing.deals import deal, parts_of
+from scenarios.observing.splits import parts_of, split
 from scenarios.schema.scenario import ScenarioError
 from sim.setting_error import Problem
 
@@ -27,7 +27,7 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
             return {}
         scenario = read(folder).scenario
         parts = parts_of(scenario)
-        shards = named(deal(parts.held, scenario.data, scenario.seed))
+        shards = named(split(parts.held, scenario.data, scenario.seed))
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     try:

@@ -17,7 +17,7 @@ from scenarios.files.arguments import check_type
 from scenarios.files.checks import cautions
 from scenarios.files.plugins import failure_reason, recorded
 from scenarios.files.reading import Source, load, read
-from scenarios.observing.deals import deal, parts_of
+from scenarios.observing.splits import parts_of, split
 from scenarios.observing.vulnerability import Vulnerability
 from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.running.disk import disk_problem
@@ -82,10 +82,10 @@ def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: 
         return _carry_out(scenario, name, folder, watch)
 
 
-def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_anew: bool = False) -> Result:
+def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_restart: bool = False) -> Result:
     """Resume the interrupted training run in the folder `path`, and return the result as `carry_out` does.
 
-    It continues from its checkpoint; from the start if there is none yet, and with `or_anew` also if its protocol
+    It continues from its checkpoint; from the start if there is none yet, and with `or_restart` also if its protocol
     writes none or the checkpoint is unusable. `engine` replaces the scenario's. Raises FolderError for a folder that
     has nothing to resume or is in use by another process, and ScenarioError.
     """
@@ -93,12 +93,12 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None,
     with closing(RunFolder(path)) as folder:
         check_unfinished(path)  # it may have ended since
         scenario = load(path, [] if engine is None else [f'engine="{engine}"'])
-        if not (PROTOCOLS[scenario.protocol.name].learns or or_anew):
+        if not (PROTOCOLS[scenario.protocol.name].learns or or_restart):
             raise FolderError(f"{path}: only training can be resumed; `tacit run {path}` runs it from the start")
         try:
             earlier = _earlier(path, scenario)
         except FolderError:
-            if not or_anew:
+            if not or_restart:
                 raise
             earlier = _Earlier(resumed=(0,))
         folder.clear(record=earlier.recorder is None)
@@ -109,7 +109,7 @@ def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
         return _Earlier(resumed=(0,))
-    check_data(path, checkpoint, deal(parts_of(scenario).held, scenario.data, scenario.seed))
+    check_data(path, checkpoint, split(parts_of(scenario).held, scenario.data, scenario.seed))
     recorder = Recorder(path / "run.sqlite", checkpoint.record, contents(scenario))
     return _Earlier(checkpoint.state, recorder, checkpoint.wall_seconds, (*checkpoint.resumed, checkpoint.round))
 

@@ -20,8 +20,8 @@ from protocols.registry import PROTOCOLS
 from protocols.xclp.sized import STAND_INS
 from scenarios.console.bars import progress
 from scenarios.files.plugins import use_plugins
-from scenarios.observing.deals import deal, parts_of
 from scenarios.observing.faults import faults_of
+from scenarios.observing.splits import parts_of, split
 from scenarios.running.durations import durations_of
 from scenarios.schema import scenario as schema
 from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine
@@ -56,7 +56,7 @@ class Simulation:
         self._scenario = scenario
         use_plugins(scenario)
         parts = parts or parts_of(scenario)
-        shards = deal(parts.held, scenario.data, scenario.seed)
+        shards = split(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:

@@ -8,7 +8,7 @@ __all__ = ["Attack"]
 
 
 class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[attack]: whether it can be told from the messages which points a client was trained on."""
+    """[attack]: whether the messages show which points a client was trained on."""
 
     kind: Annotated[
         Literal["", "membership"],
@@ -21,9 +21,9 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     epochs: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="K: of models, so many of the last rounds are used; of predictions, so often the last round is "
-            "opened again, with the points asked about in place of the public ones. Without it, as in the FedCT "
-            "paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
+            description="K: the number of last rounds whose models are used; with predictions, how often the last "
+            "round is opened again, with the points asked about in place of the public ones. Without it, as in the "
+            "FedCT paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
             extra={"unit": "rounds"},
         ),
     ] = None
@@ -31,7 +31,8 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=2,
-            description="Points asked about: at most so many of each client's training data, and so many nobody has.",
+            description="Points asked about: at most this number of each client's training data, and as many that "
+            "nobody has.",
             extra={"unit": "points"},
         ),
     ] = 500

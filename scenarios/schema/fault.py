@@ -61,7 +61,10 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = None
     back_after: Annotated[
         Duration | None,
-        Meta(description="Of a `crash`: come back after so long, from the next round on.", extra=DURATION),
+        Meta(
+            description="`crash`: how long until the party comes back, to take part from the next round on.",
+            extra=DURATION,
+        ),
     ] = None
     lasts: Annotated[
         Duration | None, Meta(description="How long it goes on; without it, to the end.", extra=DURATION)
@@ -69,18 +72,18 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     factor: Annotated[
         Annotated[float, Meta(ge=1)] | None,
         Meta(
-            description="Of `slow`: how many times as long its computing and its access to the network take. If it "
+            description="`slow`: how many times as long its computing and its access to the network take. If it "
             "strikes again while it goes on, the party gets no slower, but `lasts` begins again; the factors of "
             "different faults multiply.",
             extra={"unit": "factor"},
         ),
     ] = None
-    by: Annotated[Duration | None, Meta(description="Of `delay`: how much later.", extra=DURATION)] = None
-    one_way: Annotated[bool, Meta(description="Of a `partition` or `hold`: only what party sends to peer.")] = False
+    by: Annotated[Duration | None, Meta(description="`delay`: how much later.", extra=DURATION)] = None
+    one_way: Annotated[bool, Meta(description="`partition`, `hold`: only what party sends to peer.")] = False
     file: Annotated[
         str,
         Meta(
-            description="Of `availability`: a CSV with the columns party, up, down (seconds), relative to the scenario "
+            description="`availability`: a CSV with the columns party, up, down (seconds), relative to the scenario "
             "file.",
             extra={"unit": "file"},
         ),

@@ -92,7 +92,7 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     labeled: Annotated[float, Meta(gt=0, le=1, description="Share of each client's points that have a label.")] = 0.1
     labeled_clients: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Only the first so many clients have labels; without it, all.", extra={"unit": "clients"}),
+        Meta(description="How many clients have labels, the first ones; without it, all.", extra={"unit": "clients"}),
     ] = None
     labels_per_client: Annotated[
         Annotated[int, Meta(ge=1)] | None,
@@ -107,7 +107,7 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             description="Points of each client that are no training data but new, to be predicted: below 1 a share, "
-            "else so many. If there are any, accuracy is measured on the new points alone.",
+            "else their number. If there are any, accuracy is measured on the new points alone.",
             extra={"unit": "points"},
         ),
     ] = 0.0
@@ -134,7 +134,7 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = None
     limit: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Use only so many points, for a quick look.", extra={"unit": "points"}),
+        Meta(description="The most points that are used, for a quick look.", extra={"unit": "points"}),
     ] = None
 
 
@@ -178,7 +178,7 @@ class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     retransmission_timeout: Annotated[
         Duration,
         Meta(
-            description="Of the reliable transport: the first wait for an acknowledgement; it doubles up to 60 s.",
+            description="The first wait of the reliable transport for an acknowledgement; it doubles up to 60 s.",
             extra=DURATION,
         ),
     ] = "1s"

@@ -12,7 +12,7 @@ from scenarios.schema.scenario import Scenario
 
 __all__ = ["OWN", "Column", "Order", "Part", "Row", "Scale", "ScenarioFile", "Table"]
 
-Settings = dict[str, Any]
+Overrides = dict[str, Any]
 Scale = Literal["small", "paper"]
 
 _SET = 'Dotted keys and their values, as `{ "protocol.k" = 3 }`'
@@ -33,8 +33,8 @@ class Part(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     only: Annotated[
         Literal["", "small", "paper"], Meta(description="The scale at which alone it is there; without it, at both.")
     ] = ""
-    set: Annotated[Settings, Meta(description=f"{_SET}, which its runs have in place of the file's.")] = {}
-    set_paper: Annotated[Settings, Meta(description='More of them at `scale = "paper"`, over those of `set`.')] = {}
+    set: Annotated[Overrides, Meta(description=f"{_SET}, which its runs have in place of the file's.")] = {}
+    set_paper: Annotated[Overrides, Meta(description='More of them at `scale = "paper"`, over those of `set`.')] = {}
     measure: Annotated[
         str,
         Meta(
@@ -92,7 +92,7 @@ class Scales(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[scales]: other sizes of the same file."""
 
     paper: Annotated[
-        Settings, Meta(description=f"{_SET}: what `--set scale=paper` changes in the file, before any other `--set`.")
+        Overrides, Meta(description=f"{_SET}: what `--set scale=paper` changes in the file, before any other `--set`.")
     ] = {}
 
 

@@ -226,7 +226,7 @@ def _perform(place: int, one: Plan, folder: Path) -> tuple[int, Result, int]:
     scenario = one.loaded.scenario
     path = folder / one.folder
     if (path / "scenario.toml").is_file():
-        result = resume(path, engine=scenario.engine, or_anew=True)
+        result = resume(path, engine=scenario.engine, or_restart=True)
     else:
         with suppress(FileNotFoundError):
             discard_unwritten(path)

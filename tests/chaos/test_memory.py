@@ -1,4 +1,4 @@
-"""Chaos remembers what jobs came to, and no run differs for it."""
+"""Chaos remembers the results of jobs, and no run differs for it."""
 
 import pytest
 from msgspec import structs

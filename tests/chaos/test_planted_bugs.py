@@ -38,7 +38,7 @@ def test_without_a_bug_nothing_is_found(scenario: str, request: pytest.FixtureRe
 
 @pytest.mark.long
 def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The result stays right, and the server learns the lost client's masks: only the keys tell."""
+    """The result stays right, and the server learns the lost client's masks: only the keys show it."""
     key = SharedSecret.key
     monkeypatch.setattr(
         SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1))
@@ -53,7 +53,7 @@ def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a client was lost, the first of the others is told that it was not."""
+    """Where a client was lost, the first of the others is sent that it was not."""
     broadcast, everyone = Server.broadcast, list[str]()
 
     def disagreeing(self: Server, parties: Sequence[str], message: Message) -> None:
@@ -88,7 +88,7 @@ def test_a_wait_without_a_deadline(small: Scenario, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even a timer is left: a deadlock, told at once, with whom it holds up."""
+    """Not even a timer is left: a deadlock, reported at once, with whom it holds up."""
     collect = Party.collect
 
     async def for_ever(self: Party, kind: type[Message], sources: Sequence[str], **how: Any) -> Collected[Any]:

@@ -26,7 +26,7 @@ from scenarios.chaos.promises import promises_of
 from scenarios.chaos.report import failure_lines, write_findings
 from scenarios.command.main import app
 from scenarios.running.simulation import Simulation
-from sim.network import Network
+from sim.network import LinkNetwork
 from sim.wire import Ledger, LedgerRow, Message
 from tacit import Scenario, load
 
@@ -168,13 +168,13 @@ def a_round_too_many(patch: Patch) -> None:
 
 
 def a_copy_that_nobody_has(patch: Patch) -> None:
-    end = Network.end
+    end = LinkNetwork.end
 
-    def planted(self: Network, kind: str, *arguments: Any) -> None:
+    def planted(self: LinkNetwork, kind: str, *arguments: Any) -> None:
         end(self, kind, *arguments)
         self.in_flight += kind != "deliver"
 
-    patch.setattr(Network, "end", planted)
+    patch.setattr(LinkNetwork, "end", planted)
 
 
 def a_byte_too_many(patch: Patch) -> None:

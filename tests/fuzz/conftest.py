@@ -27,7 +27,7 @@ INPUTS = {
     "test_availability_is_read_or_refused": (150, 1500),
     "test_records_are_read_or_refused": (20, 150),
 }
-"""Of each test, how many inputs it tries by default and with ``-m long``."""
+"""The number of inputs that each test tries by default and with ``-m long``."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -58,7 +58,7 @@ class Input:
 
     @contextmanager
     def trying(self, what: str, *data: bytes) -> Iterator[None]:
-        """A failure inside is told with the seed and the bytes, in hexadecimal."""
+        """Report a failure inside with the seed and the bytes, in hexadecimal."""
         try:
             yield
         except BaseException as error:
@@ -187,7 +187,7 @@ def clear() -> Callable[[BaseException], None]:
 
 
 class Memory:
-    """Counts what Python and numpy allocate, of every so many inputs: tracing takes several times the time."""
+    """The memory that Python and numpy allocate, for every n-th input: tracing takes several times the time."""
 
     def __init__(self) -> None:
         self.every = 1

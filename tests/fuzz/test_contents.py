@@ -1,7 +1,7 @@
 """What stands inside messages: every function that a receiver reads byte strings with, and other bytes than were due.
 
 Each either reads them or raises a ValueError of our own in one line; nothing of numpy, gmpy2 or Python gets through,
-and what is held in memory is bounded by what came and by what both sides had agreed on.
+and what is held in memory is bounded by what was received and by what both sides had agreed on.
 """
 
 from collections.abc import Callable, Coroutine

@@ -79,14 +79,14 @@ class Run:
         world = World(1, cost=Free(), sinks=[self._count])
         coins = np.random.default_rng(1)
         variant, recovery = VARIANTS[self.variant](), RECOVERIES[self.recovery]()
-        its = Parameters(variant, 4, 2, recovery, bits=BITS, k=2, min_clients=2, deadline=DEADLINE)
+        parameters = Parameters(variant, 4, 2, recovery, bits=BITS, k=2, min_clients=2, deadline=DEADLINE)
         self.clients = []
         for i in range(4):
             labels = np.array([0, 1])[: 2 if i else 1]
             features = coins.normal(size=(len(labels), 3))
             shard = Shard(features, labels, np.arange(len(labels)) == 0, np.arange(len(labels)))
-            self.clients.append(XclpClient(world, f"client/{i}", shard, its))
-        self.server = XclpServer(world, tuple(client.name for client in self.clients), its)
+            self.clients.append(XclpClient(world, f"client/{i}", shard, parameters))
+        self.server = XclpServer(world, tuple(client.name for client in self.clients), parameters)
         for party in (self.server, *self.clients):
             self._watch(party)
         try:
@@ -144,7 +144,7 @@ BAD: dict[type, Callable[[Any], list[Any]]] = {bytes: bad_bytes, int: bad_number
 
 
 def impossible(message: Message) -> list[tuple[str, Message]]:
-    """`message` with one field at a time that cannot be, and which field."""
+    """`message` with one field at a time invalid, and which field."""
     found: list[tuple[str, Message]] = []
     for name in message.__struct_fields__:
         value = getattr(message, name)
@@ -154,7 +154,7 @@ def impossible(message: Message) -> list[tuple[str, Message]]:
 
 
 class Tampering:
-    """The first message of `kind` from `sender` becomes number `number` of what it cannot be."""
+    """Replaces the first message of `kind` from `sender` by number `number` of its invalid forms."""
 
     def __init__(self, kind: str, sender: str, number: int) -> None:
         self.choices = 0
@@ -202,7 +202,7 @@ def sent(kind: str) -> list[tuple[int, str]]:
 
 
 def survive(kind: str, sender: str, configuration: int, every: int) -> list[str]:
-    """What goes wrong when `sender` says every so many of what a message of `kind` cannot be."""
+    """What goes wrong when `sender` sends invalid forms of a message of `kind`: every `every`-th is tried."""
     failures = []
     for number in itertools.count(0, every):
         tampering = Tampering(kind, sender, number)
@@ -220,7 +220,7 @@ def survive(kind: str, sender: str, configuration: int, every: int) -> list[str]
 
 
 def names_of_types() -> list[str]:
-    """Of all types with fields in the protocols, those that tests define left out."""
+    """The names of all message types of the protocols that have fields; those that tests define are left out."""
     for module in pkgutil.walk_packages(protocols.__path__, "protocols."):
         importlib.import_module(module.name)
     kinds = Message.__subclasses__()

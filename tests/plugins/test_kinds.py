@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from scenarios.command.main import app
 from scenarios.files.plugins import load_plugins
-from scenarios.observing.deals import parts_of
+from scenarios.observing.splits import parts_of
 from tacit import Result, load, run
 
 Write = Callable[..., Path]

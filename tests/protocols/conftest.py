@@ -59,18 +59,18 @@ class Federation:
         return [client for client in self.clients if client.alive and client.labels is not None]
 
     def oracle(self) -> oracle.Outcome:
-        record, its = self.server.record, self.server.parameters
+        record, given = self.server.record, self.server.parameters
         members = [self.client(name) for name in record.members]
         return oracle.xclp(
             [member.bits_of_round for member in members],
             [np.where(member.shard.labeled, member.shard.labels, -1) for member in members],
             [record.members.index(name) for name in record.contributors],
-            its.classes,
-            its.k,
-            its.alpha,
-            its.fraction_bits,
-            its.recipe.name,
-            its.rows,
+            given.classes,
+            given.k,
+            given.alpha,
+            given.fraction_bits,
+            given.recipe.name,
+            given.rows,
         )
 
     def assert_equals_oracle(self) -> None:
@@ -144,7 +144,7 @@ def federation() -> Build:
                 send(packet)
 
         world.network.send = watched
-        its = Parameters(
+        given = Parameters(
             variant=VARIANTS[variant](bits),
             clients=len(shards),
             classes=classes,
@@ -153,8 +153,8 @@ def federation() -> Build:
             deadline=10.0,
             **{"min_clients": 2, **parameters},
         )
-        clients = [XclpClient(world, f"client/{i}", own, its, **(access or {})) for i, own in enumerate(shards)]
-        server = XclpServer(world, tuple(client.name for client in clients), its)
+        clients = [XclpClient(world, f"client/{i}", own, given, **(access or {})) for i, own in enumerate(shards)]
+        server = XclpServer(world, tuple(client.name for client in clients), given)
         return Federation(world, server, clients, events, packets)
 
     return build

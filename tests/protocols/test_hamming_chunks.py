@@ -90,7 +90,7 @@ def test_a_peer_that_repeats_and_invents_chunks_changes_nothing(federation, make
         if isinstance(message, ChunkMessage):
             history.append((receiver, message))
             for other in data.draw(st.lists(st.sampled_from(history), max_size=2)):
-                send(*other)  # sealed anew, so that only its number tells
+                send(*other)  # sealed again, so that only its number shows the repetition
             number = data.draw(st.sampled_from([-1, message.number, 5, 99, 2**40]))
             send(receiver, type(message)(number, b"never"))
 
@@ -131,12 +131,12 @@ def test_a_chunk_costs_no_round_trip(federation, make_shards, variant):
     run.run().assert_equals_oracle()
     asked, answered = KINDS[variant]
     sent = [event.time for event in run.events if (event.kind, event.type) == ("send", asked)]
-    came = [event.time for event in run.events if (event.kind, event.type) == ("deliver", answered)]
-    assert len(sent) == len(came) == 12
-    trip = came[0] - sent[0]
-    assert came[-1] - sent[0] < 12 / 1.5 * trip
+    received = [event.time for event in run.events if (event.kind, event.type) == ("deliver", answered)]
+    assert len(sent) == len(received) == 12
+    trip = received[0] - sent[0]
+    assert received[-1] - sent[0] < 12 / 1.5 * trip
     window = {"iknp": 4, "naor-pinkas": 2}[variant]
-    under_way = [sum(t <= now for t in sent) - sum(t <= now for t in came) for now in sent]
+    under_way = [sum(t <= now for t in sent) - sum(t <= now for t in received) for now in sent]
     assert 1 < max(under_way) <= window
 
 

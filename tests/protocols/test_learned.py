@@ -24,9 +24,9 @@ class Run:
     def __init__(self, parts: list[Shard], seed: int, least: int) -> None:
         world = World(seed, cost=Free())
         self.parts = parts
-        self.its = Parameters(PlaintextHamming(BITS), len(parts), CLASSES, bits=BITS, k=K, min_clients=least)
-        self.clients = [XclpClient(world, f"client/{i}", part, self.its) for i, part in enumerate(parts)]
-        self.server = XclpServer(world, tuple(client.name for client in self.clients), self.its)
+        self.parameters = Parameters(PlaintextHamming(BITS), len(parts), CLASSES, bits=BITS, k=K, min_clients=least)
+        self.clients = [XclpClient(world, f"client/{i}", part, self.parameters) for i, part in enumerate(parts)]
+        self.server = XclpServer(world, tuple(client.name for client in self.clients), self.parameters)
         try:
             world.loop.run(play([self.server, *self.clients], self.server))
         finally:
@@ -37,13 +37,13 @@ class Run:
 
     def columns(self, client: int) -> NDArray[np.float64]:
         """As the client gets them."""
-        return Influence(self.graph, self.its.alpha).columns(self.own[client])
+        return Influence(self.graph, self.parameters.alpha).columns(self.own[client])
 
     def scores(self, client: int) -> NDArray[np.uint64]:
         """What `client` adds to the rows of client/0, in the ring."""
         part = self.parts[client]
         own = contribution(self.columns(client), part.labels[part.labeled], CLASSES)
-        return encode(own[self._rows], self.its.fraction_bits, len(self.parts))
+        return encode(own[self._rows], self.parameters.fraction_bits, len(self.parts))
 
     @property
     def _rows(self) -> NDArray[np.int64]:

@@ -125,8 +125,8 @@ def played(
 
 def summing(**changes: object) -> Making:
     """The part of a client in a secure sum of vectors."""
-    its = secure_sum.Settings(**{"dimension": 8, "min_clients": 3, "deadline": 20.0, **changes})
-    return lambda secrets: lambda me: secure_sum.client(me, np.ones(8), secrets, its)
+    settings = secure_sum.Settings(**{"dimension": 8, "min_clients": 3, "deadline": 20.0, **changes})
+    return lambda secrets: lambda me: secure_sum.client(me, np.ones(8), secrets, settings)
 
 
 def rows(how: SecureRowSums, labeled: Iterable[str] = NAMES) -> Making:
@@ -302,7 +302,7 @@ some = st.lists(st.sampled_from(NAMES), unique=True).map(sorted)
 def test_whatever_is_asked_one_sum_at_most_can_be_opened(
     asked: list[tuple[int, list[str], list[str]]], back: str | None
 ) -> None:
-    """Of each client: masked values of one attempt, one answer to Survivors; and these of three clients or more."""
+    """Each client sends masked values in one attempt and one answer to Survivors, who are three or more."""
 
     async def plan(server: Liar) -> None:
         for attempt, names, survivors in asked:

@@ -171,7 +171,7 @@ def test_shares_that_do_not_come(federation, make_shards, receivers) -> None:
         topology="mesh",
         lose=lambda p: p.type == "DealtShares" and p.sender == "client/4" and p.receiver in receivers,
     ).run()
-    assert run.world.loop.time() < 10.0  # no wait came to its deadline
+    assert run.world.loop.time() < 10.0  # no wait lasted to its deadline
     everybody = len(receivers) == 1
     assert run.server.record.contributors == (NAMES if everybody else without("client/4"))
     assert attempts(run) == (1 if everybody else 2)

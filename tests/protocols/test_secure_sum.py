@@ -1,4 +1,4 @@
-"""The secure sum of vectors: exactly the sum over those whose chunks came, whoever is lost."""
+"""The secure sum of vectors: exactly the sum over those whose chunks were received, whoever is lost."""
 
 import os
 import subprocess
@@ -76,7 +76,7 @@ class Run:
         lose: Callable[[Packet], bool] = lambda packet: False,
         **settings: object,
     ) -> None:
-        its = Settings(len(vectors[0]), **{"deadline": 10.0, "chunk": 8, "min_clients": 2, **settings})
+        made = Settings(len(vectors[0]), **{"deadline": 10.0, "chunk": 8, "min_clients": 2, **settings})
         self.events: list[Event] = []
         self.packets: list[Packet] = []
         world = self.world = World(
@@ -94,8 +94,8 @@ class Run:
                 send(packet)
 
         world.network.send = watched
-        self.clients = [Member(world, f"client/{i}", vector, its) for i, vector in enumerate(vectors)]
-        self.server = Adder(world, [client.name for client in self.clients], its)
+        self.clients = [Member(world, f"client/{i}", vector, made) for i, vector in enumerate(vectors)]
+        self.server = Adder(world, [client.name for client in self.clients], made)
         try:
             world.loop.run(play([self.server, *self.clients], self.server))
         finally:
@@ -106,14 +106,16 @@ class Run:
 
     def assert_sums(self, names: Iterable[str]) -> None:
         """The server has exactly the sum over `names`."""
-        total, its = self.server.total, self.server.settings
+        total, settings = self.server.total, self.server.settings
         assert total is not None and total.contributors == tuple(names)
         vectors = [client.vector.astype(float) for client in self.clients if client.name in total.contributors]
-        ring = np.zeros(its.dimension, np.uint64)
+        ring = np.zeros(settings.dimension, np.uint64)
         for vector in vectors:
-            ring += encode(vector, its.fraction_bits, 1)
+            ring += encode(vector, settings.fraction_bits, 1)
         np.testing.assert_array_equal(total.ring, ring)
-        np.testing.assert_allclose(total.values, np.sum(vectors, axis=0), atol=len(vectors) * 2.0**-its.fraction_bits)
+        np.testing.assert_allclose(
+            total.values, np.sum(vectors, axis=0), atol=len(vectors) * 2.0**-settings.fraction_bits
+        )
 
 
 def vectors(dimension: int = 30, count: int = COUNT) -> list[NDArray[np.floating]]:

@@ -29,9 +29,9 @@ def assert_same(build: Callable[..., object]) -> None:
     assert [client.ending for client in sized.clients] == [client.ending for client in real.clients]
     if real.labeled_clients:
         sized.assert_equals_oracle()
-    for mine, its in zip(sized.labeled_clients, real.labeled_clients, strict=True):
-        np.testing.assert_array_equal(mine.labels.z, its.labels.z)
-        np.testing.assert_array_equal(mine.labels.confidence, its.labels.confidence)
+    for one, other in zip(sized.labeled_clients, real.labeled_clients, strict=True):
+        np.testing.assert_array_equal(one.labels.z, other.labels.z)
+        np.testing.assert_array_equal(one.labels.confidence, other.labels.confidence)
 
 
 FAULTS: dict[str, tuple[Fault, ...]] = {

@@ -206,7 +206,7 @@ def test_rerandomised_results_differ_from_what_they_are_made_of(key) -> None:
 
 @pytest.mark.parametrize("slots", [None, 1])
 def test_masked_results_are_fresh(key, slots) -> None:
-    """Of a single vector of ones, a bare product would be the inputs' product to the power of -1, known to j."""
+    """A bare product of one vector of ones would be the inputs' product to the power of -1, known to j."""
     public, length = key.public, 8
     encoded = packed_hamming.encode(key, np.ones((1, length), bool), Entropy.seeded(1, "encode"), slots=slots)
     vectors = np.ones((6, length), bool)

@@ -93,20 +93,20 @@ def test_a_point_without_any_influence_has_no_label(federation, make_shard) -> N
 
 
 def blocks_complete(run, name: str) -> bool:
-    """Whether the server was sent all blocks of client `name`, as the trace tells."""
+    """Whether the server was sent all blocks of client `name`, according to the trace."""
     delivered = {event.digest for event in run.events if event.kind == "deliver"}
-    came = set()
+    received = set()
     for packet in run.packets:
         if packet.digest in delivered and packet.type in ("OwnBlock", "Masks", "MaskedDistances"):
             frame = decode_frame(packet.data)
             kind = {"OwnBlock": OwnBlock, "Masks": Masks, "MaskedDistances": MaskedDistances}[packet.type]
             peer = getattr(decode_body(frame, frame.body, kind), "peer", "")
             pair = sorted((peer, packet.sender))
-            came.add((packet.type, *pair))
+            received.add((packet.type, *pair))
     names = [client.name for client in run.clients]
     pairs = [(j, k) for i, j in enumerate(names) for k in names[i + 1 :] if name in (j, k)]
-    return ("OwnBlock", "", name) in came and all(
-        (kind, *pair) in came for kind in ("Masks", "MaskedDistances") for pair in pairs
+    return ("OwnBlock", "", name) in received and all(
+        (kind, *pair) in received for kind in ("Masks", "MaskedDistances") for pair in pairs
     )
 
 
@@ -154,7 +154,7 @@ def test_a_client_lost_at_any_step(federation, make_shards, variant, recovery, v
     # The first client leads the seed; nobody else's loss can be taken for a leader's.
     assert tuple(client.name for client in run.labeled_clients) == others
     run.assert_equals_oracle()
-    # Whose blocks all came is in the graph; whose request or masked values did not come has no say.
+    # A client whose blocks were all received is in the graph; labels count only with a request and masked values.
     assert record.members == (names if blocks_complete(run, victim) else others)
     assert (victim in record.members) >= (place >= HAMMING_DONE)
     assert (victim in record.members) <= (place > CLIENT_STEPS.index("hamming.encode"))

@@ -16,8 +16,8 @@ from protocols.cotraining.round import CotrainingServer
 from protocols.registry import PROTOCOLS, using
 from scenarios.chaos.campaign import Plan, campaign
 from scenarios.command.report import byte_table, outcome_lines
-from scenarios.observing.deals import dealt, parts_of
 from scenarios.observing.public_points import set_apart
+from scenarios.observing.splits import parts_of, split_data
 from scenarios.running.folder import byte_rows, message_bytes
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
@@ -125,7 +125,7 @@ def test_the_result_reports_each_model_and_the_agreed_labels(small: Path) -> Non
 
 def test_models_are_measured_on_points_that_no_client_learns_from(small: Path) -> None:
     scenario = load(small)
-    parts, (held, shards) = parts_of(scenario), dealt(scenario)
+    parts, (held, shards) = parts_of(scenario), split_data(scenario)
     assert parts.public is not None and parts.test is not None
     assert (len(parts.public.labels), len(held.labels), len(parts.test.labels)) == (80, 120, 200)
     rows = {row.tobytes() for part in (parts.public, held) for row in part.points}
@@ -135,7 +135,7 @@ def test_models_are_measured_on_points_that_no_client_learns_from(small: Path) -
 
 def test_federated_averaging_learns_from_the_same_points_without_the_public_ones(small: Path) -> None:
     fedct, fedavg = (
-        dealt(load(small, [f"protocol.name={n}", "training.validation=0"]))[1] for n in ("fedct", "fedavg")
+        split_data(load(small, [f"protocol.name={n}", "training.validation=0"]))[1] for n in ("fedct", "fedavg")
     )
     for one, other in zip(fedct, fedavg, strict=True):
         assert (one.points == other.points).all() and (one.labeled == other.labeled).all()
@@ -143,11 +143,11 @@ def test_federated_averaging_learns_from_the_same_points_without_the_public_ones
 
 def test_one_party_holds_all_points_where_learning_is_centralised(small: Path) -> None:
     scenario = load(small, ["protocol.name=centralised", "data.labeled=1"])
-    (shard,) = dealt(scenario)[1]
+    (shard,) = split_data(scenario)[1]
     assert scenario.data.clients == 1
     assert len(shard.rows) == int(shard.labeled.sum()) == 120
     few = load(small, ["protocol.name=centralised", "data.labels_per_client=7", "data.labeled_clients=2"])
-    assert int(dealt(few)[1][0].labeled.sum()) == 14
+    assert int(split_data(few)[1][0].labeled.sum()) == 14
 
 
 @pytest.mark.parametrize(

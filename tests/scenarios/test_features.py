@@ -8,7 +8,7 @@ import pytest
 from parties.data.features import FEATURES, FeatureKind
 from parties.datasets import store
 from parties.datasets.content import Content, Part
-from scenarios.observing.deals import parts_of
+from scenarios.observing.splits import parts_of
 from sim.streams import generator
 from tacit import ScenarioError, load, run
 

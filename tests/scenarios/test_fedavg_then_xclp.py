@@ -12,7 +12,7 @@ from rich.console import Console
 
 from protocols.registry import PROTOCOLS
 from scenarios.command.report import print_result
-from scenarios.observing.deals import dealt
+from scenarios.observing.splits import split_data
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
 from scenarios.running.simulation import Simulation
@@ -81,7 +81,7 @@ def test_what_it_comes_to(tmp_path: Path) -> None:
     assert set(result.balanced_baselines) == set(result.baselines) and result.balanced_accuracy is not None
     assert sum(predicted(result.folder).values()) == result.bytes_payload
 
-    held, shards = dealt(load(result.folder))
+    held, shards = split_data(load(result.folder))
     w, b, v, c = trained(result)
     hits = [((s.points @ w + b) @ v + c).argmax(1)[s.new] == s.labels[s.new] for s in shards]
     assert result.baselines["network"] == np.concatenate(hits).mean()

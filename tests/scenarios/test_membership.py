@@ -13,7 +13,7 @@ from parties.learning import ModelSpec, jobs
 from protocols.cotraining.round import LocalPredictions
 from protocols.federated.averaging import LocalModel
 from protocols.observing.probe import NOBODY, probe_of, shadowed
-from scenarios.observing.deals import deal, parts_of
+from scenarios.observing.splits import parts_of, split
 from scenarios.running.folder import FolderError, byte_rows
 from scenarios.running.membership import attack
 from scenarios.running.prediction import predicted
@@ -189,7 +189,7 @@ def test_an_attack_changes_who_has_what_and_nothing_else_about_a_run(chance: Pat
     assert [len(kind.labels) for kind in kinds] == [150, OUTSIDE, 150, OUTSIDE]
     points = np.concatenate([kind.points for kind in kinds])
     assert len(np.unique(points, axis=0)) == len(points)  # nobody has a point of another's
-    probe = probe_of(parts, shards := deal(parts.held, scenario.data, scenario.seed), 10, scenario.seed)
+    probe = probe_of(parts, shards := split(parts.held, scenario.data, scenario.seed), 10, scenario.seed)
     for number, shard in enumerate(shards):
         own = probe.points[probe.owners == number]
         assert len(own) == 10

@@ -8,7 +8,7 @@ import pytest
 
 from parties.data.splits import Shard
 from scenarios.files.reading import read
-from scenarios.observing.deals import dealt
+from scenarios.observing.splits import split_data
 from scenarios.running.prediction import predicted
 from scenarios.running.simulation import Simulation
 from tacit import Result, ScenarioError, run
@@ -22,7 +22,7 @@ def carried_out(quick: Path, out: Path, **values: Any) -> tuple[Result, list[Sha
     scenario = read(quick, settings(**{"limit": 200, **values})).scenario
     result = run(scenario, out=out)
     assert (result.outcome, result.unmet) == ("completed", [])
-    return result, dealt(scenario)[1]
+    return result, split_data(scenario)[1]
 
 
 def accuracy_by_hand(result: Result, shards: list[Shard], counts: Any, of_class: int | None = None) -> float:
@@ -42,7 +42,7 @@ def accuracy_by_hand(result: Result, shards: list[Shard], counts: Any, of_class:
 @pytest.mark.parametrize("labeled", [1.0, 0.4])
 def test_new_points_are_predicted_and_scored_apart(quick: Path, tmp_path: Path, labeled: float, recipe: str) -> None:
     scenario = read(quick, [*settings(limit=200, new=0.3, labeled=labeled), f"protocol.recipe={recipe}"]).scenario
-    result, shards = run(scenario, out=tmp_path / "out"), dealt(scenario)[1]
+    result, shards = run(scenario, out=tmp_path / "out"), split_data(scenario)[1]
     assert (result.outcome, result.unmet) == ("completed", [])
     assert all(shard.new.sum() == 15 for shard in shards)
     assert all((shard.labeled == ~shard.new).all() for shard in shards) == (labeled == 1.0)
@@ -123,7 +123,7 @@ def test_with_training_before_it_or_without_the_same_points_are_new(quick: Path,
     given = ["data.limit=97", "data.new=0.5", "data.unlabeled=0.3", "data.partition=dirichlet:0.5", *more]
     found = []
     for name in ("xclp", "fedavg-then-xclp"):
-        held, shards = dealt(read(quick, [*given, f"protocol.name={name}"]).scenario)
+        held, shards = split_data(read(quick, [*given, f"protocol.name={name}"]).scenario)
         assert len(held.labels) == 97 == (1797 - 1700)
         found.append([(s.rows.tolist(), s.new.tolist(), s.labeled.tolist(), s.points.tolist()) for s in shards])
     assert found[0] == found[1]

@@ -9,7 +9,7 @@ from parties.data.splits import named
 from protocols.registry import PROTOCOLS
 from protocols.xclp.timing import HammingTime, hamming_time
 from scenarios.files.checks import cautions
-from scenarios.observing.deals import dealt
+from scenarios.observing.splits import split_data
 from tacit import load, run
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]
@@ -30,7 +30,7 @@ def scenario(changes):
 
 
 def time_of(asked) -> HammingTime:
-    shards = PROTOCOLS[asked.protocol.name].largest(asked, named(dealt(asked)[1]))
+    shards = PROTOCOLS[asked.protocol.name].largest(asked, named(split_data(asked)[1]))
     found = hamming_time(asked, shards)
     assert found is not None
     return found

@@ -11,10 +11,10 @@ import pytest
 
 from parties.data.splits import Shard
 from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.local_training import Public
 from protocols.cotraining.options import Options
-from protocols.cotraining.round import Settings
+from protocols.cotraining.round import CotrainingSettings
 from protocols.cotraining.spending import estimate
-from protocols.cotraining.study import Public
 from protocols.privacy import accounting
 from protocols.privacy.spent import privacy_lines
 from scenarios.command.report import outcome_lines
@@ -149,7 +149,7 @@ def test_the_estimate_is_the_most_that_changes_with_one_element_gone() -> None:
         for _ in range(2)
     ]
     learners: Any = (Nearest(), Nearest())
-    settings = Settings(ALGORITHMS["dp-fedct"](Options()), learners, learners[0], public, 3)
+    settings = CotrainingSettings(ALGORITHMS["dp-fedct"](Options()), learners, learners[0], public, 3)
     bits = []
     for shard in shards:
         points, labels = shard.points[:5], shard.labels[:5]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sim.latency import parse_latency
 from sim.loop import SimLoop
-from sim.network import Conditions, Endpoint, Network
+from sim.network import Conditions, Endpoint, LinkNetwork
 from sim.taps import Taps
 from sim.trace import Event, Trace
 from sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
@@ -36,8 +36,8 @@ class World:
         self.trace = Trace([self.events.append])
         self.ledger = Ledger()
         self.taps = Taps([self.sent.append], [lambda time, packet: self.shown.append((time, packet))])
-        its = Conditions(topology, parse_latency(latency), **conditions)
-        self.network = Network(self.loop, self.trace, self.ledger, seed, its, taps=self.taps)
+        given = Conditions(topology, parse_latency(latency), **conditions)
+        self.network = LinkNetwork(self.loop, self.trace, self.ledger, seed, given, taps=self.taps)
         self.received: list[tuple[str, float, bytes]] = []
         self.endpoints: dict[str, Endpoint] = {}
 
@@ -84,10 +84,10 @@ def test_taps_are_shown_what_is_sent_and_what_receivers_get(topology: str) -> No
     world.attach("server", "client/0", "client/1", "client/2")
     world.endpoints["client/2"].fall()
     lost = world.send("client/0", "client/2")
-    came = world.send("client/0", "client/1")
+    received = world.send("client/0", "client/1")
     world.run()
-    assert world.sent == [lost, came]
-    assert world.shown == [(world.received[0][1], came)]
+    assert world.sent == [lost, received]
+    assert world.shown == [(world.received[0][1], received)]
 
 
 def test_in_a_star_the_hub_relays_and_both_hops_count() -> None:

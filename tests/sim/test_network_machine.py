@@ -39,7 +39,7 @@ class MachineLetter(Message):
 
 
 class Correspondent(Party):
-    """Takes whatever comes, and tells `taken` of it."""
+    """Takes every message, and passes it to `taken`."""
 
     taken: Any = None
 
@@ -143,7 +143,7 @@ class NetworkMachine(RuleBasedStateMachine):
             self.in_order((event.party, sender.incarnation, *link), self.first_hop[event.digest])
 
     def in_order(self, stream: tuple[str | int, ...], number: int) -> None:
-        """Of what comes by one link, or from one sender, between the same lives, the numbers must grow."""
+        """Assert that numbers grow on one link, or from one sender, between the same incarnations."""
         assert number > self.delivered.get(stream, 0), f"out of order: {stream}"
         self.delivered[stream] = number
 

@@ -14,7 +14,7 @@ factors = st.sampled_from([1.0, 1.5, 2.0, 10.0, math.inf])
 
 
 def finish(seconds: float, changes: list[tuple[float, float]], factor: float = 1.0) -> float | None:
-    """When something of so many seconds is done if the factor changes like that, at (time, factor)."""
+    """The time at which work of `seconds` is done if the factor changes as in `changes`: (time, factor)."""
     loop, ends = SimLoop(), list[float]()
     span = Span(loop.env, lambda: ends.append(loop.time()), factor)
     span.begin(seconds)
@@ -36,17 +36,17 @@ def test_what_is_done_is_the_sum_over_all_speeds(
     seconds: float, changes: list[tuple[float, float]], factor: float
 ) -> None:
     changes = sorted(changes, key=lambda change: change[0])
-    left, now, its = seconds, 0.0, factor
+    left, now, speed = seconds, 0.0, factor
     expected = None
     for when, new in [*changes, (math.inf, 1.0)]:
-        if its < math.inf:
-            end = now + left * its
+        if speed < math.inf:
+            end = now + left * speed
             assume((end == when and not now) or not math.isclose(end, when, abs_tol=1e-9))  # else rounding decides
             if end <= when:
                 expected = end
                 break
-            left -= (when - now) / its
-        now, its = when, new
+            left -= (when - now) / speed
+        now, speed = when, new
     found = finish(seconds, changes, factor)
     if expected is None or found is None:
         assert found == expected

@@ -16,10 +16,10 @@ from protocols.cotraining.consensus import majority
 from protocols.cotraining.dp_fedct import NoisyLabels, dp_fedct
 from protocols.cotraining.dp_pate import NoisyTeachers, dp_pate
 from protocols.cotraining.fedct import HardLabels
+from protocols.cotraining.local_training import Public
 from protocols.cotraining.options import Options
 from protocols.cotraining.pate import Teachers, pate
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
-from protocols.cotraining.study import Public
+from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from protocols.privacy.noise import gaussian
 from protocols.privacy.xor_mechanism import epsilon_of, flip_probability
 from sim.compute import Work
@@ -178,7 +178,7 @@ def held(name: str, options: Options, *faults: Fault) -> tuple[CotrainingServer,
     shards = [Shard(dice.normal(size=(8, 2)), dice.integers(0, 3, 8), everything, np.arange(8)) for _ in range(4)]
     public = Public(dice.normal(size=(50, 2)), np.full(50, -1))
     learner: Any = Nearest()
-    settings = Settings(ALGORITHMS[name](options), (learner,) * 4, learner, public, 3, deadline=10.0)
+    settings = CotrainingSettings(ALGORITHMS[name](options), (learner,) * 4, learner, public, 3, deadline=10.0)
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     clients = [CotrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(shards)]
     server = CotrainingServer(world, [client.name for client in clients], settings)

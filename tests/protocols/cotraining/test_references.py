@@ -13,9 +13,9 @@ from parties.learning.learner import NetworkLearner
 from parties.learning.spec import ModelSpec
 from parties.party import play
 from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.local_training import Public
 from protocols.cotraining.options import Options
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, Settings
-from protocols.cotraining.study import Public
+from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from sim.streams import derive
 from sim.world import World
 
@@ -59,7 +59,7 @@ class Softmax:
 
 def cotrained(name: str, rounds: int, period: int = 1) -> tuple[CotrainingServer, list[CotrainingClient]]:
     world = World(1)
-    settings = Settings(
+    settings = CotrainingSettings(
         ALGORITHMS[name](Options()), (LEARNER,) * CLIENTS, LEARNER, PUBLIC, CLASSES, rounds=rounds, period=period
     )
     clients = [CotrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]

@@ -15,10 +15,17 @@ from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.spec import ModelSpec
 from parties.party import play
 from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.local_training import Public
 from protocols.cotraining.options import Options
 from protocols.cotraining.packing import unpack
-from protocols.cotraining.round import CotrainingClient, CotrainingServer, LocalPredictions, Record, Settings, steps
-from protocols.cotraining.study import Public
+from protocols.cotraining.round import (
+    CotrainingClient,
+    CotrainingServer,
+    CotrainingSettings,
+    LocalPredictions,
+    Record,
+    steps,
+)
 from sim.compute import Engine, make_engine
 from sim.faults import Crash, Fault, Slow
 from sim.latency import parse_latency
@@ -71,19 +78,21 @@ class Centroids:
         return {"vector.add": float(points * self.dimension * 1000)}
 
 
-def settings_of(name: str = "fedct", options: Options | None = None, **changes: Any) -> Settings:
-    """Of three rounds."""
+def settings_of(name: str = "fedct", options: Options | None = None, **changes: Any) -> CotrainingSettings:
+    """Settings of three rounds."""
     method = ALGORITHMS[name](options or Options())
     learners = (Centroids(),) * CLIENTS
-    its = Settings(method, learners, Centroids(), PUBLIC, CLASSES, rounds=3, min_clients=2, deadline=10.0)
-    return replace(its, **changes)
+    settings = CotrainingSettings(
+        method, learners, Centroids(), PUBLIC, CLASSES, rounds=3, min_clients=2, deadline=10.0
+    )
+    return replace(settings, **changes)
 
 
 Ran = tuple[CotrainingServer, list[CotrainingClient], list[Record], World, list[bytes]]
 
 
 def cotrained(
-    settings: Settings,
+    settings: CotrainingSettings,
     *faults: Fault,
     seed: int = 1,
     dealt: Sequence[Shard] = SHARDS,
@@ -129,7 +138,7 @@ def plain_loop(
     """What is agreed on after each round: Algorithm 1, with those who `trained` and those who `answered` in each."""
     states: dict[str, bytes] = {}
     agreed: list[list[int]] = []
-    for number, (able, came) in enumerate(zip(trained, answered, strict=True), 1):
+    for number, (able, heard) in enumerate(zip(trained, answered, strict=True), 1):
         votes = []
         for i, name in enumerate(everyone()):
             learner, shard = learners[i], SHARDS[i]
@@ -142,7 +151,7 @@ def plain_loop(
                 for fit in range(period):
                     state = learner.fit(state, points, labels, derive(seed, "fit", fit))
                 states[name] = state
-            if name in came:
+            if name in heard:
                 votes.append(learner.predict(states[name], PUBLIC.points).tolist())
         found = []
         for labels_of_point in zip(*votes, strict=True):
@@ -197,7 +206,7 @@ def test_who_is_lost_before_it_learns_or_before_it_answers_is_out_of_that_rounds
     assert [(loss.party, loss.round) for loss in server.lost] == [("client/1", 2), ("client/2", 2)]
 
 
-def test_a_quorum_is_of_the_answers_that_came() -> None:
+def test_a_quorum_is_of_the_answers_that_were_received() -> None:
     options = Options("qualified", 1.0)
     _, _, records, _, agreed = cotrained(settings_of(options=options), Crash("client/3", at="cotrain.predict"))
     assert records[0].answered == everyone("client/3")
@@ -264,13 +273,13 @@ def test_an_answer_that_comes_too_late_does_not_count() -> None:
     fault = Slow("client/2", factor=1e6, at="cotrain.learn")
     server, clients, records, _, _ = cotrained(settings_of(deadline=1.0), fault)
     assert [record.answered for record in records] == [everyone("client/2")] * 3
-    told = [(loss.party, loss.step, loss.action) for loss in server.lost]
-    assert told == [("client/2", "cotrain.agree", "its predictions never came: left out of this round's consensus")] * 3
+    lost = [(loss.party, loss.step, loss.action) for loss in server.lost]
+    assert lost == [("client/2", "cotrain.agree", "its predictions never came: left out of this round's consensus")] * 3
     assert clients[2].learnt is not None  # late, it has learnt all the same
 
 
 class Babbler(CotrainingClient):
-    """One of whose messages none can be: too short, or labels beyond the classes."""
+    """A client with invalid messages: too short, or labels beyond the classes."""
 
     async def take_part(self, call: Any) -> None:
         if self.name in ("client/0", "client/3"):
@@ -279,7 +288,7 @@ class Babbler(CotrainingClient):
             await super().take_part(call)
 
 
-def test_what_cannot_be_predictions_is_left_out() -> None:
+def test_invalid_predictions_are_left_out() -> None:
     _, _, records, _, agreed = cotrained(settings_of(), client=Babbler)
     assert [record.answered for record in records] == [everyone("client/0", "client/3")] * 3
     answered = [record.answered for record in records]

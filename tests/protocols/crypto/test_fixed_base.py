@@ -41,7 +41,7 @@ def test_more_exponents_than_one_batch():
 
 @given(COMBS, st.binary(min_size=32, max_size=32), st.integers(0, 300))
 def test_random_powers_have_exponents_in_range_and_replay(comb, key, count):
-    # The powers of 2 below 3^120 tell their exponents apart.
+    # The powers of 2 below 3^120 determine their exponents.
     modulus = mpz(3) ** 60
     table = FixedBase(mpz(2), modulus, comb)
     first = list(table.random_powers(count, Entropy(key)))

@@ -173,7 +173,7 @@ def test_what_is_not_on_the_curve_is_no_member() -> None:
     for data in (b"\4" + good[1:], b"\0" + good[1:], b"\2" + (P + G[0] % 2**200).to_bytes(32, "big")):
         with pytest.raises(ValueError, match="not an element"):
             group.decode(data)
-    # The two points with one x are told apart by the first byte.
+    # The two points with one x differ in the first byte.
     assert coordinates(group.decode(bytes([5 - good[0]]) + good[1:])) == (G[0], P - G[1])
 
 

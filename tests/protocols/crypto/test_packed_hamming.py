@@ -116,7 +116,7 @@ def test_masks_are_fresh_and_spread_over_the_ring():
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_results_are_re_randomised(fresh):
-    # j knows the randomness of every c_l: that of prod c_l^(1 - 2 x_l) would tell it x.
+    # j knows the randomness of every c_l: that of prod c_l^(1 - 2 x_l) would show it x.
     b, x = random_bits(1, 3, 9), random_bits(2, 1, 9)
     _, (ciphertexts, masked, masks, _) = run(b, x, fresh=fresh)
     square = N * N

@@ -22,7 +22,7 @@ from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.method import Method
-from protocols.federated.round import Record, Settings
+from protocols.federated.round import Record, TrainingSettings
 from protocols.privacy.noise import gaussian
 from sim.faults import Crash, Fault
 from sim.latency import parse_latency
@@ -40,7 +40,7 @@ def trained(
     private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, more: int = 0, **changes: Any
 ) -> tuple[FedAvgServer, list[Record], World]:
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
-    settings = Settings(
+    settings = TrainingSettings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
     )
     clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(held)]
@@ -57,7 +57,7 @@ def trained(
 
 def alone(name: int) -> np.ndarray:
     """What client `name` trains in the first round, on its labels alone."""
-    client = FedAvgClient(World(1), f"client/{name}", SHARDS[name], Settings(SPEC, UPDATE, Method(), 4))
+    client = FedAvgClient(World(1), f"client/{name}", SHARDS[name], TrainingSettings(SPEC, UPDATE, Method(), 4))
     seed = World(1).entropy(f"client/{name}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters)
 

@@ -21,7 +21,7 @@ from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Plain, Secure
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.method import Averaged, Companion, Extra, Method, Options
-from protocols.federated.round import Settings
+from protocols.federated.round import TrainingSettings
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters
 from sim.latency import parse_latency
@@ -38,7 +38,7 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> FedAvgServer:
     """The server after some rounds of `method`."""
     additions = tuple(addition for addition, _ in method.additions)
     update = LocalUpdate(1, 50, 0.5, device="cpu", additions=additions)
-    settings = Settings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
+    settings = TrainingSettings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")))
     clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
     server = FedAvgServer(world, [client.name for client in clients], settings, FIRST)

@@ -26,7 +26,7 @@ from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.fedmatch import FedMatch
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.method import Method, Options
-from protocols.federated.round import Settings
+from protocols.federated.round import TrainingSettings
 from protocols.xclp import xclp
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.lsh import hash_bits, planes
@@ -55,10 +55,10 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, li
     """The model after some rounds of the protocol, and the clients."""
     additions = tuple(addition for addition, _ in method.additions)
     plain = {"epochs": 1, "labeled_batch": 100, "decay_rounds": 0, "device": "cpu"}
-    its = LocalUpdate(
+    update = LocalUpdate(
         learning_rate=RATE, weight_decay=DECAY, additions=additions, **{**plain, **changes.pop("local", {})}
     )
-    settings = Settings(SPEC, its, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
+    settings = TrainingSettings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
     world = World(1, conditions=Conditions(latency=parse_latency("5ms")))
     clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
     server = FedAvgServer(world, [client.name for client in clients], settings, FIRST)
@@ -163,7 +163,7 @@ def test_fedavg_with_the_networks_labels() -> None:
 
 
 def predicted_by_authors(vector: Vector, shard: Shard) -> PseudoLabels:
-    """Of the logits, negative ones 0; confidences over their maximum."""
+    """Pseudo-labels from the logits, negative ones taken as 0; confidences over their maximum."""
     raw = np.maximum(logits(vector, shard).numpy(), 0)
     shares = raw / raw.sum(1, keepdims=True)
     confidence = 1 + (shares * np.log(np.where(shares > 0, shares, 1))).sum(1) / math.log(10)
@@ -308,14 +308,14 @@ def by_hand(method: Method, rounds: int, outgoing: Outgoing) -> Vector:
     """Rounds of one addition: `outgoing` makes what the server sends a client out of what all sent in the last one."""
     model, sent, kept = FIRST, list[bytes](), [b""] * CLIENTS
     (addition,) = (addition for addition, _ in method.additions)
-    its = LocalUpdate(1, 100, RATE, weight_decay=DECAY, decay_rounds=0, device="cpu", additions=(addition,))
+    update = LocalUpdate(1, 100, RATE, weight_decay=DECAY, decay_rounds=0, device="cpu", additions=(addition,))
     for number in range(1, rounds + 1):
         ends = []
         for i, shard in enumerate(SHARDS):
             data = FedAvgClient.data(SimpleNamespace(shard=shard), None)  # type: ignore[arg-type]
             seed = World(1).entropy(f"client/{i}", 1, number, 1, "training").bytes(32)
             received = outgoing(i, sent) if sent else b""
-            ends.append(jobs.train(SPEC, model, data, its, number - 1, seed, [received], [kept[i]]))
+            ends.append(jobs.train(SPEC, model, data, update, number - 1, seed, [received], [kept[i]]))
         sent, kept = [end.sent[0] for end in ends], [end.kept[0] for end in ends]
         model = mean([end.parameters for end in ends])
     return double(model)

@@ -1,4 +1,4 @@
-"""Rounds of federated training, whoever is lost: averages over those whose models came, and nothing hangs."""
+"""Rounds of federated training, whoever is lost: averages over those whose models were received, and nothing hangs."""
 
 from dataclasses import replace
 from functools import partial
@@ -17,9 +17,9 @@ from parties.party import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.labelling import Across, Alone, Labeller, Network, Once
+from protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once
 from protocols.federated.method import Method, Options
-from protocols.federated.round import Record, Settings
+from protocols.federated.round import Record, TrainingSettings
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters
 from sim.faults import Crash, Fault, Pause, Slow
@@ -50,7 +50,7 @@ def trained(
 ) -> tuple[FedAvgServer, list[FedAvgClient], list[Record], World]:
     """A run; the server opens `opened` rounds, by default as many as its clients have agreed on."""
     world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
-    settings = Settings(
+    settings = TrainingSettings(
         SPEC, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
     )
     clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(dealt)]
@@ -127,7 +127,7 @@ def test_only_clients_with_labels_train_on_labels_alone() -> None:
     ]
     _, _, records, _ = trained(PLAIN, dealt=bare, rounds=1)
     assert records[0].cohort == ("client/0", "client/1", "client/2")
-    _, _, records, _ = trained(Method(Network(SPEC)), dealt=bare, rounds=1)
+    _, _, records, _ = trained(Method(NetworkLabeller(SPEC)), dealt=bare, rounds=1)
     assert records[0].averaged == ("client/0", "client/1", "client/2", "client/3")
 
 
@@ -228,7 +228,7 @@ def test_helpers_cannot_be_chosen_from_a_sum() -> None:
 
 @pytest.mark.parametrize(
     "labeller",
-    [Network(SPEC), Alone(SPEC, 256, 5, 0.99), Across(SPEC, XCLP), Once(Network(SPEC))],
+    [NetworkLabeller(SPEC), Alone(SPEC, 256, 5, 0.99), Across(SPEC, XCLP), Once(NetworkLabeller(SPEC))],
     ids=lambda one: type(one).__name__,
 )
 def test_pseudo_labels_bring_unlabeled_points_into_training(labeller: Labeller) -> None:

@@ -1,4 +1,4 @@
-"""Which faults struck whom, and when."""
+"""Which faults struck whom, and when: read off the world of a run."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from protocols.observing.simulated import Strike
 from sim.faults import Crash, Fault, Fired, Leave, MessageFault
 from sim.world import World
 
-__all__ = ["Struck"]
+__all__ = ["FaultRecord"]
 
 
-class Struck:
-    """Reads off the world what faults did; `faults` are those that each [[fault]] stands for."""
+class FaultRecord:
+    """What the faults of a run did, read off its world; `faults` are those that each [[fault]] stands for."""
 
     def __init__(self, world: World, faults: Sequence[tuple[Fault, ...]]) -> None:
         self._world, self._faults = world, faults
@@ -25,7 +25,7 @@ class Struck:
         ]
 
     def silent(self) -> dict[int, str]:
-        """What did not come, of each [[fault]] that has not struck once."""
+        """Each [[fault]] that has not struck once, by its number, with why it did not, in words."""
         struck = {strike.fault for strike in self.strikes()}
         return {number: _missed(made) for number, made in enumerate(self._faults) if number not in struck}
 
@@ -52,11 +52,11 @@ class Struck:
 
 
 def _missed(made: tuple[Fault, ...]) -> str:
-    """That a fault never struck, in words."""
+    """Why a fault did not strike, in words."""
     if not made or len(made) > 1:
         return "the availability trace took nobody down before the run ended"
     (fault,) = made
     who = f"the {fault.kind} of {fault.party}"
     if isinstance(fault, MessageFault):
-        return f"{who} never came: no such message was sent when it might strike"
-    return f"{who} never came: it did not get to where it should strike"
+        return f"{who} did not strike: no such message was sent while it could"
+    return f"{who} did not strike: the run did not reach the point where it would"

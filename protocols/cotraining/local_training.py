@@ -12,7 +12,7 @@ from protocols.cotraining.sharing import Sharing, Targets
 from sim.compute import Work
 from sim.streams import derive
 
-__all__ = ["Method", "Public", "Study", "Together", "add_work", "fit_repeatedly", "fit_work"]
+__all__ = ["CotrainingMethod", "LocalTraining", "Public", "Together", "add_work", "fit_repeatedly", "fit_work"]
 
 Points = NDArray[np.generic]
 Labels = NDArray[np.int64]
@@ -32,13 +32,13 @@ class Public:
         return len(self.labels)
 
 
-class Study(Protocol):
+class LocalTraining(Protocol):
     """One way to learn in a round; picklable. `labelled`: it uses the labels of the public points."""
 
     @property
     def labelled(self) -> bool: ...
 
-    def study(
+    def train(
         self,
         learner: Learner,
         state: bytes | None,
@@ -55,16 +55,16 @@ class Study(Protocol):
         ...
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
-        """The work of `study` with those numbers of its own points, public ones, and ones to learn from."""
+        """The work of `train` with those numbers of its own points, public ones, and ones to learn from."""
         ...
 
 
 @dataclass(frozen=True)
-class Method:
+class CotrainingMethod:
     """An algorithm of co-training."""
 
     sharing: Sharing
-    study: Study
+    training: LocalTraining
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Together:
 
     labelled: bool = False
 
-    def study(
+    def train(
         self,
         learner: Learner,
         state: bytes | None,

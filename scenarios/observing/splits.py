@@ -17,7 +17,7 @@ from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator
 
-__all__ = ["deal", "dealt", "parts_of"]
+__all__ = ["parts_of", "split", "split_data"]
 
 
 def parts_of(scenario: Scenario) -> Parts:
@@ -52,13 +52,13 @@ def _parts_of(scenario: Scenario) -> Parts:
     return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])), public=public)
 
 
-def dealt(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
+def split_data(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
     """The clients' data, and each one's share of it. Raises DataError."""
     held = parts_of(scenario).held
-    return held, deal(held, scenario.data, scenario.seed)
+    return held, split(held, scenario.data, scenario.seed)
 
 
-def deal(held: Dataset, data: Data, seed: int) -> list[Shard]:
+def split(held: Dataset, data: Data, seed: int) -> list[Shard]:
     """Each client's share of `held`. Raises DataError."""
     names = [f"client/{i}" for i in range(data.clients)]
     for name in data.without_labels:
