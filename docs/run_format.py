@@ -24,7 +24,7 @@ Read the views; the tables below them are what Tacit writes, and may change with
 - Events are recorded in the order in which they happened; at equal times that is the order of `n`. Rows that are in the
   trace hash are those of `events` but `wait` and `waited`, and metrics of rounds; of these rows the columns from
   `message` to `receiver`, and what a step, a loss and a refused message say of round and attempt, are not hashed.
-- Contents of messages are not recorded, but for an [attack]; `digest` tells equal ones.
+- Contents of messages are not recorded, but for an [attack]; `digest` is the same for equal ones.
 - Not recorded, and so not known: what a party's program did between its events; the queue in which a packet waited for
   bandwidth (a long hop does not say whether latency or the queue made it so); waits of no duration, whose messages were
   there already, and polls without a deadline; why a party sent nothing although it was up and waited for nobody.
