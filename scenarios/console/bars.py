@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from parties.datasets.content import Report
-from scenarios.console.printing import make_console
 
-__all__ = ["progress", "shown"]
+__all__ = ["shown"]
 
 _SECONDS_A_LINE = 5.0
 """The least time between two lines of progress where the output is no terminal."""
@@ -49,8 +48,3 @@ class _Lines:
         share = f" {100 * done // total} %" if total and what == self._what else ""
         self._what, self._said = what, now
         self._console.print(f"{self._name}: {what}{share}", markup=False, soft_wrap=True)
-
-
-def progress(title: str) -> contextlib.AbstractContextManager[Report]:
-    """Shown on stderr, with `title`, while a run is built."""
-    return shown(make_console(stderr=True), title)

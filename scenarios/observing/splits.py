@@ -12,7 +12,7 @@ from parties.datasets.error import DataSettingError
 from protocols.observing.parts import Parts
 from protocols.observing.probe import attacked
 from protocols.registry import PROTOCOLS
-from scenarios.console.bars import progress
+from scenarios.console.progress import progress
 from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator

@@ -18,7 +18,7 @@ from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
 from protocols.registry import PROTOCOLS
 from protocols.xclp.sized import STAND_INS
-from scenarios.console.bars import progress
+from scenarios.console.progress import progress
 from scenarios.files.plugins import use_plugins
 from scenarios.observing.faults import faults_of
 from scenarios.observing.splits import parts_of, split

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,8 +43,8 @@ Making = Callable[[dict[str, SharedSecret]], Part]
 class Member(Client):
     """Takes its `part` as often as it is said, and again when it comes back."""
 
-    def __init__(self, world: World, name: str, part: Part, times: int) -> None:
-        super().__init__(world, name, NOTHING)
+    def __init__(self, world: World, name: str, part: Part, times: int, **access: Any) -> None:
+        super().__init__(world, name, NOTHING, **access)
         self.part, self.times, self.ending = part, times, ""
 
     async def main(self) -> None:

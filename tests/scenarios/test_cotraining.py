@@ -22,6 +22,7 @@ from scenarios.running.folder import byte_rows, message_bytes
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
 from scenarios.schema.scenario import Public
+from sim.setting_error import Problem
 from sim.trace import Event
 from tacit import Result, ScenarioError, load, run
 
@@ -317,7 +318,7 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
     ],
 )
 def test_public_points_that_are_not_available(public: Public, problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(Problem) as caught:
         set_apart(table(2, 20), public, 5, 1, other)
     assert str(caught.value).startswith(problem)
 

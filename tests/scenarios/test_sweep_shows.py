@@ -40,7 +40,7 @@ import numpy as np
 from sim.units import duration
 from tacit import Found, Message, OneShot, Step, add_protocol
 
-class CountSent(Message):
+class PointsSent(Message):
     points: int
 
 class Counts(OneShot):
@@ -49,15 +49,15 @@ class Counts(OneShot):
 
     @property
     def message_types(self):
-        return (*super().message_types, CountSent)
+        return (*super().message_types, PointsSent)
 
     async def client(self, me, keys, group):
         with me.step("count.send"):
-            me.send(me.server, CountSent(len(me.shard.rows)))
+            me.send(me.server, PointsSent(len(me.shard.rows)))
 
     async def server(self, me, keys, group):
         with me.step("count.take"):
-            answers = (await me.collect(CountSent, group.names, deadline=duration(keys.deadline))).answers
+            answers = (await me.collect(PointsSent, group.names, deadline=duration(keys.deadline))).answers
         return Found(tuple(answers), np.array([answer.points for answer in answers.values()], float))
 
     def oracle(self, keys, shards):

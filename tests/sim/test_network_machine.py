@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from parties.life import Present
 from parties.party import Party
 from sim.barriers import Barrier
 from sim.compute import CostTable, Free
@@ -99,9 +100,9 @@ class NetworkMachine(RuleBasedStateMachine):
         self.letters = 0
         self.taken: set[int] = set()
         Correspondent.taken = self.take
-        self.parties = {name: Correspondent(self.world, name, up=rate, down=rate) for name in NAMES}
+        self.parties = Present([Correspondent(self.world, name, up=rate, down=rate) for name in NAMES])
         for party in self.parties.values():
-            party.start()
+            party.device.start()
 
     def take(self, source: str, name: str, number: int) -> None:
         assert number not in self.taken, "one message was taken twice"
@@ -168,30 +169,30 @@ class NetworkMachine(RuleBasedStateMachine):
     @rule(name=names, back_after=st.sampled_from([0.0, 0.0, 0.05, 0.5, None]))
     def crash(self, name: str, back_after: float | None) -> None:
         party = self.parties[name]
-        party.crash()
+        party.device.crash()
         assert not party.alive
         if back_after == 0:
-            party.rejoin()
+            party.device.rejoin()
         elif back_after is not None:
-            self.world.loop.call_later(back_after, party.rejoin)
+            self.world.loop.call_later(back_after, party.device.rejoin)
 
     @rule(name=names)
     def rejoin(self, name: str) -> None:
         party = self.parties[name]
         before, was_down = party.incarnation, not party.alive
-        party.rejoin()
+        party.device.rejoin()
         assert party.incarnation == before + was_down
 
     @rule(name=names, lasts=spans)
     def pause(self, name: str, lasts: float | None) -> None:
         party = self.parties[name]
-        party.pause()
+        party.device.pause()
         if lasts is not None:
-            self.world.loop.call_later(lasts, party.resume)
+            self.world.loop.call_later(lasts, party.device.resume)
 
     @rule(name=names)
     def resume(self, name: str) -> None:
-        self.parties[name].resume()
+        self.parties[name].device.resume()
 
     @rule(pair=pairs, everybody=st.booleans(), one_way=st.booleans(), holds=st.booleans(), lasts=spans)
     def block(self, pair: tuple[str, str], everybody: bool, one_way: bool, holds: bool, lasts: float | None) -> None:
@@ -241,7 +242,7 @@ class NetworkMachine(RuleBasedStateMachine):
                 self.unblock(barrier)
             for party in self.parties.values():
                 while party.paused:
-                    party.resume()
+                    party.device.resume()
             self.world.loop.run(asyncio.sleep(2000))
             self.every_copy_is_accounted_for()
             assert self.world.network.in_flight == 0

@@ -1,0 +1,15 @@
+"""Progress of what takes long while a run is built; what it takes to print is imported when it is needed."""
+
+from contextlib import AbstractContextManager
+
+from parties.datasets.content import Report
+
+__all__ = ["progress"]
+
+
+def progress(title: str) -> AbstractContextManager[Report]:
+    """Shown on stderr, with `title`, while something takes long."""
+    from scenarios.console.bars import shown
+    from scenarios.console.printing import make_console
+
+    return shown(make_console(stderr=True), title)
