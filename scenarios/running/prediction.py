@@ -1,4 +1,4 @@
-"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones, and all bytes of one to come."""
+"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; all bytes of one to come."""
 
 import json
 from collections.abc import Collection
@@ -52,7 +52,9 @@ def foreseen(scenario: Scenario, where: str = "") -> dict[tuple[str, str], Count
         shards = named(deal(parts.held, scenario.data, scenario.seed))
         mails = PROTOCOLS[scenario.protocol.name].sent_messages(scenario, parts, shards)
         if mails is None:
-            raise ScenarioError(where, "protocol.name", f"{toml(scenario.protocol.name)} has no formula of its messages")
+            raise ScenarioError(
+                where, "protocol.name", f"{toml(scenario.protocol.name)} has no formula of its messages"
+            )
         return counts(mails, SERVER if scenario.network.topology == "star" else "")
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
