@@ -15,6 +15,7 @@ the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
 | `check_tables`, `check_data`, `cautions` | before a run |
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
 | `sent_bytes` | `tacit bytes` |
+| `sent_messages` | `tacit predict` |
 | `promises`, `quick` | chaos |
 | `sums`, `attacked` | a server that lies, an attack on membership |
 
@@ -39,6 +40,7 @@ from protocols.observing.signals import AttackedMessages
 from protocols.own_keys import check_keys
 from protocols.promises import Promise
 from protocols.steps import Step
+from sim.foreseen import Mail
 from sim.setting_error import Problem
 from sim.toml_text import toml
 from sim.wire import Message
@@ -170,6 +172,13 @@ class Declaration:
 
     def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula."""
+        return None
+
+    def sent_messages(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail] | None:
+        """The messages of a run with nobody lost, each once however many hops it takes; None without a formula.
+
+        Raises Problem, also while they are listed, for a choice that has none.
+        """
         return None
 
     # Under faults and attacks

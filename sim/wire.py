@@ -35,8 +35,10 @@ __all__ = [
     "digest_of_body",
     "encode_body",
     "flip_bit",
+    "frame_size",
     "is_lasting",
     "pack_frame",
+    "payload_size",
     "unpack_frame",
 ]
 
@@ -75,7 +77,7 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
             raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
 
     def __repr__(self) -> str:  # contents may be secret
-        return f"<{type(self).__name__}, {_payload(self)} B of payload>"
+        return f"<{type(self).__name__}, {payload_size(self)} B of payload>"
 
 
 _types: Registry[type[Message]] = Registry("message")
@@ -142,7 +144,8 @@ class Packet(msgspec.Struct, frozen=True):
 _HOLLOW = frozenset((int, float, bool, type(None)))
 
 
-def _payload(message: Message) -> int:
+def payload_size(message: Message) -> int:
+    """The payload of `message` in bytes."""
     return 0 if message.explains else _content(message)
 
 
@@ -187,16 +190,23 @@ def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0, body
     `body_digest`, where it is known already, is that of the frame's body.
     """
     head = _head(frame, len(frame.body))
-    length = len(head) + len(frame.body)
     digest = hashlib.sha256(head + (body_digest or digest_of_body(frame.body))).digest()
-    size = length + TLS_OVERHEAD * -(-length // TLS_RECORD)
-    payload = _payload(message)
+    size, payload = _in_records(len(head) + len(frame.body)), payload_size(message)
     return Packet(
         head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
         attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
         envelope=size - payload - sealing,
     )  # fmt: skip
+
+
+def frame_size(frame: Frame, length: int) -> int:
+    """The bytes that travel for `frame` with a body of `length` bytes in place of its own."""
+    return _in_records(len(_head(frame, length)) + length)
+
+
+def _in_records(length: int) -> int:
+    return length + TLS_OVERHEAD * -(-length // TLS_RECORD)
 
 
 def _head(named: Frame | Packet, length: int) -> bytes:

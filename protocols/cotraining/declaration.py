@@ -1,6 +1,6 @@
 """Co-training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from parties.data.splits import Shard
@@ -10,7 +10,7 @@ from protocols.cotraining.attack import attacked_predictions
 from protocols.cotraining.checks import check_byzantine, check_cotraining, check_privacy, pooled
 from protocols.cotraining.experiment import CotrainingRun, exchanges_of, method_of, names_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.payloads import cotraining_payloads
+from protocols.cotraining.payloads import cotraining_mails, cotraining_payloads
 from protocols.cotraining.promises import PROMISES
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -23,6 +23,7 @@ from protocols.privacy.spending import noise_cautions, sensitivity_cautions, sen
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
+from sim.foreseen import Mail
 from sim.setting_error import Problem
 from sim.wire import Message
 
@@ -111,6 +112,9 @@ class Cotraining(Declaration):
 
     def sent_bytes(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int]:
         return cotraining_payloads(tables, parts, list(shards.values()))
+
+    def sent_messages(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail]:
+        return cotraining_mails(tables, parts, shards)
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
         return {**PROMISES, **promises_of_rounds(1.0, labeled=False)}

@@ -1,6 +1,6 @@
 """XCLP, declared."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parties.data.splits import Shard, counted
 from protocols.declaration import Declaration, SecureSum, taken_steps
@@ -11,10 +11,12 @@ from protocols.steps import Step
 from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_cautions
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.experiment import Xclp
+from protocols.xclp.foreseen import round_mails
 from protocols.xclp.keys import ProtocolKeys, XclpTables
 from protocols.xclp.payloads import round_payloads
 from protocols.xclp.promises import PROMISES
 from protocols.xclp.xclp import STEPS
+from sim.foreseen import Mail
 from sim.wire import Message
 
 __all__ = ["ACROSS", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
@@ -87,6 +89,11 @@ class XclpDeclaration(Declaration):
         keys = tables.protocol
         once = round_payloads(keys, *counted(shards), len(parts.held.classes), tables.network.topology)
         return {kind: keys.rounds * size for kind, size in once.items()}
+
+    def sent_messages(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail]:
+        points, labeled = counted(shards)
+        for number in range(1, tables.protocol.rounds + 1):
+            yield from round_mails(tables.protocol, points, labeled, len(parts.held.classes), number)
 
     def promises(self, tables: XclpTables) -> Mapping[str, Promise]:
         return PROMISES

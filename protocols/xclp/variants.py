@@ -1,14 +1,16 @@
 """The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios give them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from protocols import dealing
 from protocols.crypto import ot_sizes, sizes
 from protocols.crypto.groups import find_group
 from protocols.declaration import messages_in
+from protocols.foreseen import dealing_mails, revealing_mails
 from protocols.steps import Step
 from protocols.xclp import (
+    foreseen_hamming,
     hamming_iknp,
     hamming_naor_pinkas,
     hamming_paillier,
@@ -23,6 +25,7 @@ from protocols.xclp.hamming_paillier import PaillierHamming
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.rowsums import Restart, SecureRowSums
 from protocols.xclp.rowsums_shamir import Shamir
+from sim.foreseen import Mail
 from sim.registry import Registry
 from sim.wire import Message
 
@@ -47,22 +50,25 @@ class HammingOptions:
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of SecureHamming: what makes it, the messages that it sends, and the formula of their payloads.
+    """A variant of SecureHamming: what makes it, the messages that it sends, and the formulas of them.
 
-    `payloads` gives the bytes of each message type, every message counted once; None where there is no formula.
+    `payloads` gives the bytes of each message type, every message counted once; `mails` lists the messages of a round
+    with its number, none lost. None where there is no formula.
     """
 
     description: str
     make: Callable[[HammingOptions], SecureHamming]
     messages: tuple[type[Message], ...]
     payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
+    mails: Callable[[HammingOptions, Points, int], Iterable[Mail]] | None = None
 
 
 @dataclass(frozen=True)
 class RowSums:
     """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, messages and their payloads.
 
-    `messages` and `payloads` are those besides `rowsums`' own.
+    `messages` and `payloads` are those besides `rowsums`' own. `mails` lists these messages of a round with its number,
+    those before the masked rows and those after them; None where there is no formula.
     """
 
     description: str
@@ -70,6 +76,7 @@ class RowSums:
     steps: tuple[Step, ...]
     messages: tuple[type[Message], ...] = ()
     payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {}
+    mails: Callable[[Sequence[str], int], tuple[Iterable[Mail], Iterable[Mail]]] | None = None
 
 
 VARIANTS: Registry[Variant] = Registry(
@@ -88,6 +95,9 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: sizes.paillier_hamming(
                 points, options.bits, options.key_bits, options.packing == "slots"
             ),
+            lambda options, points, number: foreseen_hamming.paillier(
+                points, number, options.bits, options.key_bits, options.packing == "slots"
+            ),
         ),
         "iknp": Variant(
             "oblivious-transfer extension",
@@ -97,6 +107,9 @@ VARIANTS: Registry[Variant] = Registry(
             messages_in(hamming_iknp),
             lambda options, points: ot_sizes.iknp_hamming(
                 points, options.bits, find_group(options.group).element_bytes
+            ),
+            lambda options, points, number: foreseen_hamming.iknp(
+                points, number, options.bits, find_group(options.group).element_bytes
             ),
         ),
         "naor-pinkas": Variant(
@@ -108,12 +121,16 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: ot_sizes.naor_pinkas_hamming(
                 points, options.bits, find_group(options.group).element_bytes
             ),
+            lambda options, points, number: foreseen_hamming.naor_pinkas(
+                points, number, options.bits, find_group(options.group).element_bytes
+            ),
         ),
         "plaintext": Variant(
             "in the clear, without secrecy",
             lambda options: PlaintextHamming(options.bits),
             messages_in(hamming_plaintext),
             lambda options, points: sizes.plaintext_hamming(points, options.bits),
+            lambda options, points, number: foreseen_hamming.plaintext(points, number, options.bits),
         ),
     },
 )
@@ -121,13 +138,22 @@ VARIANTS: Registry[Variant] = Registry(
 ROW_SUMS: Registry[RowSums] = Registry(
     "strategy of summing",
     {
-        "restart": RowSums("a new attempt without the lost client", lambda threshold: Restart(), rowsums.STEPS),
+        "restart": RowSums(
+            "a new attempt without the lost client",
+            lambda threshold: Restart(),
+            rowsums.STEPS,
+            mails=lambda names, number: ((), ()),
+        ),
         "shamir": RowSums(
             "secret shares make up for the lost client",
             Shamir,
             rowsums_shamir.STEPS,
             messages_in(dealing),
             sizes.dealing,
+            lambda names, number: (
+                dealing_mails(names, number, "rowsums.deal", "rowsums.sum"),
+                revealing_mails(names, number, "rowsums.reveal", "rowsums.sum"),
+            ),
         ),
     },
 )

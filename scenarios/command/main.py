@@ -15,6 +15,7 @@ import typer
 
 from scenarios.command import data as data_command
 from scenarios.command import events as events_command
+from scenarios.command import predict as predict_command
 from scenarios.command import stopping
 from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version, warnings_as_lines
 
@@ -260,6 +261,7 @@ def show_bytes(
 
 
 app.command("events")(_guarded(events_command.events))
+app.command("predict")(_guarded(predict_command.predict))
 
 
 @app.command("sweep")

@@ -1,17 +1,20 @@
-"""The payloads of a run by formula; `tacit bytes` shows them beside the measured ones."""
+"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; all bytes of one to come."""
 
 import json
 from collections.abc import Collection
 from pathlib import Path
 
 from parties.data.splits import named
+from protocols.foreseen import SERVER
 from protocols.registry import PROTOCOLS
 from scenarios.files.reading import read
 from scenarios.observing.splits import parts_of, split
-from scenarios.schema.scenario import ScenarioError
+from scenarios.schema.scenario import Scenario, ScenarioError
+from sim.foreseen import Counts, counts
 from sim.setting_error import Problem
+from sim.toml_text import toml
 
-__all__ = ["predicted"]
+__all__ = ["foreseen", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
@@ -37,3 +40,21 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
     except Problem as error:
         raise ScenarioError(str(folder), error.key, error.problem) from error
     return {} if found is None else {**dict.fromkeys(types, 0), **found}
+
+
+def foreseen(scenario: Scenario, where: str = "") -> dict[tuple[str, str], Counts]:
+    """Messages and bytes of a run of `scenario` with nobody lost, by step and type, over all hops.
+
+    Raises ScenarioError, naming `where`, if the protocol or one of its choices has no formula of its messages.
+    """
+    try:
+        parts = parts_of(scenario)
+        shards = named(split(parts.held, scenario.data, scenario.seed))
+        mails = PROTOCOLS[scenario.protocol.name].sent_messages(scenario, parts, shards)
+        if mails is None:
+            raise ScenarioError(
+                where, "protocol.name", f"{toml(scenario.protocol.name)} has no formula of its messages"
+            )
+        return counts(mails, SERVER if scenario.network.topology == "star" else "")
+    except Problem as error:
+        raise ScenarioError(where, error.key, error.problem) from error

@@ -1,0 +1,63 @@
+"""The output of `tacit predict`: the table of one run, the table of choices, and the file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from protocols.declaration import Declaration
+from protocols.registry import PROTOCOLS
+from scenarios.command.main import app
+
+
+def predict(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["predict", *map(str, arguments)])
+
+
+def test_the_numbers_are_those_of_the_run(quick: Path, tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["run", str(quick), "--out", str(tmp_path / "run")]).exit_code == 0
+    record = json.loads((tmp_path / "run" / "result.json").read_text())
+    done = predict(quick, "--json", tmp_path / "bytes.json")
+    assert done.exit_code == 0
+    (found,) = json.loads((tmp_path / "bytes.json").read_text())["predicted"]
+    assert (found["messages"], found["total"]) == (record["messages"], record["bytes_total"])
+    assert [found[name] for name in ("payload", "sealing", "envelope")] == [
+        record[f"bytes_{name}"] for name in ("payload", "sealing", "envelope")
+    ]
+    for name in ("messages", "payload", "sealing", "envelope", "total"):
+        assert sum(row[name] for row in found["rows"]) == found[name]
+    last = next(line for line in done.stdout.splitlines() if line.startswith("total")).split()
+    assert last[1:] == [f"{found[name]:,}" for name in ("messages", "payload", "sealing", "envelope", "total")]
+
+
+def test_the_cheapest_choice_is_named(quick: Path) -> None:
+    over = ["--over", "protocol.hamming=plaintext,iknp", "--over", "protocol.recovery=shamir,restart"]
+    done = predict(quick, *over)
+    assert done.exit_code == 0, done.output
+    written = json.loads(predict(quick, *over, "--json", "-").stdout)
+    totals = {tuple(one["values"].values()): one["total"] for one in written["predicted"]}
+    assert len(totals) == 4 and min(totals, key=lambda values: totals[values]) == ("plaintext", "restart")
+    assert written["cheapest"] == [{"protocol.hamming": "plaintext", "protocol.recovery": "restart"}]
+    least = f"{totals['plaintext', 'restart']:,} bytes"
+    assert f"cheapest  protocol.hamming = plaintext, protocol.recovery = restart: {least}" in done.stdout
+    assert "WARNING" in done.stdout  # it protects nothing
+
+
+def test_what_changes_no_byte_has_no_cheapest(quick: Path) -> None:
+    assert "cheapest  none: all send " in predict(quick, "--over", "network.latency=1ms,9ms").stdout
+
+
+def test_faults_and_losses_are_left_out_and_said_to_be(quick: Path) -> None:
+    plain = json.loads(predict(quick, "--json", "-").stdout)["predicted"][0]["total"]
+    changes = ["--set", 'fault=[{kind="crash", party="client/1", time="1ms"}]', "--set", "network.loss=0.1"]
+    done = predict(quick, *changes)
+    assert f"{plain:,}" in done.stdout
+    assert "faults    are left out" in done.stdout and "loss      is left out" in done.stdout
+
+
+def test_a_protocol_without_a_formula_says_so(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(PROTOCOLS["xclp"]), "sent_messages", Declaration.sent_messages)
+    done = predict(quick)
+    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+    assert 'protocol.name: "xclp" has no formula of its messages' in done.stderr
