@@ -13,6 +13,7 @@ from typing import Annotated, ParamSpec
 
 import typer
 
+from scenarios.command import compare as compare_command
 from scenarios.command import data as data_command
 from scenarios.command import events as events_command
 from scenarios.command import stopping
@@ -259,6 +260,7 @@ def show_bytes(
     return show_bytes(printing.make_console(), folders, csv_file, json_file)
 
 
+app.command("compare")(_guarded(compare_command.compare))
 app.command("events")(_guarded(events_command.events))
 
 
