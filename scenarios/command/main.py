@@ -13,11 +13,12 @@ from typing import Annotated, ParamSpec
 
 import typer
 
-from scenarios.command import compare as compare_command
 from scenarios.command import data as data_command
-from scenarios.command import events as events_command
 from scenarios.command import stopping
+from scenarios.command.compare import compare
+from scenarios.command.events import events
 from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version, warnings_as_lines
+from scenarios.command.plot import plot
 
 __all__ = ["app"]
 
@@ -34,7 +35,6 @@ app = typer.Typer(
 app.add_typer(data_command.app, name="data")
 
 _FILE = "A scenario file, a run's folder, or a name (`tacit list`)."
-
 _INTERRUPTED = 130
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -260,8 +260,8 @@ def show_bytes(
     return show_bytes(printing.make_console(), folders, csv_file, json_file)
 
 
-app.command("compare")(_guarded(compare_command.compare))
-app.command("events")(_guarded(events_command.events))
+for _command in (compare, events, plot):
+    app.command()(_guarded(_command))
 
 
 @app.command("sweep")

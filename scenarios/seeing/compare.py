@@ -15,7 +15,7 @@ from scenarios.running.folder import ByteRow, FolderError, byte_rows
 from scenarios.seeing.critical_path import Segment, path_of
 from scenarios.seeing.reading import opened
 
-__all__ = ["Divergence", "Hashed", "Side", "differing_keys", "divergence", "read_side"]
+__all__ = ["Divergence", "Hashed", "Side", "differing_keys", "divergence", "keys_of", "read_side"]
 
 _CONTEXT = 2
 """How many events before the first that differs are shown."""
@@ -104,7 +104,7 @@ def read_side(folder: Path) -> Side:
     rows, path = byte_rows(folder), path_of(folder)
     with opened(folder) as connection:
         losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
-    return Side(folder, _outcome(folder), _keys(folder), rows, path, losses)
+    return Side(folder, _outcome(folder), keys_of(folder), rows, path, losses)
 
 
 def differing_keys(one: Side, other: Side) -> dict[str, tuple[Any, Any]]:
@@ -150,7 +150,8 @@ def _outcome(folder: Path) -> Outcome:
         raise FolderError(f"{path}: not the result of a run: {error}") from None
 
 
-def _keys(folder: Path) -> dict[str, Any]:
+def keys_of(folder: Path) -> dict[str, Any]:
+    """The keys of the run's scenario, as in `Side`. Raises FolderError."""
     path = folder / "scenario.toml"
     try:
         return dict(_flat("", tomllib.loads(path.read_text(encoding="utf-8"))))
