@@ -44,7 +44,7 @@ def cotraining_mails(tables: CotrainingTables, parts: Parts, shards: Mapping[str
         agreed = Blank(0 if number == 1 else down)
         yield Mail("train.open", SERVER, names, CotrainingRound(agreed), number, 1)
         for name, shard in shards.items():
-            mute = number == 1 and not method.study.labelled and not shard.labeled.any()
+            mute = number == 1 and not method.training.labelled and not shard.labeled.any()
             yield Mail("cotrain.predict", name, [SERVER], LocalPredictions(Blank(0 if mute else up)), number, 1)
     answer, questions = LocalPredictions(Blank(_answer(tables, parts, list(shards.values()), classes))), _asks(tables)
     for attempt in range(2, 2 + questions):

@@ -14,10 +14,12 @@ from typing import Annotated, ParamSpec
 import typer
 
 from scenarios.command import data as data_command
-from scenarios.command import events as events_command
-from scenarios.command import predict as predict_command
 from scenarios.command import stopping
+from scenarios.command.compare import compare
+from scenarios.command.events import events
 from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version, warnings_as_lines
+from scenarios.command.plot import plot
+from scenarios.command.predict import predict
 
 __all__ = ["app"]
 
@@ -34,7 +36,6 @@ app = typer.Typer(
 app.add_typer(data_command.app, name="data")
 
 _FILE = "A scenario file, a run's folder, or a name (`tacit list`)."
-
 _INTERRUPTED = 130
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -260,8 +261,8 @@ def show_bytes(
     return show_bytes(printing.make_console(), folders, csv_file, json_file)
 
 
-app.command("events")(_guarded(events_command.events))
-app.command("predict")(_guarded(predict_command.predict))
+for _command in (compare, events, plot, predict):
+    app.command()(_guarded(_command))
 
 
 @app.command("sweep")

@@ -2,8 +2,8 @@
 
 import sqlite3
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ if sys.platform != "win32":
     import fcntl
     import os
 
-__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way"]
+__all__ = ["EndedRound", "News", "Record", "Row", "is_under_way", "opened"]
 
 
 class Row(NamedTuple):
@@ -64,6 +64,23 @@ class News(NamedTuple):
         return "outcome" in self.about
 
 
+@contextmanager
+def opened(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The record of the run in `folder`, to be read as it was at one moment. Raises FolderError, also for bad rows."""
+    path = folder / "run.sqlite"
+    if not path.is_file():
+        raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            check_format(path, connection)
+            connection.execute("BEGIN")
+            yield connection
+    except (sqlite3.Error, TypeError, ValueError) as error:
+        if isinstance(error, FolderError):
+            raise
+        raise FolderError(f"{path}: {error}") from None
+
+
 class Record:
     """The record of the run in `folder`. Each look opens it and closes it again, and so keeps nobody from writing."""
 
@@ -78,22 +95,13 @@ class Record:
 
     def news(self) -> News:
         """What was recorded since the last look; at first all there is. Raises FolderError."""
-        if not self.is_there:
-            raise FolderError(f"{self.path.parent}: no run.sqlite; a run's folder is needed")
-        try:
-            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-                found = self._read(connection)
-        except (sqlite3.Error, TypeError, ValueError) as error:
-            if isinstance(error, FolderError):
-                raise
-            raise FolderError(f"{self.path}: {error}") from None
+        with opened(self.path.parent) as connection:
+            found = self._read(connection)
         self._seen = found.rows[-1].n if found.rows else self._seen
         self._rounds += len(found.rounds)
         return found
 
     def _read(self, connection: sqlite3.Connection) -> News:
-        check_format(self.path, connection)
-        connection.execute("BEGIN")  # all of it as it was at one moment
         events = connection.execute(
             f"SELECT {', '.join(Row._fields)} FROM events WHERE n > ? ORDER BY n", (self._seen,)
         )

@@ -1,0 +1,231 @@
+"""What `tacit compare` does: two runs side by side, and the first event at which they part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scenarios.command.options import Debug
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scenarios.seeing.compare import Divergence, Hashed, Side
+
+__all__ = ["compare"]
+
+_LINES = 12
+"""The most parties, links or losses that are shown one by one."""
+
+_DIGEST = 16
+"""How many hexadecimal digits of a message's digest are shown."""
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="The folder of a run.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="The folder of another.")],
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object, with exact values.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Two runs side by side: accuracy, keys, bytes by step, time by critical path, losses, the first different event.
+
+    The critical path is the chain of computations, transfers and waits that the end of the run waited for.
+    """
+    from scenarios.console import printing
+    from scenarios.seeing.compare import divergence, read_side
+
+    sides = read_side(first), read_side(second)
+    common, parts = divergence(first, second)
+    console = printing.make_console()
+    if as_json:
+        console.file.write(_encoded(sides, common, parts))
+        return 0
+    for name, side in zip("AB", sides, strict=True):
+        printing.print_lines(console, [f"{name}         {side.folder}{_remark(side)}"])
+    _print_results(console, sides)
+    _print_keys(console, sides)
+    _print_bytes(console, sides)
+    _print_paths(console, sides)
+    _print_losses(console, sides)
+    _print_divergence(console, sides, common, parts)
+    return 0
+
+
+def _remark(side: Side) -> str:
+    from scenarios.running.folder import remarks_on
+
+    remarks = remarks_on(side.folder)
+    return f" ({', '.join(remarks)})" if remarks else ""
+
+
+def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
+    from scenarios.console import printing
+    from sim.units import format_bytes, format_duration
+
+    one, other = (side.outcome for side in sides)
+    seconds = [sum(part.seconds for part in side.path) for side in sides]
+    sent = [sum(side.bytes_by_step().values()) for side in sides]
+    rows = [
+        ("outcome", one.outcome or "-", other.outcome or "-", ""),
+        ("accuracy", *_pair(one.accuracy, other.accuracy, lambda value: f"{value:.4f}")),
+        ("virtual time", *_pair(seconds[0], seconds[1], format_duration)),
+        ("bytes", *_pair(sent[0], sent[1], format_bytes)),
+        ("lost", *_pair(len(sides[0].losses), len(sides[1].losses), str)),
+        *([("version", one.version, other.version, "")] if one.version != other.version else []),
+    ]
+    printing.print_lines(console, [""])
+    console.print(printing.table(("", "A", "B", "B - A"), rows, ("A", "B", "B - A")))
+
+
+def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
+    from scenarios.console import printing
+    from scenarios.seeing.compare import differing_keys
+
+    found = differing_keys(*sides)
+    printing.print_lines(console, [""])
+    if not found:
+        printing.print_lines(console, ["keys      the same in both"])
+        return
+    rows = [(name, *(_value(value) for value in pair)) for name, pair in found.items()]
+    console.print(printing.table(("key that differs", "A", "B"), rows))
+
+
+def _print_bytes(console: Console, sides: tuple[Side, Side]) -> None:
+    from sim.units import format_bytes
+
+    _print_pairs(console, "bytes by step", [side.bytes_by_step() for side in sides], format_bytes)
+
+
+def _print_paths(console: Console, sides: tuple[Side, Side]) -> None:
+    from scenarios.seeing.critical_path import seconds_by
+    from sim.units import format_duration
+
+    def sums(*names: str) -> list[dict[str, float]]:
+        found = [seconds_by(side.path, *names) for side in sides]
+        return [{"  ".join(filter(None, key)): value for key, value in one.items()} for one in found]
+
+    title = "virtual time by critical path"
+    _print_pairs(console, f"{title}: step, what", sums("step", "kind"), format_duration, by_size=True)
+    _print_pairs(console, f"{title}: party or link", sums("place"), format_duration, by_size=True)
+
+
+def _print_pairs(
+    console: Console,
+    title: str,
+    sides: Sequence[Mapping[str, float]],
+    show: Callable[[Any], str],
+    *,
+    by_size: bool = False,
+) -> None:
+    """A table of two columns; with `by_size` the largest first, and of many only the first ones."""
+    from scenarios.console import printing
+
+    one, other = sides
+    names = list(dict.fromkeys((*one, *other)))
+    left: list[str] = []
+    if by_size:
+        names.sort(key=lambda name: -max(one.get(name, 0), other.get(name, 0)))
+        if len(names) > _LINES + 1:
+            names, left = names[:_LINES], names[_LINES:]
+    rows = [(name or "-", *_pair(one.get(name), other.get(name), show)) for name in names]
+    if left:
+        rest = [sum(side.get(name, 0) for name in left) for side in sides]
+        rows.append((f"{len(left)} more", *_pair(rest[0], rest[1], show)))
+    table = printing.table((title, "A", "B", "B - A"), rows, ("A", "B", "B - A"))
+    table.add_section()
+    table.add_row("total", *_pair(sum(one.values()), sum(other.values()), show))
+    printing.print_lines(console, [""])
+    console.print(table)
+
+
+def _pair(one: float | None, other: float | None, show: Callable[[Any], str]) -> tuple[str, str, str]:
+    """Both values and their difference; a dash for one that is not there."""
+    shown = ["-" if value is None else show(value) for value in (one, other)]
+    if one is None and other is None:
+        return shown[0], shown[1], ""
+    difference = (other or 0) - (one or 0)
+    sign = "+" if difference > 0 else "-"
+    return shown[0], shown[1], "0" if not difference else f"{sign}{show(abs(difference))}"
+
+
+def _print_losses(console: Console, sides: tuple[Side, Side]) -> None:
+    from scenarios.console import printing
+    from sim.units import format_duration
+
+    printing.print_lines(console, [""])
+    for name, side in zip("AB", sides, strict=True):
+        lines = [
+            f"lost in {name} {loss.party} at {loss.step}, round {loss.round}, {format_duration(loss.time)}: "
+            + loss.action
+            for loss in side.losses[:_LINES]
+        ]
+        more = [f"lost in {name} {len(side.losses) - _LINES} more"] if len(side.losses) > _LINES else []
+        printing.print_lines(console, (lines + more) or [f"lost in {name} nobody"])
+
+
+def _print_divergence(console: Console, sides: tuple[Side, Side], common: int, parts: Divergence | None) -> None:
+    from scenarios.console import printing
+
+    if parts is None:
+        hashes = {side.outcome.trace_hash for side in sides} - {""}
+        same = "the traces are the same" if len(hashes) < 2 else "no recorded event differs, though trace hashes do"
+        printing.print_lines(console, [f"trace     {same}: {common:,} events"])
+        return
+    both = f"the first {common:,} events are the same" if common else "no event is the same"
+    differ = f", and event {parts.number:,} differs" + (f" in {', '.join(parts.fields)}" if parts.fields else "")
+    lines = [f"trace     {both}{differ}"]
+    lines += [f"  A = B {_shown(row, ())}" for row in parts.before]
+    for name, row in (("A", parts.first), ("B", parts.second)):
+        lines.append(f"  {name}     {'has ended' if row is None else _shown(row, parts.fields)}")
+    printing.print_lines(console, lines)
+
+
+def _shown(row: Hashed, fields: Sequence[str]) -> str:
+    """An event in a line, with its exact time, and whatever differs."""
+    ends = f"{row.party} -> {row.peer}" if row.peer else row.party
+    shown = {"time", "kind", "party", "peer", "step", "type", "note"}
+    extra = [f"{name}={_cut(getattr(row, name))}" for name in fields if name not in shown]
+    words = (f"{row.time!r} s", row.kind, ends, row.step, row.type, row.note, *extra)
+    return "  ".join(filter(None, (f"n={row.n}", *words)))
+
+
+def _cut(value: object) -> str:
+    return value[:_DIGEST] if isinstance(value, str) else repr(value)
+
+
+def _value(value: object) -> str:
+    return "-" if value is None else value if isinstance(value, str) and value else repr(value)
+
+
+def _encoded(sides: tuple[Side, Side], common: int, parts: Divergence | None) -> str:
+    import msgspec
+
+    from scenarios.seeing.compare import differing_keys
+    from scenarios.seeing.critical_path import seconds_by
+
+    names = ("kind", "party", "link", "step")
+    runs = [
+        {
+            "folder": str(side.folder),
+            **msgspec.to_builtins(side.outcome),
+            "bytes_by_step": side.bytes_by_step(),
+            "bytes_by_message": [{**msgspec.to_builtins(row), "total": row.total} for row in side.rows],
+            "critical_path": side.path,
+            "seconds": [
+                {**dict(zip(names, key, strict=True)), "seconds": value}
+                for key, value in seconds_by(side.path, *names).items()
+            ],
+            "losses": side.losses,
+        }
+        for side in sides
+    ]
+    found = {
+        "runs": runs,
+        "keys": differing_keys(*sides),
+        "events_in_common": common,
+        "first_difference": parts,
+    }
+    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"

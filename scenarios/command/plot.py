@@ -1,0 +1,44 @@
+"""What `tacit plot` does: curves of runs, as a figure for a paper."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command.options import Debug
+
+__all__ = ["plot"]
+
+_DEFAULT = Path("plot.svg")
+
+
+def plot(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    x: Annotated[str, typer.Option(metavar="NAME", help="rounds, bytes or time.")] = "rounds",
+    y: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="accuracy, seconds, bytes, messages, called or answers of a round, or a name in the view metrics.",
+        ),
+    ] = "accuracy",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Ends in .svg, .png or .pdf; a new file.")] = _DEFAULT,
+    debug: Debug = False,
+) -> int:
+    """Curves of runs, round by round, as SVG, PNG or PDF; a legend has the keys in which the runs differ.
+
+    plot.svg, which is written without --out, is overwritten; another file is not.
+    """
+    from scenarios.console import printing
+    from scenarios.running.folder import FolderError
+    from scenarios.seeing.plot import X, check_plot, curves, draw
+
+    if x not in X:
+        raise FolderError(f"--x: {x} is unknown; allowed: {', '.join(X)}")
+    check_plot(out)
+    if out != _DEFAULT and out.exists():
+        raise FolderError(f"--out: {out} exists already; name a new file")
+    found = curves(folders, x, y)
+    draw(out, found, x, y)
+    printing.print_lines(printing.make_console(), [f"plot      {out}"])
+    return 0

@@ -1,0 +1,176 @@
+"""Two runs side by side: keys, results, bytes by step, critical paths, losses, and where their traces part."""
+
+import itertools
+import tomllib
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from parties.server import Loss
+from scenarios.running.folder import ByteRow, FolderError, byte_rows
+from scenarios.seeing.critical_path import Segment, path_of
+from scenarios.seeing.reading import opened
+
+__all__ = ["Divergence", "Hashed", "Side", "differing_keys", "divergence", "keys_of", "read_side"]
+
+_CONTEXT = 2
+"""How many events before the first that differs are shown."""
+
+_ABSENT = object()
+
+
+class Outcome(Struct, frozen=True):
+    """What ``result.json`` says of a run; of one without that file nothing."""
+
+    outcome: str = ""
+    reason: str = ""
+    accuracy: float | None = None
+    virtual_seconds: float | None = None
+    bytes_total: int | None = None
+    version: str = ""
+    fidelity: str = ""
+    trace_hash: str = ""
+
+
+class Side(Struct, frozen=True):
+    """One of the runs. `keys` are those of its scenario, in full, as ``protocol.bits``; the first fault is fault.0."""
+
+    folder: Path
+    outcome: Outcome
+    keys: dict[str, Any]
+    rows: list[ByteRow]
+    path: list[Segment]
+    losses: list[Loss]
+
+    def bytes_by_step(self) -> dict[str, int]:
+        """Bytes on all hops, in the order of the steps."""
+        found: dict[str, int] = {}
+        for row in self.rows:
+            found[row.step] = found.get(row.step, 0) + row.total
+        return found
+
+
+class Hashed(Struct, frozen=True):
+    """An event in the fields that the trace hash covers, with its number in ``run.sqlite``.
+
+    Of a refused message, which the trace has as one that is dropped, `type` is that of the message.
+    """
+
+    n: int
+    time: float
+    kind: str
+    party: str
+    peer: str
+    protocol: str
+    step: str
+    type: str
+    round: int
+    attempt: int
+    payload: int
+    sealing: int
+    envelope: int
+    note: str
+    value: float
+    digest: str
+
+    def differs(self, other: "Hashed") -> list[str]:
+        """The fields in which they differ, as far as they are hashed."""
+        names = self.__struct_fields__[1:]
+        unhashed = ("round", "attempt") if self.kind in ("enter", "leave", "refuse", "metric") else ()
+        return [name for name in names if name not in unhashed and getattr(self, name) != getattr(other, name)]
+
+
+class Divergence(Struct, frozen=True):
+    """The first event that differs. `first` and `second` are None where a trace has ended; `number` counts from 1.
+
+    `before` are the last events that both have, and `fields` those in which the two differ.
+    """
+
+    number: int
+    before: list[Hashed]
+    first: Hashed | None
+    second: Hashed | None
+    fields: list[str]
+
+
+def read_side(folder: Path) -> Side:
+    """What is to be compared of the run in `folder`. Raises FolderError."""
+    if not folder.is_dir():
+        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    rows, path = byte_rows(folder), path_of(folder)
+    with opened(folder) as connection:
+        losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
+    return Side(folder, _outcome(folder), keys_of(folder), rows, path, losses)
+
+
+def differing_keys(one: Side, other: Side) -> dict[str, tuple[Any, Any]]:
+    """The keys in which the scenarios differ, with both values; None where one lacks it."""
+    names = dict.fromkeys((*one.keys, *other.keys))
+    pairs = {name: (one.keys.get(name, _ABSENT), other.keys.get(name, _ABSENT)) for name in names}
+    found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return {name: (_none(first), _none(second)) for name, (first, second) in found.items()}
+
+
+def divergence(one: Path, other: Path) -> tuple[int, Divergence | None]:
+    """How many events both traces begin with, and the first that differs; None if there is none. Raises FolderError."""
+    common = 0
+    before: deque[Hashed] = deque(maxlen=_CONTEXT)
+    with opened(one) as first_record, opened(other) as second_record:
+        for first, second in itertools.zip_longest(_hashed(first_record), _hashed(second_record)):
+            if first is None or second is None:
+                return common, Divergence(common + 1, list(before), first, second, [])
+            if fields := first.differs(second):
+                return common, Divergence(common + 1, list(before), first, second, fields)
+            common += 1
+            before.append(first)
+    return common, None
+
+
+def _hashed(connection: Any) -> Iterator[Hashed]:
+    """The events that are in the trace hash, in order: no waits, and of metrics only losses."""
+    names = ", ".join(Hashed.__struct_fields__[:-1])
+    found = connection.execute(
+        f"SELECT {names}, lower(hex(digest)) FROM events WHERE kind NOT IN ('wait', 'waited') "
+        "AND (kind <> 'metric' OR note LIKE 'lost: %') ORDER BY n"
+    )
+    return (Hashed(*row) for row in found)
+
+
+def _outcome(folder: Path) -> Outcome:
+    path = folder / "result.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Outcome)
+    except FileNotFoundError:
+        return Outcome()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FolderError(f"{path}: not the result of a run: {error}") from None
+
+
+def keys_of(folder: Path) -> dict[str, Any]:
+    """The keys of the run's scenario, as in `Side`. Raises FolderError."""
+    path = folder / "scenario.toml"
+    try:
+        return dict(_flat("", tomllib.loads(path.read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        raise FolderError(f"{folder}: no scenario.toml; a run's folder is needed") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FolderError(f"{path}: {error}") from None
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Tables, and tables in a list, as keys with dots."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        value = {str(number): one for number, one in enumerate(value)}
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else key, inner)
+    else:
+        yield name, value
+
+
+def _none(value: Any) -> Any:
+    return None if value is _ABSENT else value

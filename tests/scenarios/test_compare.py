@@ -1,0 +1,149 @@
+"""`tacit compare`: two runs side by side, their critical paths, and the first event at which they part."""
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from scenarios.command.main import app
+from scenarios.seeing.critical_path import path_of, seconds_by
+from tacit import load, run
+
+FREE = ["expect={}", "protocol.deadline=10s"]
+
+
+@pytest.fixture
+def made(quick: Path) -> Callable[..., Path]:
+    """Runs the quick scenario with changes, and returns the folder."""
+
+    def make(name: str, *changes: str) -> Path:
+        return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
+
+    return make
+
+
+def compared(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def as_json(*folders: Path) -> dict[str, Any]:
+    found = json.loads(compared(*folders, "--json"))
+    assert isinstance(found, dict)
+    return found
+
+
+def refused(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_two_runs_of_one_scenario_are_the_same(made: Callable[..., Path]) -> None:
+    one, other = made("one"), made("other")
+    shown = compared(one, other)
+    assert "keys      the same in both" in shown and "trace     the traces are the same: " in shown
+    assert "lost in A nobody" in shown and "lost in B nobody" in shown
+    found = as_json(one, other)
+    assert found["keys"] == {} and found["first_difference"] is None
+    assert found["runs"][0]["trace_hash"] == found["runs"][1]["trace_hash"]
+
+
+def test_a_client_that_crashed_in_one_of_them(made: Callable[..., Path]) -> None:
+    one = made("one")
+    other = made("other", 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]')
+    shown = compared(one, other)
+    assert "fault.0.party" in shown and "client/2" in shown
+    assert "lost in B client/2 at hamming.evaluate, round 1, " in shown
+    found = as_json(one, other)
+    parts, runs = found["first_difference"], found["runs"]
+    assert parts["number"] == found["events_in_common"] + 1 and len(parts["before"]) == 2
+    assert parts["second"]["kind"] == "fault" and parts["second"]["party"] == "client/2"
+    assert f"event {parts['number']:,} differs in" in shown and f"  B     n={parts['second']['n']}  " in shown
+    assert [loss["party"] for loss in runs[1]["losses"]] == ["client/2"]
+    assert {part["kind"] for part in runs[1]["critical_path"]} >= {"deadline", "transfer"}
+    for side in runs:
+        assert sum(side["bytes_by_step"].values()) == side["bytes_total"]
+        assert math.fsum(part["seconds"] for part in side["seconds"]) == pytest.approx(side["virtual_seconds"])
+
+
+def test_contents_that_differ_part_traces_of_one_shape(made: Callable[..., Path]) -> None:
+    """The first message that is not the same is found by its digest."""
+    one, other = made("one"), made("other")
+    with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
+        sent = "SELECT min(n) FROM events WHERE kind = 'send' AND type = 'PlainBits'"
+        (number,) = connection.execute(sent).fetchone()
+        connection.execute("UPDATE events SET digest = x'00ff' WHERE n = ?", (number,))
+        connection.execute("UPDATE events SET round = 7 WHERE kind = 'enter'")  # which no hash covers
+    parts = as_json(one, other)["first_difference"]
+    assert parts["fields"] == ["digest"] and parts["first"]["n"] == parts["second"]["n"] == number
+    assert "digest=00ff" in compared(one, other)
+
+
+def test_a_trace_that_ends_earlier(made: Callable[..., Path]) -> None:
+    one, other = made("one"), made("other")
+    with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM events WHERE n > 200")
+    (other / "result.json").unlink()  # as after a kill -9
+    found = as_json(one, other)
+    assert found["first_difference"]["second"] is None and found["first_difference"]["fields"] == []
+    assert found["runs"][1]["accuracy"] is None
+    shown = compared(one, other)
+    assert "  B     has ended" in shown and "(no result: so far)" in shown
+
+
+CHANGES = {
+    "free": [],
+    "modelled": ['cost="modelled"'],
+    "lossy": ["network.loss=0.2"],
+    "datagrams": ["network.loss=0.05", "network.transport=datagram"],
+    "slow": ['cost="modelled"', 'fault=[{kind="slow", party="client/1", at="lsh.hash", factor=1000}]'],
+    "pause": ['fault=[{kind="pause", party="client/3", message="MaskedRows", lasts="4s"}]'],
+    "back": ['fault=[{kind="crash", party="client/2", at="lsh.hash", back_after="1s"}]'],
+    "mesh": ["network.topology=mesh", "network.latency=0ms"],
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_a_critical_path_covers_the_whole_run(quick: Path, changes: list[str]) -> None:
+    result = run(load(quick, [*FREE, *changes]), out=quick.parent / "out")
+    path = path_of(result.folder)
+    ends = [0.0, *(one.ended for one in path)]
+    assert [one.began for one in path] == ends[:-1] and ends[-1] == result.virtual_seconds
+    for names in (("kind",), ("party",), ("step",), ("link",), ("kind", "party", "step", "link")):
+        assert math.fsum(seconds_by(path, *names).values()) == pytest.approx(result.virtual_seconds, rel=1e-9)
+    assert all(one.kind != "unknown" for one in path)
+
+
+def test_what_held_a_run_up_is_on_its_path(made: Callable[..., Path]) -> None:
+    paused = made("paused", *CHANGES["pause"])
+    kinds = seconds_by(path_of(paused), "kind", "party")
+    assert kinds["paused", "client/3"] == pytest.approx(4)
+    again = seconds_by(path_of(made("lossy", "network.loss=0.2", "network.retransmission_timeout=1s")), "kind")
+    assert again["sent again",] > 1
+
+
+def test_what_is_no_run_is_refused_in_one_line(made: Callable[..., Path], tmp_path: Path) -> None:
+    one = made("one")
+    assert refused(one, tmp_path / "none") == f"error: {tmp_path / 'none'}: no such folder; that of a run is needed"
+    (tmp_path / "empty").mkdir()
+    assert refused(one, tmp_path / "empty") == f"error: {tmp_path / 'empty'}: no run.sqlite; a run's folder is needed"
+    with closing(sqlite3.connect(one / "run.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    assert refused(one, one) == f"error: {one / 'run.sqlite'}: of format 9; this version reads format 1"
+
+
+def test_a_scenario_that_is_missing_or_damaged(made: Callable[..., Path]) -> None:
+    one = made("one")
+    (one / "scenario.toml").write_text("= 1")
+    assert refused(one, one).startswith(f"error: {one / 'scenario.toml'}: ")
+    (one / "scenario.toml").unlink()
+    assert refused(one, one) == f"error: {one}: no scenario.toml; a run's folder is needed"

@@ -1,0 +1,65 @@
+"""`tacit plot`: curves of runs as a figure."""
+
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scenarios.command.main import app
+from tacit import load, run
+
+
+@pytest.fixture
+def two(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two folders of training runs, beside which commands are run."""
+    monkeypatch.chdir(tiny.parent)
+    rates = ("0.1", "0.5")
+    keys = ["protocol.name=fedavg"]
+    return [
+        run(load(tiny, [*keys, f"training.learning_rate={rate}"]), out=tiny.parent / f"r{rate}").folder
+        for rate in rates
+    ]
+
+
+def command(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["plot", *map(str, arguments)])
+    return done.exit_code, done.stdout or done.stderr
+
+
+def refused(*arguments: object) -> str:
+    code, shown = command(*arguments)
+    assert code == 2
+    (line,) = shown.splitlines()
+    return line.removeprefix("error: ")
+
+
+def test_a_figure_has_a_legend_and_is_the_same_each_time(two: list[Path]) -> None:
+    assert command(*two) == (0, "plot      plot.svg\n")
+    first = Path("plot.svg").read_text()
+    assert "training.learning_rate = 0.1" in first and "training.learning_rate = 0.5" in first
+    assert "<dc:date>" not in first
+    assert command(*two)[0] == 0  # the default is overwritten
+    assert Path("plot.svg").read_text() == first
+    assert command(*two, "--x", "bytes", "--y", "messages", "--out", "a.pdf")[0] == 0
+    assert command(two[0], "--x", "time", "--out", "a.png")[0] == 0
+    assert Path("a.pdf").read_bytes().startswith(b"%PDF") and Path("a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_mistakes_are_one_line(two: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused(two[0], "--x", "steps") == "--x: steps is unknown; allowed: rounds, bytes, time"
+    assert refused(two[0], "--y", "beauty").startswith(f"--y: beauty was not measured in {two[0]}; allowed: accuracy, ")
+    assert refused(two[0], "--out", "a.gif") == "--out: a.gif must end in one of .svg, .png, .pdf"
+    Path("there.svg").touch()
+    assert refused(two[0], "--out", "there.svg") == "--out: there.svg exists already; name a new file"
+    assert refused("none") == "none: no such folder; that of a run is needed"
+    Path("empty").mkdir()
+    assert refused("empty") == "empty: no run.sqlite; a run's folder is needed"
+    with closing(sqlite3.connect(two[1] / "run.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM ended_rounds")
+    assert refused(*two) == f"{two[1]}: no round of it has ended; there is nothing to plot"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
+    assert refused(two[0]) == 'a plot needs matplotlib, which is not installed: pip install "tacit[plots]"'
