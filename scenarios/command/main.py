@@ -1,8 +1,7 @@
 """The `tacit` command.
 
-Exit codes: 0 as expected; 1 the run failed or did not meet its [expect]; 2 the user's input is wrong; 3 a
-clear abort that nobody expected; 130 after Ctrl-C, 143 after SIGTERM. Mistakes are reported in
-one line on standard error.
+Exit codes: 0 as expected; 1 the run failed or did not meet its [expect]; 2 the user's input is wrong; 3 a clear abort
+that nobody expected; 130 after Ctrl-C, 143 after SIGTERM. Mistakes are reported in one line on standard error.
 """
 
 import errno
@@ -41,7 +40,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _guarded(command: Callable[P, int]) -> Callable[P, None]:
-    """The command with its exit code, and with the user's mistakes told in one line."""
+    """The command with its exit code, and with the mistakes of a user in one line."""
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:

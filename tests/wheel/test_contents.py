@@ -57,7 +57,13 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
     assert "tacit = tacit_start:main" in wheel.root.read(scripts).decode()
 
 
-OPTIONAL = ("benchmarks/", "parties/learning/", "protocols/privacy/", "scenarios/observing/result.py")
+OPTIONAL = (
+    "benchmarks/",
+    "parties/learning/",
+    "protocols/privacy/",
+    "scenarios/observing/result.py",
+    "scenarios/seeing/plot.py",
+)
 """Where packages of the extras may be imported."""
 
 
