@@ -15,7 +15,7 @@ def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         rows = connection.execute("SELECT party, step, n, seconds FROM computing").fetchall()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: {error}") from None
     finally:
         connection.close()

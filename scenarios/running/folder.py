@@ -296,7 +296,7 @@ def byte_rows(folder: Path) -> list[ByteRow]:
             "SELECT step, type, count(*), sum(payload), sum(sealing), sum(envelope) FROM events "
             "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(n)"
         ).fetchall()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise FolderError(f"{path}: {error}") from None
     finally:
         connection.close()

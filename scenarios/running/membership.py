@@ -144,7 +144,7 @@ def _recorded(record: Path) -> Iterator[Received]:
     query = "SELECT type, sender, receiver, round, attempt, frame FROM contents ORDER BY rowid"
     try:
         yield from map(Received._make, connection.execute(query))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise FolderError(f"{record}: {error}") from None
     finally:
         connection.close()

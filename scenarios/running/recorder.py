@@ -83,7 +83,7 @@ class Recorder:
                 self._connection.executemany("INSERT INTO run VALUES (?, ?)", rows)
             else:
                 self._go_back(state)
-        except (sqlite3.Error, FolderError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, FolderError) as error:
             self._connection.close()
             if state is None:
                 raise
