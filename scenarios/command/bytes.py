@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import Struct
 from rich.console import Console
 
-from scenarios.command import report
 from scenarios.console import printing
 from scenarios.files.fault_fields import label
 from scenarios.files.reading import read
+from scenarios.reporting import printed
 from scenarios.running.folder import ByteRow, FolderError, byte_rows, message_bytes, read_result, remarks_on
 from scenarios.running.prediction import predicted
 from scenarios.schema.scenario import Scenario, ScenarioError
@@ -120,8 +120,8 @@ def _print_run(console: Console, run: Counted) -> None:
     remarks, sizes = remarks_on(run.folder), message_bytes(run.folder)
     printing.print_lines(console, [f"{run.folder} ({', '.join(remarks)})" if remarks else str(run.folder)])
     model = sizes.get("fedavg", 0)
-    console.print(report.byte_table(run.rows, exact=True, formula=run.formula, model=model))
-    printing.print_lines(console, report.message_lines(sizes))
+    console.print(printed.byte_table(run.rows, exact=True, formula=run.formula, model=model))
+    printing.print_lines(console, printed.message_lines(sizes))
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
