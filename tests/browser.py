@@ -25,7 +25,8 @@ _CONTRAST = r"""
 const numbers = text => (text.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
 const over = ([r, g, b, a = 1], [x, y, z]) => [r * a + x * (1 - a), g * a + y * (1 - a), b * a + z * (1 - a)];
 const light = colour => {
-  const [r, g, b] = colour.slice(0, 3).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+  const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const [r, g, b] = colour.slice(0, 3).map(v => linear(v / 255));
   return .2126 * r + .7152 * g + .0722 * b;
 };
 const behind = element => {
@@ -142,7 +143,7 @@ def started() -> Iterator[Browser]:
     from selenium.webdriver.chrome.service import Service
 
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
-        raise StartError(f"{' and '.join(missing)} is not on this machine: on Debian, apt install chromium-driver")
+        raise StartError(f"not on this machine: {' and '.join(missing)}: on Debian, apt install chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(shutil.which("chromium"))
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
