@@ -17,6 +17,8 @@ BY_NAME = {
     "scenarios/chaos/configurations.py",  # the list of what broad chaos runs
     "scenarios/command/bytes.py",  # "fedavg" is a field of result.json there, and below
     "scenarios/reporting/printed.py",
+    "scenarios/reporting/run_page.py",
+    "scenarios/reporting/html.py",  # "dd" is an element of HTML
     "scenarios/files/unused.py",  # "fedprox" is a value of training.update
 }
 """Files of scenarios/ that may have a protocol's name in them."""

@@ -19,6 +19,7 @@ from scenarios.command.events import events
 from scenarios.command.options import Debug, Plugins, Seed, Set, give, show_version, warnings_as_lines
 from scenarios.command.plot import plot
 from scenarios.command.predict import predict
+from scenarios.command.report import report
 
 __all__ = ["app"]
 
@@ -31,7 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
 app.add_typer(data_command.app, name="data")
 
 _FILE = "A scenario file, a run's folder, or a name (`tacit list`)."
@@ -260,7 +260,7 @@ def show_bytes(
     return show_bytes(printing.make_console(), folders, csv_file, json_file)
 
 
-for _command in (compare, events, plot, predict):
+for _command in (compare, events, plot, predict, report):
     app.command()(_guarded(_command))
 
 

@@ -1,0 +1,34 @@
+"""What `tacit report` does: one page of a run, a sweep, a chaos sweep, or several runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command.options import Debug, Plugins
+
+__all__ = ["report"]
+
+
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; or that of one sweep, or of one chaos.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page; default: report.html in the first folder.")
+    ] = None,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """One HTML page that needs no network: the verdict, a timeline, bytes, curves, what was learned, the scenario.
+
+    Of a sweep its means, of a chaos sweep who was struck where, of several runs how they differ. Overwrites its file.
+    """
+    from scenarios.console import printing
+    from scenarios.reporting.report import report as page_of
+
+    path = out or folders[0] / "report.html"
+    text = page_of(folders)
+    path.write_text(text, encoding="utf-8")
+    printing.print_lines(printing.make_console(), [f"report    {path}"])
+    return 0
