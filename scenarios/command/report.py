@@ -27,7 +27,7 @@ def report(
     from scenarios.console import printing
     from scenarios.reporting.report import report as page_of
 
-    path = out or folders[0] / "report.html"
+    path = out or (folders[0].with_suffix(".html") if folders[0].is_file() else folders[0] / "report.html")
     text = page_of(folders)
     path.write_text(text, encoding="utf-8")
     printing.print_lines(printing.make_console(), [f"report    {path}"])

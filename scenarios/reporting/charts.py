@@ -7,8 +7,9 @@ table of its figures.
 """
 
 import hashlib
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,7 +19,7 @@ from parties.learning.extras import MissingExtra, require
 from scenarios.reporting.html import Html, element
 from scenarios.running.folder import FolderError
 
-__all__ = ["Series", "bars", "check_charts", "heat_map", "lines", "panels"]
+__all__ = ["Series", "bars", "check_charts", "heat_map", "lines", "panels", "spans"]
 
 _SVG = "http://www.w3.org/2000/svg"
 
@@ -123,11 +124,12 @@ def heat_map(
 
 def lines(
     series: Sequence[Series], title: str, x: str, y: str, *, kind: str = "quantitative",
-    log: tuple[bool, bool] = (False, False), order: Sequence[Any] = (), whole: bool = False, zero: bool = False,
+    log: tuple[bool, bool] = (False, False), order: Sequence[Any] = (), whole: bool = False, legend: str = "",
 ) -> Html:  # fmt: skip
     """Lines over x, with bars of deviation; `kind` is Vega's type of x, `order` that of its values without numbers.
 
-    `log` says which of the two axes are logarithmic, `whole` that x has no fractions, `zero` that y begins there.
+    `log` says which of the two axes are logarithmic, `whole` that x has no fractions, `legend` what the names of
+    several lines are.
     """
     import altair as alt
 
@@ -138,38 +140,56 @@ def lines(
         for at, v, d in one.points
     ]  # fmt: skip
     labels = [one.label for one in series]
-    form: dict[str, Any] = {"sort": list(order)} if kind == "ordinal" else {}
-    if kind != "ordinal":
-        form["scale"] = alt.Scale(type="log" if log[0] else "linear", zero=False, nice=not whole, padding=8)
-        form["axis"] = (
-            alt.Axis(tickMinStep=1, format="~s", tickCount=5) if whole else alt.Axis(format="~s", tickCount=5)
-        )
-    else:
-        form["axis"] = alt.Axis(labelAngle=0, grid=False)
-    vertical = alt.Scale(type="log" if log[1] else "linear", zero=zero and not log[1], nice=True)
-    several = len(series) > 1
-    place = alt.X(f"x:{kind[0].upper()}", title=x, **form)
-    legend = alt.Legend(orient="bottom", title=None, direction="vertical", labelLimit=300) if several else None
-    domain: dict[str, Any] = {"domain": labels}
     styles = [i % len(SERIES) for i in range(len(series))]
+    named = alt.Legend(orient="bottom", title=legend or None, direction="vertical") if len(series) > 1 else None
+
+    def by_series(channel: Any, values: Sequence[Any]) -> Any:
+        scale = alt.Scale(domain=labels, range=[values[i] for i in styles])
+        return channel("series:N", legend=named, scale=scale)
+
     encoded = {
-        "color": alt.Color("series:N", legend=legend, scale=alt.Scale(range=[SERIES[i] for i in styles], **domain)),
-        "x": place,
+        "x": _horizontal(data, x, kind, order, log[0], whole),
+        "color": by_series(alt.Color, SERIES),
     }
-    up = alt.Y("y:Q", title=y, scale=vertical, axis=alt.Axis(format=_format(one["y"] for one in data), tickCount=5))
+    tall = _axis([one["low"] for one in data] + [one["high"] for one in data], log[1])
+    up = {"title": y, "scale": alt.Scale(type="log" if log[1] else "linear", zero=False), "axis": tall}
     base = alt.Chart(_data(data))
-    dash = alt.StrokeDash(
-        "series:N", legend=legend, scale=alt.Scale(range=[list(_DASHES[i]) for i in styles], **domain)
-    )
-    chart: Any = base.mark_line(strokeWidth=2).encode(y=up, strokeDash=dash, **encoded)
+    dashes = by_series(alt.StrokeDash, _DASHES)
+    chart: Any = base.mark_line(strokeWidth=2).encode(y=alt.Y("y:Q", **up), strokeDash=dashes, **encoded)
     if max((len(one.points) for one in series), default=0) <= _MARKED:
-        shape = alt.Shape("series:N", legend=legend, scale=alt.Scale(range=[_SHAPES[i] for i in styles], **domain))
-        chart += base.mark_point(size=36, filled=True, opacity=1).encode(
-            y=up, shape=shape, description="words:N", **encoded
-        )
+        points = base.mark_point(size=36, filled=True, opacity=1)
+        shape = by_series(alt.Shape, _SHAPES)
+        chart += points.encode(y=alt.Y("y:Q", **up), shape=shape, description="words:N", **encoded)
     if any(d is not None for one in series for _, _, d in one.points):
-        chart += base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=y), y2="high:Q", **encoded)
+        chart += base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **up), y2="high:Q", **encoded)
     return _figure(chart.properties(width=270, height=190), title, small=True)
+
+
+def _horizontal(
+    data: Sequence[Mapping[str, Any]], title: str, kind: str, order: Sequence[Any], log: bool, whole: bool
+) -> Any:
+    import altair as alt
+
+    if kind == "ordinal":
+        return alt.X("x:O", title=title, sort=list(order), axis=alt.Axis(labelAngle=0, grid=False))
+    values = sorted({one["x"] for one in data})
+    axis = _axis(values, log, at=values if log and len(values) <= 6 else None)
+    if whole:
+        axis.tickMinStep = 1
+    scale = alt.Scale(type="log" if log else "linear", zero=False, nice=not (whole or log), padding=8)
+    return alt.X("x:Q", title=title, scale=scale, axis=axis)
+
+
+def _axis(values: Sequence[float], log: bool, at: Sequence[float] | None = None) -> Any:
+    """An axis with few lines: where it is logarithmic at powers of ten, unless `at` says where."""
+    import altair as alt
+
+    form = "~s" if max(values, default=0.0) >= 1e4 else "~g"
+    if not log:
+        return alt.Axis(format=form, tickCount=5)
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    powers = [10.0**power for power in range(low, high + 1)]
+    return alt.Axis(format=form, values=list(at) if at is not None else powers)
 
 
 def panels(*charts: Html) -> Html:
@@ -178,13 +198,9 @@ def panels(*charts: Html) -> Html:
 
 
 def _words(label: str, x: str, at: Any, y: str, value: float, deviation: float | None) -> str:
+    name = f"{label}: " if label else ""
     spread = "" if deviation is None else f" ± {deviation:.4g}"
-    return f"{label}: {y} {value:.6g}{spread} at {x} {at if isinstance(at, str) else format(at, '.6g')}"
-
-
-def _format(values: Iterable[float]) -> str:
-    """How an axis writes numbers: as they are, large ones with k, M and G."""
-    return "~s" if max(values, default=0.0) >= 1e4 else "~g"
+    return f"{name}{y} {value:.6g}{spread} at {x} {at if isinstance(at, str) else format(at, '.6g')}"
 
 
 def _data(values: Sequence[Mapping[str, Any]]) -> Any:
@@ -212,7 +228,7 @@ def _drawn(chart: Any, title: str) -> Html:
             gridColor=_COLOURS["line"], domainColor=_COLOURS["muted"], tickColor=_COLOURS["muted"], titlePadding=8,
             **text, **font,
         )
-        .configure_legend(**text, **font, symbolStrokeWidth=2)
+        .configure_legend(**text, **font, symbolStrokeWidth=0, titleLimit=320)
         .configure_view(stroke=None)
     )  # fmt: skip
     return _adapted(vl_convert.vegalite_to_svg(chart.to_dict()), title)
@@ -240,3 +256,58 @@ def _adapted(drawing: str, title: str) -> Html:
     own = hashlib.sha256(shown.encode()).hexdigest()[:8]
     shown = re.sub(r'id="([^"]+)"', rf'id="{own}-\1"', shown)
     return Html(re.sub(r"url\(#([^)]+)\)", rf"url(#{own}-\1)", shown))
+
+
+def spans(
+    rows: Sequence[tuple[str, str, float, float]],
+    marks: Sequence[tuple[str, float, str]],
+    steps: Sequence[str],
+    names: Sequence[str],
+    title: str,
+) -> Html:
+    """Bars from a time to another, a row for each step with one below another for each run.
+
+    `rows` are run, step, beginning and end; `marks` are run, time and step of what stands out.
+    """
+    import altair as alt
+
+    shown = [step for step in steps if any(step == one for _, one, *_ in rows)]
+    place = alt.Y("step:N", sort=shown, scale=alt.Scale(domain=shown), title=None)
+    below = alt.YOffset("run:N", sort=list(names), scale=alt.Scale(domain=list(names), paddingOuter=0.15))
+    data = [
+        {"run": run, "step": step, "began": began, "ended": ended,
+         "words": f"{run}: {step} from {began:.6g} s to {ended:.6g} s"}
+        for run, step, began, ended in rows
+    ]  # fmt: skip
+    longest = max((ended for *_, ended in rows), default=0.0)
+    for one in data:  # what lasts for no time is seen, too
+        one["end"] = max(one["ended"], one["began"] + longest / 400)
+    colours = alt.Scale(domain=list(names), range=[SERIES[i % len(SERIES)] for i in range(len(names))])
+    chart: Any = (
+        alt.Chart(_data(data))
+        .mark_bar()
+        .encode(
+            x=alt.X("began:Q", title="virtual seconds", axis=alt.Axis(tickCount=8)),
+            x2="end:Q",
+            y=place,
+            yOffset=below,
+            color=alt.Color("run:N", scale=colours, legend=alt.Legend(orient="top", title=None)),
+            description="words:N",
+        )
+    )
+    points = [
+        {
+            "run": run,
+            "step": step,
+            "began": at,
+            "words": f"{run}: the first event that differs, at {at!r} s in {step}",
+        }
+        for run, at, step in marks
+        if step in shown
+    ]
+    if points:
+        mark = alt.Chart(_data(points)).mark_point(
+            shape="diamond", size=70, filled=True, opacity=1, color=_COLOURS["bad"], stroke=_COLOURS["paper"]
+        )
+        chart += mark.encode(x="began:Q", y=place, yOffset=below, description="words:N")
+    return _figure(chart.properties(width=620, height=alt.Step(max(9, 26 // len(names)))), title)
