@@ -65,6 +65,8 @@ const view = make("div", { class: "tl-view", tabindex: 0, role: "application", "
 const tip = make("div", { class: "tl-tip", role: "status", "aria-live": "polite" });
 const legend = make("p", { class: "tl-legend" });
 for (const [name, text] of legends()) legend.append(make("span", {}, make("i", { class: `tl-swatch tl-${name}` }), text));
+const counting = make("span", {}, make("i", { class: "tl-swatch tl-cells" }), "counted: sent above the line, received below; zoom in to see messages");
+legend.append(counting);
 root.querySelector(".tl-place").append(controls, view, tip, legend, make("p", { class: "tl-help" }, HELP));
 
 // Only what there is in this run.
@@ -123,7 +125,9 @@ function paint() {
     one.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
   }
   picture.draw(canvas.getContext("2d"), look);
-  stress();
+  counting.hidden = !picture.cells;
+  if (pinned) presentPinned();
+  else stress();
   const [begin, end] = picture.visible;
   root.dataset.from = begin / 1e6;
   root.dataset.to = end / 1e6;
@@ -183,6 +187,8 @@ function scroll(pixels) {
 
 // --- Tooltip
 
+const NARROW = 520;
+
 function present(item, x, y, held = false) {
   const same = item && hovered && item.kind === hovered.kind && item.i === hovered.i;
   hovered = item;
@@ -195,11 +201,19 @@ function present(item, x, y, held = false) {
     tip.replaceChildren(make("b", {}, title), ...lines.map(line => make("span", {}, line)));
   }
   tip.classList.add("tl-shown");
+  tip.style.width = picture.width < NARROW ? "100%" : "";
   const { offsetLeft, offsetTop } = view, wide = tip.offsetWidth, high = tip.offsetHeight;
   const right = x + 14 + wide <= picture.width ? x + 14 : Math.max(0, x - 14 - wide);
   const below = y + 14 + high <= picture.height + 60 ? y + 14 : Math.max(0, y - 14 - high);
-  tip.style.left = `${offsetLeft + right}px`;
-  tip.style.top = `${offsetTop + below}px`;
+  const under = picture.width < NARROW;  // on a telephone it would hide all: then it stands below
+  tip.style.left = `${offsetLeft + (under ? 0 : right)}px`;
+  tip.style.top = `${offsetTop + (under ? picture.height + 6 : below)}px`;
+}
+
+// The tooltip goes with its item, as far as that is in the picture.
+function presentPinned() {
+  const [x, y] = picture.place(pinned), { left, top, width, height } = picture;
+  present(pinned, Math.max(left, Math.min(x, width)), Math.max(top, Math.min(y, height)), true);
 }
 
 // All that can be stepped to, in the order of time.
@@ -240,7 +254,7 @@ function stepTo(way) {
 // --- Mouse, touch, wheel, keys
 
 const touches = new Map();
-let moved = 0, pageScrolled = 0;
+let moved = 0, pageScrolled = -Infinity;
 const at = event => {
   const box = canvas.getBoundingClientRect();
   return [event.clientX - box.left, event.clientY - box.top];
