@@ -13,7 +13,7 @@ from parties.data.splits import Shard, counted
 from protocols import secure_sum
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import LocalModel
+from protocols.federated.averaging import FIGURES_BYTES, LocalModel
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
@@ -88,7 +88,7 @@ def _closing(settings: TrainingSettings, points: Mapping[str, int], number: int)
     if settings.averaging.individual:
         model, *beside = map(Blank, sent)
         for name in points:
-            yield Mail("train.update", name, [SERVER], LocalModel(model, list(beside), 1.0, 1.0), number, 1)
+            yield Mail("train.update", name, [SERVER], LocalModel(model, list(beside), Blank(FIGURES_BYTES)), number, 1)
         return
     yield from setup_mails(points, number)
     yield from secure_sum_mails(list(points), number, secure_sum.Settings(_dimension(settings)))
@@ -106,7 +106,7 @@ def _sent(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str
     down = sum(
         model + sum(companion.outgoing_size(settings.spec, name, seen) for companion in companions) for name in members
     )
-    up = len(members) * (model + sum(beside)) if settings.averaging.individual else 0
+    up = len(members) * (model + sum(beside) + FIGURES_BYTES) if settings.averaging.individual else 0
     return {"TrainingRound": down, **({"LocalModel": up} if up else {})}
 
 
