@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from protocols.crypto import sizes
 from protocols.crypto.fields import field_bytes
-from protocols.crypto.key_proof import proved_bytes
 from protocols.planned import SERVER, setup_messages
 from protocols.xclp.choices import options_of
 from protocols.xclp.hamming import Members, OwnBlock
@@ -32,12 +31,12 @@ def round_messages(
         raise Problem("protocol.hamming", f"{toml(keys.hamming)} has no formula of its messages")
     if sums.planned is None:
         raise Problem("protocol.recovery", f"{toml(keys.recovery)} has no formula of its messages")
-    contribution = proved_bytes(keys.key_bits) if keys.hamming == "paillier" else 0
-    yield from setup_messages(points, number, contribution)
+    options = options_of(keys)
+    yield from setup_messages(points, number, variant.contribution(options))
     for name, count in points.items():
         own = Blank(field_bytes(count * (count - 1) // 2, keys.bits.bit_length()))
         yield PlannedMessage("hamming.encode", name, [SERVER], OwnBlock(own), number)
-    yield from variant.planned(options_of(keys), points, number)
+    yield from variant.planned(options, points, number)
     yield PlannedMessage("hamming.collect", SERVER, names, Members(names), number)
     yield from _influence(points, labeled, number)
     yield PlannedMessage("rowsums.sum", SERVER, names, Summing(names), number)

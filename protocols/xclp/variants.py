@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from protocols import dealing
 from protocols.crypto import ot_sizes, sizes
 from protocols.crypto.groups import find_group
+from protocols.crypto.key_proof import proved_bytes
 from protocols.declaration import messages_in
 from protocols.planned import dealing_messages, revealing_messages
 from protocols.steps import Step
@@ -53,7 +54,8 @@ class Variant:
     """A variant of SecureHamming: what makes it, the messages that it sends, and the formulas of them.
 
     `payloads` gives the bytes of each message type, every message counted once; `planned` lists the messages of a round
-    with its number, none lost. None where there is no formula.
+    with its number, none lost. None where there is no formula. `contribution`: the bytes that each client publishes at
+    the set-up, as a public key.
     """
 
     description: str
@@ -61,6 +63,7 @@ class Variant:
     messages: tuple[type[Message], ...]
     payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
     planned: Callable[[HammingOptions, Points, int], Iterable[PlannedMessage]] | None = None
+    contribution: Callable[[HammingOptions], int] = lambda options: 0
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points, number: planned_hamming.paillier(
                 points, number, options.bits, options.key_bits, options.packing == "slots"
             ),
+            lambda options: proved_bytes(options.key_bits),
         ),
         "iknp": Variant(
             "oblivious-transfer extension",
