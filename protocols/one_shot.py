@@ -24,9 +24,9 @@ from parties.client import Client
 from parties.data.splits import Shard
 from parties.party import NoAnswer
 from parties.server import Loss, Server
-from protocols import setup
+from protocols import secure_sum, setup
 from protocols.crypto import sizes
-from protocols.declaration import Declaration, messages_in
+from protocols.declaration import Declaration, SecureSum, messages_in
 from protocols.endings import EndingsObserver
 from protocols.observing.experiment import Setting, Tables
 from protocols.observing.parts import Parts
@@ -89,8 +89,8 @@ class OneShot(Declaration):
     A subclass sets `name`, `summary` and `own_steps`, and defines `client`, `server`, `oracle` and, for `tacit bytes`,
     `own_payloads`. `agrees`: clients first agree on a key for each pair (`setup`); what they send each other is sealed
     with those. `modules`: whose message types it sends; `between_clients`: those
-    that one client sends another. `waits`: the deadlines that a client is patient for until
-    the round begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact.
+    that one client sends another. `patience`: the number of deadlines for which a client waits until the round
+    begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact.
 
     What its methods get as `keys` is the [protocol] table, with `deadline` and `min_clients` among its fields.
     """
@@ -99,7 +99,7 @@ class OneShot(Declaration):
     own_steps: ClassVar[tuple[Step, ...]] = ()
     modules: ClassVar[tuple[Any, ...]] = ()
     between_clients: ClassVar[tuple[type[Message], ...]] = ()
-    waits: ClassVar[int] = 8
+    patience: ClassVar[int] = 8
     uses: Collection[str] = ("protocol.min_clients",)
     tolerance: ClassVar[float] = 0.0
 
@@ -189,6 +189,15 @@ class OneShot(Declaration):
         twice = self.relayed if tables.network.topology == "star" else frozenset()
         return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
 
+    def waits(self, tables: Tables) -> int:
+        """For how many deadlines a client waits at most, with whatever is lost."""
+        return self.patience + super().waits(tables)
+
+    def sums(self, tables: Tables, clients: int) -> Sequence[SecureSum]:
+        """The sum of `protocols.secure_sum` if that is among `modules`, of at least `protocol.min_clients` inputs."""
+        fewest = max(2, tables.protocol.min_clients)
+        return [SecureSum("secure_sum", fewest)] if secure_sum in self.modules else []
+
     def promises(self, tables: Tables) -> Mapping[str, Promise]:
         """What must hold under any faults besides what holds for every protocol."""
         return _PROMISES
@@ -198,7 +207,7 @@ class OneShotClient(CalledClient):
     """A client of a `protocol` with its `keys`."""
 
     def __init__(self, world: World, name: str, shard: Shard, protocol: OneShot, keys: Any, **access: Any) -> None:
-        super().__init__(world, name, shard, protocol.waits * duration(keys.deadline), **access)
+        super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
         self.protocol, self.keys = protocol, keys
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
 
