@@ -26,7 +26,6 @@ PLACES = (
 """Folders, with all below them, and patterns of files: add a line for another one."""
 
 LATER = {
-    "scenarios/command/main.py",
     "scenarios/running/folder.py",
     "scenarios/running/recorder.py",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from scenarios.command.options import Debug, Plugins, Seed, Set
+from scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,11 +47,8 @@ class Foreseen(NamedTuple):
 
 
 def predict(
-    file: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help="A scenario file, or the name of a shipped one.")],
-    over: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=X,Y,Z", help="Values of a key, or KEY=[TOML list]; repeated: all combinations."),
-    ] = None,
+    file: SourceFile,
+    over: Over = None,
     seed: Seed = None,
     changes: Set = None,
     json_file: Annotated[
