@@ -19,6 +19,7 @@ from scenarios.command.listing import list_scenarios
 from scenarios.command.options import show_version
 from scenarios.command.plot import plot
 from scenarios.command.predict import predict
+from scenarios.command.report import report
 from scenarios.command.run import run
 from scenarios.command.steps import steps
 from scenarios.command.sweep_command import sweep
@@ -54,6 +55,7 @@ for _name, _command, _example in (
     ("events", events, "tacit events runs/xclp-digits-1-1 --party client/3"),
     ("plot", plot, "tacit plot runs/fedavg-xclp-digits-1-1 --x bytes --out accuracy.pdf"),
     ("predict", predict, "tacit predict xclp-digits --over protocol.hamming=paillier,iknp"),
+    ("report", report, "tacit report runs/xclp-digits-1-1"),
     ("sweep", sweep, "tacit sweep xclp-digits --over protocol.k=5,10 --seeds 3 --jobs 2"),
     ("chaos", chaos, "tacit chaos xclp-digits --quick --schedules 5 --set protocol.hamming=plaintext"),
 ):

@@ -87,16 +87,16 @@ def predict(
 
 
 def _print(console: Console, found: Sequence[Foreseen], cheapest: Sequence[Foreseen]) -> None:
-    from scenarios.command import report
     from scenarios.console import printing
     from scenarios.files.checks import cautions
+    from scenarios.reporting import printed
 
     first = found[0].plan.loaded
     printing.print_lines(console, [f"{first.scenario.title or first.name}   (seed {first.scenario.seed})"])
     if found[0].plan.values:
         _print_choices(console, found, cheapest)
     else:
-        console.print(report.byte_table(found[0].rows, exact=True))
+        console.print(printed.byte_table(found[0].rows, exact=True))
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))
     warnings = dict.fromkeys(line for one in cheapest for line in cautions(one.plan.loaded.scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))

@@ -28,11 +28,11 @@ def run(
     debug: Debug = False,
 ) -> int:
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
-    from scenarios.command import report
     from scenarios.command.progress import Progress
     from scenarios.console import printing
     from scenarios.files.checks import cautions
     from scenarios.files.reading import read
+    from scenarios.reporting import printed
     from scenarios.running import runner
     from scenarios.running.checkpoint import CHECKPOINT, check_unfinished
     from scenarios.running.disk import disk_problem
@@ -69,7 +69,7 @@ def run(
     said = set(cautions(scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
     rows = byte_rows(result.folder) if result.messages and disk_problem(result.error) is None else []
-    report.print_result(console, result, rows, scenario.network.topology)
+    printed.print_result(console, result, rows, scenario.network.topology)
     if debug and result.error is not None and result.outcome == "failed":
         raise result.error
     return runner.exit_code(result, scenario.expect)
