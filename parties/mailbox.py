@@ -73,7 +73,7 @@ class Mailbox:
         self.owner, self.loop = owner, loop
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
-        self._waiting: list[Arrivals[Any] | Watch] = []
+        self.waiting: list[Arrivals[Any] | Watch] = []
 
     def __len__(self) -> int:
         return sum(map(len, self._frames.values()))
@@ -81,7 +81,7 @@ class Mailbox:
     @property
     def awaited(self) -> str:
         """What is waited for, in words; "" if nothing is."""
-        return "; ".join(waiter.what for waiter in self._waiting)
+        return "; ".join(waiter.what for waiter in self.waiting)
 
     def state(self) -> list[tuple[str, list[Frame]]]:
         """The messages received, by type."""
@@ -95,7 +95,7 @@ class Mailbox:
     @property
     def timer(self) -> Timer | None:
         """The timer of the only wait for messages; None if there are several, or none."""
-        waits = [waiter for waiter in self._waiting if isinstance(waiter, Arrivals)]
+        waits = [waiter for waiter in self.waiting if isinstance(waiter, Arrivals)]
         return waits[0].timer if len(waits) == 1 else None
 
     def is_late(self, frame: Frame) -> bool:
@@ -108,7 +108,7 @@ class Mailbox:
         if is_lasting(frame):
             frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
         frames.append(frame)
-        for waiter in self._waiting:
+        for waiter in self.waiting:
             if waiter.concerns(frame):
                 waiter.wake()
 
@@ -119,7 +119,7 @@ class Mailbox:
         if late:
             for kind, frames in self._frames.items():
                 self._frames[kind] = deque(frame for frame in frames if not self.is_late(frame))
-        for waiter in self._waiting:  # a message that was early may be the one it waits for
+        for waiter in self.waiting:  # a message that was early may be the one it waits for
             waiter.wake()
         return late
 
@@ -163,11 +163,11 @@ class Mailbox:
 
     def add(self, waiter: "Arrivals[Any] | Watch") -> None:
         """Wake `waiter` from now on."""
-        self._waiting.append(waiter)
+        self.waiting.append(waiter)
 
     def remove(self, waiter: "Arrivals[Any] | Watch") -> None:
         """Wake `waiter` no more."""
-        self._waiting.remove(waiter)
+        self.waiting.remove(waiter)
 
     async def wait(self, waiter: "Arrivals[Any]", future: "asyncio.Future[None]") -> None:
         """Wait for `future`, which `waiter` sets when it is woken."""
@@ -193,7 +193,7 @@ class Arrivals(Generic[M]):
     def __init__(
         self, mailbox: Mailbox, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: Kinds
     ) -> None:
-        self._mailbox, self._kinds, self._sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
+        self._mailbox, self._kinds, self.sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
         self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | None = None
@@ -213,7 +213,7 @@ class Arrivals(Generic[M]):
     @property
     def what(self) -> str:
         """What is waited for, in words."""
-        sources = list(self._sources)
+        sources = list(self.sources)
         return f"{names_of(self._kinds)} from {', '.join(sources) if len(sources) < 4 else f'{len(sources)} parties'}"
 
     @property
@@ -235,8 +235,8 @@ class Arrivals(Generic[M]):
             wait.ended = "interrupted" if issubclass(kind, Exception) else "cancelled"
         else:
             wait.ended = "until" if self._until_found else "answered" if self._in_time else "deadline"
-        wait.silent = tuple(source for source in self._sources if source not in self._heard)
-        wait.missing = wait.silent if wait.ended == "answered" else tuple(self._sources)
+        wait.silent = tuple(source for source in self.sources if source not in self._heard)
+        wait.missing = wait.silent if wait.ended == "answered" else tuple(self.sources)
         wait.last, wait.alone = self._last, self._times[0] - self._times[1]
         self._owner.waited(wait)
 
@@ -252,7 +252,7 @@ class Arrivals(Generic[M]):
     async def next(self) -> tuple[str, M] | None:
         """The next message and its sender, or None when the waiting has ended."""
         while True:
-            found = self._mailbox.take(self._kinds, self._sources)
+            found = self._mailbox.take(self._kinds, self.sources)
             if found is not None:
                 others = self._times[1] if found[0] == self._last else self._times[0]
                 self._last, self._times = found[0], (self._mailbox.loop.time(), others)
@@ -263,14 +263,14 @@ class Arrivals(Generic[M]):
 
     async def begun(self) -> bool:
         """Wait until a message is there to be taken; false when the waiting has ended without one."""
-        while not self._mailbox.holds(self._kinds, self._sources):
+        while not self._mailbox.holds(self._kinds, self.sources):
             if not await self._look_again():
                 return False
         return True
 
     def leave_out(self, source: str) -> None:
         """Take no more messages from `source`: they stay in the mailbox."""
-        self._sources.pop(source, None)
+        self.sources.pop(source, None)
 
     async def _look_again(self) -> bool:
         """Wait for something to come; false when the waiting has ended."""
@@ -281,8 +281,8 @@ class Arrivals(Generic[M]):
         if self._until and mailbox.holds_any(self._until):
             self._until_found = True
             return False
-        if self._wait is None and self._sources:
-            self._wait = self._owner.waits(tuple(map(_name, self._kinds)), tuple(self._sources), self._deadline)
+        if self._wait is None and self.sources:
+            self._wait = self._owner.waits(tuple(map(_name, self._kinds)), tuple(self.sources), self._deadline)
         if self._timer is None and self._is_timed:
             self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
         self._future = mailbox.loop.create_future()
@@ -302,7 +302,7 @@ class Arrivals(Generic[M]):
 
     def concerns(self, frame: Frame) -> bool:
         """Whether the arrival of `frame` is a reason to look again."""
-        return (frame.type in self._types and frame.sender in self._sources) or frame.type in self._ends
+        return (frame.type in self._types and frame.sender in self.sources) or frame.type in self._ends
 
     def wake(self) -> None:
         """Look again."""

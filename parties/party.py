@@ -104,6 +104,12 @@ class Party(Lifecycle):
             return ""
         return f"{self._mailbox.awaited or 'nothing that it names'} (in {self._step or 'no step'})"
 
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The parties from which it waits for messages. May be read at any time, also from another thread."""
+        waits = [wait for wait in list(self._mailbox.waiting) if isinstance(wait, Arrivals)]
+        return tuple(dict.fromkeys(name for wait in waits for name in list(wait.sources)))
+
     def state(self) -> dict[str, Any]:
         mailbox = self._mailbox.state()
         return super().state() | {

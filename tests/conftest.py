@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.browser import Browser, needed
+
 settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("tests")
 
@@ -27,6 +29,12 @@ _LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium, to open a page with; where there is none a test is skipped, but fails in CI."""
+    yield from needed()
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ FLOORS = (
     "scenarios/seeing",
     "scenarios/sweeping",
     "scenarios/chaos",
+    "scenarios/reporting",
     "scenarios/command",
     "scenarios",
     "benchmarks",

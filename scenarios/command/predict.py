@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from scenarios.command.options import Debug, Plugins, Seed, Set
+from scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,11 +47,8 @@ class Prediction(NamedTuple):
 
 
 def predict(
-    file: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help="A scenario file, or the name of a shipped one.")],
-    over: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=X,Y,Z", help="Values of a key, or KEY=[TOML list]; repeated: all combinations."),
-    ] = None,
+    file: SourceFile,
+    over: Over = None,
     seed: Seed = None,
     changes: Set = None,
     json_file: Annotated[
@@ -90,16 +87,16 @@ def predict(
 
 
 def _print(console: Console, found: Sequence[Prediction], cheapest: Sequence[Prediction]) -> None:
-    from scenarios.command import report
     from scenarios.console import printing
     from scenarios.files.checks import cautions
+    from scenarios.reporting import printed
 
     first = found[0].plan.loaded
     printing.print_lines(console, [f"{first.scenario.title or first.name}   (seed {first.scenario.seed})"])
     if found[0].plan.values:
         _print_choices(console, found, cheapest)
     else:
-        console.print(report.byte_table(found[0].rows, exact=True))
+        console.print(printed.byte_table(found[0].rows, exact=True))
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))
     warnings = dict.fromkeys(line for one in cheapest for line in cautions(one.plan.loaded.scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))

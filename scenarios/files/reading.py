@@ -8,7 +8,6 @@ import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from scenarios.files.checks import check
 from scenarios.files.converting import Table, converted
 from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
 from scenarios.files.plugins import blamed, resolved
+from scenarios.files.shipped import shipped
 from scenarios.files.table_layout import Layout, flat, layout_of
 from scenarios.files.unused import needless, unused
 from scenarios.schema.keys import keys, similar, structure, toml
@@ -174,12 +174,6 @@ def checked(scenario: Scenario) -> Scenario:
 def _slug(title: str) -> str:
     """What the runs of a scenario are called that has no other name than its title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
-
-
-def shipped() -> dict[str, Path]:
-    """The scenarios that come with Tacit, by name."""
-    folder = Path(str(resources.files("scenarios"))) / "library"
-    return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}
 
 
 def find(file: str | Path) -> Path:

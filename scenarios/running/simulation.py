@@ -124,6 +124,11 @@ class Simulation:
         return str(self.server.step_name)
 
     @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The parties from which the server waits for messages."""
+        return self.server.waits_for
+
+    @property
     def round(self) -> tuple[int, int]:
         """The round that the server is in, from 1, and how many there will be."""
         return self.server.round, self._experiment.rounds

@@ -15,9 +15,9 @@ from protocols.cotraining.observer import CotrainedRound, stable_after
 from protocols.cotraining.round import CotrainingServer
 from protocols.registry import PROTOCOLS, using
 from scenarios.chaos.campaign import Plan, campaign
-from scenarios.command.report import byte_table, outcome_lines
 from scenarios.observing.public_points import set_apart
 from scenarios.observing.splits import parts_of, split_data
+from scenarios.reporting.printed import byte_table, outcome_lines
 from scenarios.running.folder import byte_rows, message_bytes
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume

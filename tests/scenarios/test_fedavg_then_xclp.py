@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from protocols.registry import PROTOCOLS
-from scenarios.command.report import print_result
 from scenarios.observing.splits import split_data
+from scenarios.reporting.printed import print_result
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
 from scenarios.running.simulation import Simulation

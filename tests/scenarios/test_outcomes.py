@@ -9,8 +9,8 @@ import pytest
 
 from parties.party import NoAnswer
 from protocols.xclp.xclp import XclpClient
-from scenarios.command.report import outcome_lines
 from scenarios.files.reading import read
+from scenarios.reporting.printed import outcome_lines
 from scenarios.running.runner import carry_out, exit_code
 from tacit import Expect, Result, load
 

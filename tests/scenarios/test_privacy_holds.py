@@ -14,10 +14,10 @@ from parties.learning.vectors import decode
 from protocols.cotraining.round import LocalPredictions
 from protocols.privacy.noise import bernoulli, gaussian
 from protocols.privacy.spent import Spent, privacy_lines
-from scenarios.command.report import outcome_lines
 from scenarios.command.sweep import sweep
 from scenarios.files.checks import cautions
 from scenarios.files.reading import read
+from scenarios.reporting.printed import outcome_lines
 from scenarios.running.runner import Watch, carry_out, resume
 from scenarios.running.simulation import Simulation
 from scenarios.sweeping.folder import Asked

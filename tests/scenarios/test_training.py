@@ -18,8 +18,8 @@ from parties.learning.settings import LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from protocols.registry import PROTOCOLS, using
-from scenarios.command.report import round_table
 from scenarios.files.checks import cautions
+from scenarios.reporting.printed import round_table
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import exit_code
 from scenarios.running.simulation import Simulation

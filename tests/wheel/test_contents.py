@@ -62,6 +62,7 @@ OPTIONAL = (
     "parties/learning/",
     "protocols/privacy/",
     "scenarios/observing/result.py",
+    "scenarios/reporting/charts.py",
     "scenarios/seeing/plot.py",
 )
 """Where packages of the extras may be imported."""

@@ -1,0 +1,11 @@
+"""The scenario files that come with Tacit; importing this is quick."""
+
+from pathlib import Path
+
+__all__ = ["shipped"]
+
+
+def shipped() -> dict[str, Path]:
+    """The scenarios that come with Tacit, by name."""
+    folder = Path(__file__).parents[1] / "library"
+    return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}
