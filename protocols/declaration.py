@@ -40,7 +40,7 @@ from protocols.observing.signals import AttackedMessages
 from protocols.own_keys import check_keys
 from protocols.promises import Promise
 from protocols.steps import Step
-from sim.foreseen import Mail
+from sim.planned import PlannedMessage
 from sim.setting_error import Problem
 from sim.toml_text import toml
 from sim.wire import Message
@@ -174,7 +174,7 @@ class Declaration:
         """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula."""
         return None
 
-    def sent_messages(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail] | None:
+    def sent_messages(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[PlannedMessage] | None:
         """The messages of a run with nobody lost, each once however many hops it takes; None without a formula.
 
         Raises Problem, also while they are listed, for a choice that has none.

@@ -10,7 +10,7 @@ from protocols.cotraining.attack import attacked_predictions
 from protocols.cotraining.checks import check_byzantine, check_cotraining, check_privacy, pooled
 from protocols.cotraining.experiment import CotrainingRun, exchanges_of, method_of, names_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.payloads import cotraining_mails, cotraining_payloads
+from protocols.cotraining.payloads import cotraining_messages, cotraining_payloads
 from protocols.cotraining.promises import PROMISES
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -23,7 +23,7 @@ from protocols.privacy.spending import noise_cautions, sensitivity_cautions, sen
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
-from sim.foreseen import Mail
+from sim.planned import PlannedMessage
 from sim.setting_error import Problem
 from sim.wire import Message
 
@@ -113,8 +113,10 @@ class Cotraining(Declaration):
     def sent_bytes(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int]:
         return cotraining_payloads(tables, parts, list(shards.values()))
 
-    def sent_messages(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail]:
-        return cotraining_mails(tables, parts, shards)
+    def sent_messages(
+        self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterable[PlannedMessage]:
+        return cotraining_messages(tables, parts, shards)
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
         return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}

@@ -7,12 +7,12 @@ from protocols.cotraining.experiment import exchanges_of, method_of
 from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.round import CotrainingRound, LocalPredictions
 from protocols.cotraining.threats import QUESTIONS
-from protocols.foreseen import SERVER, enrolment_mails
 from protocols.observing.parts import Parts
 from protocols.observing.probe import probe_of
-from sim.foreseen import Blank, Mail
+from protocols.planned import SERVER, enrolment_messages
+from sim.planned import Blank, PlannedMessage
 
-__all__ = ["cotraining_mails", "cotraining_payloads"]
+__all__ = ["cotraining_messages", "cotraining_payloads"]
 
 
 def cotraining_payloads(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> dict[str, int]:
@@ -33,24 +33,27 @@ def cotraining_payloads(tables: CotrainingTables, parts: Parts, shards: Sequence
     }
 
 
-def cotraining_mails(tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterator[Mail]:
+def cotraining_messages(
+    tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]
+) -> Iterator[PlannedMessage]:
     """The messages of the whole run with nobody lost."""
     method, classes, public = method_of(tables), len(parts.held.classes), parts.public
     points, names = 0 if public is None else len(public.labels), list(shards)
     rounds, _ = exchanges_of(tables, method)
     up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
-    yield from enrolment_mails(*counted(shards))
+    yield from enrolment_messages(*counted(shards))
     for number in range(1, rounds + 1):
         agreed = Blank(0 if number == 1 else down)
-        yield Mail("train.open", SERVER, names, CotrainingRound(agreed), number, 1)
+        yield PlannedMessage("train.open", SERVER, names, CotrainingRound(agreed), number, 1)
         for name, shard in shards.items():
             mute = number == 1 and not method.training.labelled and not shard.labeled.any()
-            yield Mail("cotrain.predict", name, [SERVER], LocalPredictions(Blank(0 if mute else up)), number, 1)
+            predictions = LocalPredictions(Blank(0 if mute else up))
+            yield PlannedMessage("cotrain.predict", name, [SERVER], predictions, number, 1)
     answer, questions = LocalPredictions(Blank(_answer(tables, parts, list(shards.values()), classes))), _asks(tables)
     for attempt in range(2, 2 + questions):
-        yield Mail("train.open", SERVER, names, CotrainingRound(Blank(0)), rounds, attempt)
+        yield PlannedMessage("train.open", SERVER, names, CotrainingRound(Blank(0)), rounds, attempt)
         for name in names:
-            yield Mail("cotrain.predict", name, [SERVER], answer, rounds, attempt)
+            yield PlannedMessage("cotrain.predict", name, [SERVER], answer, rounds, attempt)
 
 
 def _answers(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard], classes: int) -> int:

@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.update | LocalModel | client -> server | 4 P, and the additions' | `Plain`: the model as trained |
+| train.update | LocalModel | client -> server | 4 P, the additions' and 16 | `Plain`: model, weight and loss |
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
@@ -18,6 +18,7 @@ all points), and two averages over different clients then differ by those. Only 
 """
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -33,14 +34,21 @@ from protocols.outcome import require
 from protocols.values import understood
 from sim.wire import Message
 
-__all__ = ["Averages", "Averaging", "Expected", "Plain", "Secure", "Update"]
+__all__ = ["FIGURES_BYTES", "Averages", "Averaging", "Expected", "Plain", "Secure", "Update"]
+
+
+_FIGURES = struct.Struct("<2d")
+
+FIGURES_BYTES = _FIGURES.size
+"""Length of the weight and loss in a LocalModel."""
 
 
 class LocalModel(Message):
+    """`figures`: weight and loss, float64. A secure sum has them among its numbers, so they are payload here, too."""
+
     model: bytes
     additions: list[bytes]
-    weight: float
-    loss: float
+    figures: bytes
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ class Plain:
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         model, *additions = update.vectors
-        me.send(me.server, LocalModel(model, additions, update.weight, update.loss))
+        me.send(me.server, LocalModel(model, additions, _FIGURES.pack(update.weight, update.loss)))
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
@@ -124,9 +132,12 @@ class Plain:
             vectors = (answer.model, *answer.additions)
             if tuple(map(len, vectors)) != expected.sizes:
                 raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
-            if not (math.isfinite(answer.weight) and answer.weight >= 0):
-                raise ValueError(f"weight(={answer.weight}) must be >= 0")
-            return Update(vectors, answer.weight, answer.loss)
+            if len(answer.figures) != FIGURES_BYTES:
+                raise ValueError(f"weight and loss of {len(answer.figures)} bytes, not {FIGURES_BYTES}")
+            weight, loss = _FIGURES.unpack(answer.figures)
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"weight(={weight}) must be >= 0")
+            return Update(vectors, weight, loss)
 
         sent = await me.collect(LocalModel, members, deadline=deadline)
         updates = understood(me, sent.answers, checked)

@@ -14,7 +14,7 @@ from protocols.federated.attack import attacked_models
 from protocols.federated.checks import check_training
 from protocols.federated.experiment import Training, fewest_hidden
 from protocols.federated.keys import TrainingTables
-from protocols.federated.payloads import training_mails, training_payloads
+from protocols.federated.payloads import training_messages, training_payloads
 from protocols.federated.prediction import FedavgThenXclp
 from protocols.federated.promises import PROMISES
 from protocols.federated.round import steps as training_steps
@@ -30,7 +30,7 @@ from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_c
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
-from sim.foreseen import Mail
+from sim.planned import PlannedMessage
 from sim.setting_error import Problem
 from sim.wire import Message
 
@@ -176,8 +176,10 @@ class FederatedTraining(Declaration):
     def sent_bytes(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         return training_payloads(tables, parts.held, shards)
 
-    def sent_messages(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail]:
-        return training_mails(tables, parts.held, shards)
+    def sent_messages(
+        self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Iterable[PlannedMessage]:
+        return training_messages(tables, parts.held, shards)
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
         if self.private:

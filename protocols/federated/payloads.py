@@ -13,17 +13,17 @@ from parties.data.splits import Shard, counted
 from protocols import secure_sum
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import LocalModel
+from protocols.federated.averaging import FIGURES_BYTES, LocalModel
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.round import TrainingRound, TrainingSettings
-from protocols.foreseen import SERVER, enrolment_mails, secure_sum_mails, setup_mails
-from protocols.xclp.foreseen import round_mails
+from protocols.planned import SERVER, enrolment_messages, secure_sum_messages, setup_messages
 from protocols.xclp.payloads import round_payloads
-from sim.foreseen import Blank, Mail
+from protocols.xclp.planned import round_messages
+from sim.planned import Blank, PlannedMessage
 
-__all__ = ["training_mails", "training_payloads"]
+__all__ = ["training_messages", "training_payloads"]
 
 
 def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> dict[str, int]:
@@ -50,48 +50,51 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
     return dict(total)
 
 
-def training_mails(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> Iterator[Mail]:
+def training_messages(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> Iterator[PlannedMessage]:
     """The messages of the whole run with nobody lost, among clients with the shards `of` theirs.
 
     Where noise makes training private, cohorts are as large as those that are drawn, and may be others.
     """
     settings, classes = settings_of(tables, held, shards=list(of.values())), len(held.classes)
     seen: list[str] = []
-    yield from enrolment_mails(*counted(of))
+    yield from enrolment_messages(*counted(of))
     for number, members in enumerate(cohorts_of(settings, of, tables.seed), 1):
         points, labeled = counted({name: of[name] for name in members})
         yield from _opening(settings, members, seen, number)
         labeller = settings.method.labeller if settings.labels_in(number) else None
         if isinstance(labeller, Across):
             keys = msgspec.structs.replace(tables.protocol, recovery=labeller.parameters.recovery.name)
-            yield from round_mails(keys, points, labeled, classes, number)
+            yield from round_messages(keys, points, labeled, classes, number)
         yield from _closing(settings, points, number)
         seen += [name for name in members if name not in seen and _trains(settings, of[name], number)]
     if isinstance(settings, fedavg_then_xclp.PredictingSettings):
         last, model = settings.rounds + 1, TrainingRound(Blank(settings.expected.sizes[0]), [])
-        yield Mail("train.open", SERVER, list(of), model, last, 1)
-        yield from round_mails(tables.protocol, *counted(of), classes, last)
+        yield PlannedMessage("train.open", SERVER, list(of), model, last, 1)
+        yield from round_messages(tables.protocol, *counted(of), classes, last)
 
 
-def _opening(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str], number: int) -> Iterator[Mail]:
+def _opening(
+    settings: TrainingSettings, members: Sequence[str], seen: Sequence[str], number: int
+) -> Iterator[PlannedMessage]:
     """The model, and what goes beside it, to each of the cohort."""
     model = Blank(settings.expected.sizes[0])
     companions = [make() for _, make in settings.method.additions]
     for name in members:
         beside: list[bytes] = [Blank(one.outgoing_size(settings.spec, name, seen)) for one in companions]
-        yield Mail("train.open", SERVER, [name], TrainingRound(model, beside), number, 1)
+        yield PlannedMessage("train.open", SERVER, [name], TrainingRound(model, beside), number, 1)
 
 
-def _closing(settings: TrainingSettings, points: Mapping[str, int], number: int) -> Iterator[Mail]:
+def _closing(settings: TrainingSettings, points: Mapping[str, int], number: int) -> Iterator[PlannedMessage]:
     """The models as trained, each to the server, or in a secure sum."""
     sent = settings.expected.sizes
     if settings.averaging.individual:
         model, *beside = map(Blank, sent)
         for name in points:
-            yield Mail("train.update", name, [SERVER], LocalModel(model, list(beside), 1.0, 1.0), number, 1)
+            trained = LocalModel(model, list(beside), Blank(FIGURES_BYTES))
+            yield PlannedMessage("train.update", name, [SERVER], trained, number, 1)
         return
-    yield from setup_mails(points, number)
-    yield from secure_sum_mails(list(points), number, secure_sum.Settings(_dimension(settings)))
+    yield from setup_messages(points, number)
+    yield from secure_sum_messages(list(points), number, secure_sum.Settings(_dimension(settings)))
 
 
 def _dimension(settings: TrainingSettings) -> int:
@@ -106,7 +109,7 @@ def _sent(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str
     down = sum(
         model + sum(companion.outgoing_size(settings.spec, name, seen) for companion in companions) for name in members
     )
-    up = len(members) * (model + sum(beside)) if settings.averaging.individual else 0
+    up = len(members) * (model + sum(beside) + FIGURES_BYTES) if settings.averaging.individual else 0
     return {"TrainingRound": down, **({"LocalModel": up} if up else {})}
 
 

@@ -59,9 +59,10 @@ def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]])
     """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
     keys, clients = tables.protocol, tables.data.clients
     try:
-        found = deadline_cautions(tables, shards())
+        held = shards()
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
-        found = []
+        held = {}
+    found = deadline_cautions(tables, held) if held else []
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
     elif keys.key_bits < 2048:

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from protocols import dealing
 from protocols.crypto import ot_sizes, sizes
 from protocols.crypto.groups import find_group
+from protocols.crypto.key_proof import proved_bytes
 from protocols.declaration import messages_in
-from protocols.foreseen import dealing_mails, revealing_mails
+from protocols.planned import dealing_messages, revealing_messages
 from protocols.steps import Step
 from protocols.xclp import (
-    foreseen_hamming,
     hamming_iknp,
     hamming_naor_pinkas,
     hamming_paillier,
     hamming_plaintext,
+    planned_hamming,
     rowsums,
     rowsums_shamir,
 )
@@ -25,7 +26,7 @@ from protocols.xclp.hamming_paillier import PaillierHamming
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.rowsums import Restart, SecureRowSums
 from protocols.xclp.rowsums_shamir import Shamir
-from sim.foreseen import Mail
+from sim.planned import PlannedMessage
 from sim.registry import Registry
 from sim.wire import Message
 
@@ -52,23 +53,25 @@ class HammingOptions:
 class Variant:
     """A variant of SecureHamming: what makes it, the messages that it sends, and the formulas of them.
 
-    `payloads` gives the bytes of each message type, every message counted once; `mails` lists the messages of a round
-    with its number, none lost. None where there is no formula.
+    `payloads` gives the bytes of each message type, every message counted once; `planned` lists the messages of a round
+    with its number, none lost. None where there is no formula. `contribution`: the bytes that each client publishes at
+    the set-up, as a public key.
     """
 
     description: str
     make: Callable[[HammingOptions], SecureHamming]
     messages: tuple[type[Message], ...]
     payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
-    mails: Callable[[HammingOptions, Points, int], Iterable[Mail]] | None = None
+    planned: Callable[[HammingOptions, Points, int], Iterable[PlannedMessage]] | None = None
+    contribution: Callable[[HammingOptions], int] = lambda options: 0
 
 
 @dataclass(frozen=True)
 class RowSums:
     """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, messages and their payloads.
 
-    `messages` and `payloads` are those besides `rowsums`' own. `mails` lists these messages of a round with its number,
-    those before the masked rows and those after them; None where there is no formula.
+    `messages` and `payloads` are those besides `rowsums`' own. `planned` lists these messages of a round with its
+    number, those before the masked rows and those after them; None where there is no formula.
     """
 
     description: str
@@ -76,7 +79,7 @@ class RowSums:
     steps: tuple[Step, ...]
     messages: tuple[type[Message], ...] = ()
     payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {}
-    mails: Callable[[Sequence[str], int], tuple[Iterable[Mail], Iterable[Mail]]] | None = None
+    planned: Callable[[Sequence[str], int], tuple[Iterable[PlannedMessage], Iterable[PlannedMessage]]] | None = None
 
 
 VARIANTS: Registry[Variant] = Registry(
@@ -95,9 +98,10 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: sizes.paillier_hamming(
                 points, options.bits, options.key_bits, options.packing == "slots"
             ),
-            lambda options, points, number: foreseen_hamming.paillier(
+            lambda options, points, number: planned_hamming.paillier(
                 points, number, options.bits, options.key_bits, options.packing == "slots"
             ),
+            lambda options: proved_bytes(options.key_bits),
         ),
         "iknp": Variant(
             "oblivious-transfer extension",
@@ -108,7 +112,7 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: ot_sizes.iknp_hamming(
                 points, options.bits, find_group(options.group).element_bytes
             ),
-            lambda options, points, number: foreseen_hamming.iknp(
+            lambda options, points, number: planned_hamming.iknp(
                 points, number, options.bits, find_group(options.group).element_bytes
             ),
         ),
@@ -121,7 +125,7 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: ot_sizes.naor_pinkas_hamming(
                 points, options.bits, find_group(options.group).element_bytes
             ),
-            lambda options, points, number: foreseen_hamming.naor_pinkas(
+            lambda options, points, number: planned_hamming.naor_pinkas(
                 points, number, options.bits, find_group(options.group).element_bytes
             ),
         ),
@@ -130,7 +134,7 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options: PlaintextHamming(options.bits),
             messages_in(hamming_plaintext),
             lambda options, points: sizes.plaintext_hamming(points, options.bits),
-            lambda options, points, number: foreseen_hamming.plaintext(points, number, options.bits),
+            lambda options, points, number: planned_hamming.plaintext(points, number, options.bits),
         ),
     },
 )
@@ -142,7 +146,7 @@ ROW_SUMS: Registry[RowSums] = Registry(
             "a new attempt without the lost client",
             lambda threshold: Restart(),
             rowsums.STEPS,
-            mails=lambda names, number: ((), ()),
+            planned=lambda names, number: ((), ()),
         ),
         "shamir": RowSums(
             "secret shares make up for the lost client",
@@ -151,8 +155,8 @@ ROW_SUMS: Registry[RowSums] = Registry(
             messages_in(dealing),
             sizes.dealing,
             lambda names, number: (
-                dealing_mails(names, number, "rowsums.deal", "rowsums.sum"),
-                revealing_mails(names, number, "rowsums.reveal", "rowsums.sum"),
+                dealing_messages(names, number, "rowsums.deal", "rowsums.sum"),
+                revealing_messages(names, number, "rowsums.reveal", "rowsums.sum"),
             ),
         ),
     },

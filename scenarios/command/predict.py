@@ -23,7 +23,7 @@ __all__ = ["predict"]
 _COLUMNS = ("messages", "payload", "sealing", "envelope", "total")
 
 
-class Foreseen(NamedTuple):
+class Prediction(NamedTuple):
     """The messages and bytes of the run of a `plan`, by step and type."""
 
     plan: Plan
@@ -67,15 +67,15 @@ def predict(
     """
     from scenarios.console import printing
     from scenarios.running.folder import ByteRow
-    from scenarios.running.prediction import foreseen
+    from scenarios.running.prediction import predicted_counts
     from scenarios.sweeping.runs import plan
 
     console = printing.make_console()
     found = []
     for one in plan(file, over or (), 1, changes or (), seed):
-        counted = foreseen(one.loaded.scenario, one.loaded.where)
+        counted = predicted_counts(one.loaded.scenario, one.loaded.where)
         rows = [ByteRow(*key, row.messages, row.payload, row.sealing, row.envelope) for key, row in counted.items()]
-        found.append(Foreseen(one, rows))
+        found.append(Prediction(one, rows))
     cheapest = [one for one in found if one.sums()["total"] == min(other.sums()["total"] for other in found)]
     if str(json_file) != "-":
         _print(console, found, cheapest)
@@ -89,7 +89,7 @@ def predict(
     return 0
 
 
-def _print(console: Console, found: Sequence[Foreseen], cheapest: Sequence[Foreseen]) -> None:
+def _print(console: Console, found: Sequence[Prediction], cheapest: Sequence[Prediction]) -> None:
     from scenarios.command import report
     from scenarios.console import printing
     from scenarios.files.checks import cautions
@@ -105,7 +105,7 @@ def _print(console: Console, found: Sequence[Foreseen], cheapest: Sequence[Fores
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))
 
 
-def _print_choices(console: Console, found: Sequence[Foreseen], cheapest: Sequence[Foreseen]) -> None:
+def _print_choices(console: Console, found: Sequence[Prediction], cheapest: Sequence[Prediction]) -> None:
     """A line for each combination of values, and the cheapest of them."""
     from scenarios.console import printing
     from scenarios.files.fault_fields import label

@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked, what came out, and every event in between.
+"""The folder of a run: the scenario, the results and every event in between.
 
 | file | holds |
 | --- | --- |
@@ -243,7 +243,7 @@ def ending_of(folder: Path) -> Ending | None:
 
 
 def read_result(folder: Path) -> Result:
-    """What came of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
+    """The result of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
     result = _decoded(folder, Result)
     result.folder = folder
     return result

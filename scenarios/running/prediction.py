@@ -5,16 +5,16 @@ from collections.abc import Collection
 from pathlib import Path
 
 from parties.data.splits import named
-from protocols.foreseen import SERVER
+from protocols.planned import SERVER
 from protocols.registry import PROTOCOLS
 from scenarios.files.reading import read
 from scenarios.observing.splits import parts_of, split
 from scenarios.schema.scenario import Scenario, ScenarioError
-from sim.foreseen import Counts, counts
+from sim.planned import Counts, counts
 from sim.setting_error import Problem
 from sim.toml_text import toml
 
-__all__ = ["foreseen", "predicted"]
+__all__ = ["predicted", "predicted_counts"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
@@ -42,7 +42,7 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
     return {} if found is None else {**dict.fromkeys(types, 0), **found}
 
 
-def foreseen(scenario: Scenario, where: str = "") -> dict[tuple[str, str], Counts]:
+def predicted_counts(scenario: Scenario, where: str = "") -> dict[tuple[str, str], Counts]:
     """Messages and bytes of a run of `scenario` with nobody lost, by step and type, over all hops.
 
     Raises ScenarioError, naming `where`, if the protocol or one of its choices has no formula of its messages.
@@ -50,11 +50,11 @@ def foreseen(scenario: Scenario, where: str = "") -> dict[tuple[str, str], Count
     try:
         parts = parts_of(scenario)
         shards = named(split(parts.held, scenario.data, scenario.seed))
-        mails = PROTOCOLS[scenario.protocol.name].sent_messages(scenario, parts, shards)
-        if mails is None:
+        messages = PROTOCOLS[scenario.protocol.name].sent_messages(scenario, parts, shards)
+        if messages is None:
             raise ScenarioError(
                 where, "protocol.name", f"{toml(scenario.protocol.name)} has no formula of its messages"
             )
-        return counts(mails, SERVER if scenario.network.topology == "star" else "")
+        return counts(messages, SERVER if scenario.network.topology == "star" else "")
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error

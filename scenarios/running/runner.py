@@ -3,6 +3,7 @@
 import sqlite3
 import time
 import traceback
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Expect, Scenario
 from sim.taps import Taps
 from sim.trace import Event, Sink
+from sim.units import duration, format_duration
 
 __all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
 
@@ -265,11 +267,25 @@ def _result(
         error=error,
     )
     result.unmet = unmet(scenario.expect, result)
+    result.warnings += _late_returns(scenario, result)
     for number, problem in (simulated.silent if simulated else {}).items():
         fault = scenario.fault[number]
         expected = scenario.expect != Expect() and fault.probability is None
         (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
     return result
+
+
+def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
+    """One line for each `back_after` after which no party had returned when the run ended, unless a caution says so."""
+    for number, fault in enumerate(scenario.fault):
+        key, struck = f"fault[{number}].back_after", [one for one in result.faults if one.fault == number]
+        if fault.back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
+            continue
+        back = min(one.time for one in struck) + duration(fault.back_after)
+        if back >= result.virtual_seconds:
+            party, ended = struck[0].party, format_duration(result.virtual_seconds)
+            problem = f"{party} was to return at {format_duration(back)}, and the run ended at {ended}"
+            yield f"{key} = {toml(fault.back_after)} changed nothing: {problem}"
 
 
 def _device(scenario: Scenario) -> str:

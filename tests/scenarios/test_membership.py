@@ -162,7 +162,7 @@ def test_only_recorded_messages_are_used(chance: Path, monkeypatch: pytest.Monke
 
 
 def blank(model: bytes) -> LocalModel:
-    return LocalModel(model, [], 1.0, 0.0)
+    return LocalModel(model, [], bytes(16))
 
 
 def test_contents_are_kept_of_the_last_rounds_alone_and_only_for_an_attack(chance: Path) -> None:

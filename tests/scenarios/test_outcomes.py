@@ -216,6 +216,15 @@ def test_faults_that_struck_are_in_the_result(quick: Path) -> None:
     )
 
 
+def test_a_return_after_the_end_of_the_run_is_said(tiny: Path) -> None:
+    crash = "fault=[{{party='client/1', at='train.update', back_after='{}'}}]"
+    fedavg = "protocol.name=fedavg"
+    late = load_and_run(tiny, fedavg, crash.format("500h"), out="late")
+    assert late.warnings[-1].startswith('fault[0].back_after = "500h" changed nothing: client/1 was to return at 500 h')
+    in_time = load_and_run(tiny, fedavg, crash.format("1ms"), out="in_time")
+    assert in_time.outcome == late.outcome == "completed" and not any("back_after" in line for line in in_time.warnings)
+
+
 # --- expectations
 
 

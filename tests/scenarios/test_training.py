@@ -334,12 +334,12 @@ def test_the_bytes_are_those_of_the_formulas(tiny: Path, name: str, changes: str
 def test_the_deadline_is_compared_with_what_a_cohort_takes(tiny: Path) -> None:
     slow = ["protocol.name=fedavg+xclp", "protocol.hamming=iknp", "network.bandwidth=1Mbit/s", "protocol.deadline=1ms"]
 
-    def told(*changes: str) -> str:
+    def caution(*changes: str) -> str:
         return " ".join(line for line in cautions(load(tiny, [*slow, *changes])) if "deadline" in line)
 
-    everyone, some = told("training.share=1.0"), told("training.share=0.75")
+    everyone, some = caution("training.share=1.0"), caution("training.share=0.75")
     assert everyone and some and everyone != some
-    assert not told("protocol.name=fedavg")
+    assert not caution("protocol.name=fedavg")
 
 
 def test_of_many_rounds_the_table_shows_the_first_and_the_last(tiny: Path) -> None:

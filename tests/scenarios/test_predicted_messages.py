@@ -3,10 +3,10 @@
 import pytest
 from msgspec import structs
 
-from scenarios.running.prediction import foreseen
+from scenarios.running.prediction import predicted_counts
 from scenarios.running.simulation import Simulation
 from scenarios.schema.scenario import Attack, Scenario
-from sim.foreseen import Blank, Counts, body_size
+from sim.planned import Blank, Counts, body_size
 from sim.wire import encode_body
 from tests.scenarios.test_fault_messages import every_choice, named, small
 
@@ -28,8 +28,8 @@ def sent(scenario: Scenario) -> dict[tuple[str, str], Counts]:
 
 
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)
-def test_what_is_foreseen_is_what_is_sent(scenario: Scenario) -> None:
-    assert foreseen(scenario) == sent(scenario)
+def test_the_predicted_messages_are_those_sent(scenario: Scenario) -> None:
+    assert predicted_counts(scenario) == sent(scenario)
 
 
 CHANGES = [
@@ -54,14 +54,14 @@ def changed(name: str, tables: dict[str, dict[str, object]]) -> Scenario:
 
 
 @pytest.mark.parametrize(("name", "tables"), CHANGES)
-def test_other_sizes_are_foreseen_too(name: str, tables: dict[str, dict[str, object]]) -> None:
+def test_the_messages_of_other_sizes_are_predicted_too(name: str, tables: dict[str, dict[str, object]]) -> None:
     scenario = changed(name, tables)
-    assert foreseen(scenario) == sent(scenario)
+    assert predicted_counts(scenario) == sent(scenario)
 
 
-def test_the_answers_to_an_attacker_are_foreseen() -> None:
+def test_the_answers_to_an_attacker_are_predicted() -> None:
     scenario = structs.replace(small("fedct"), attack=Attack(kind="membership", points=8, epochs=130))
-    assert foreseen(scenario) == sent(scenario)
+    assert predicted_counts(scenario) == sent(scenario)
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])

@@ -10,13 +10,13 @@ from itertools import combinations
 from protocols.crypto.fields import field_bytes
 from protocols.crypto.ot_pair import Pair
 from protocols.crypto.sealing import OVERHEAD
-from protocols.foreseen import SERVER
+from protocols.planned import SERVER
 from protocols.xclp.hamming import MaskedDistances, Masks
 from protocols.xclp.hamming_iknp import BaseRequest, BaseSetup, Corrections, Extension
 from protocols.xclp.hamming_naor_pinkas import TransferReply, TransferRequest, TransferSetup
 from protocols.xclp.hamming_paillier import EncryptedBits, EncryptedDistances
 from protocols.xclp.hamming_plaintext import PlainBits, PlainDistances
-from sim.foreseen import Blank, Mail
+from sim.planned import Blank, PlannedMessage
 from sim.wire import Message
 
 __all__ = ["iknp", "naor_pinkas", "paillier", "plaintext"]
@@ -27,12 +27,12 @@ _BASE = 128
 _ENCODE, _EVALUATE, _REPORT = "hamming.encode", "hamming.evaluate", "hamming.report"
 
 
-def _to(step: str, sender: str, receiver: str, message: Message, number: int) -> Mail:
+def _to(step: str, sender: str, receiver: str, message: Message, number: int) -> PlannedMessage:
     """A message to another client, which is sealed, or to the server."""
-    return Mail(step, sender, [receiver], message, number, sealing=0 if receiver == SERVER else OVERHEAD)
+    return PlannedMessage(step, sender, [receiver], message, number, sealing=0 if receiver == SERVER else OVERHEAD)
 
 
-def plaintext(points: Points, number: int, bits: int) -> Iterator[Mail]:
+def plaintext(points: Points, number: int, bits: int) -> Iterator[PlannedMessage]:
     """The vectors, the distances, and both parts of the block."""
     for j, k in combinations(points, 2):
         block = Blank(field_bytes(points[j] * points[k], bits.bit_length()))
@@ -42,7 +42,7 @@ def plaintext(points: Points, number: int, bits: int) -> Iterator[Mail]:
         yield _to(_REPORT, j, SERVER, MaskedDistances(k, block), number)
 
 
-def paillier(points: Points, number: int, bits: int, key_bits: int, packed: bool) -> Iterator[Mail]:
+def paillier(points: Points, number: int, bits: int, key_bits: int, packed: bool) -> Iterator[PlannedMessage]:
     """The vectors and the masked distances in ciphertexts of |N|/4 bytes; masks, and what is decrypted."""
     slots = (key_bits - 1) // bits.bit_length() if packed else 1
     ciphertext, plain = key_bits // 4, key_bits // 8
@@ -55,7 +55,7 @@ def paillier(points: Points, number: int, bits: int, key_bits: int, packed: bool
         yield _to(_REPORT, j, SERVER, MaskedDistances(k, Blank(results * plain)), number)
 
 
-def iknp(points: Points, number: int, bits: int, element: int) -> Iterator[Mail]:
+def iknp(points: Points, number: int, bits: int, element: int) -> Iterator[PlannedMessage]:
     """128 base transfers of a pair, its extended ones chunk by chunk, and both parts of the block."""
     for j, k in combinations(points, 2):
         pair = Pair(points[j], points[k], bits, b"", len(points))
@@ -67,7 +67,7 @@ def iknp(points: Points, number: int, bits: int, element: int) -> Iterator[Mail]
         yield from _sums(pair, j, k, number)
 
 
-def naor_pinkas(points: Points, number: int, bits: int, element: int) -> Iterator[Mail]:
+def naor_pinkas(points: Points, number: int, bits: int, element: int) -> Iterator[PlannedMessage]:
     """The transfers of a pair chunk by chunk, and both parts of the block."""
     for j, k in combinations(points, 2):
         pair = Pair(points[j], points[k], bits, b"", len(points))
@@ -79,7 +79,7 @@ def naor_pinkas(points: Points, number: int, bits: int, element: int) -> Iterato
         yield from _sums(pair, j, k, number)
 
 
-def _sums(pair: Pair, j: str, k: str, number: int) -> Iterator[Mail]:
+def _sums(pair: Pair, j: str, k: str, number: int) -> Iterator[PlannedMessage]:
     block = Blank(field_bytes(pair.n_j * pair.n_k, pair.width))
     yield _to(_EVALUATE, k, SERVER, MaskedDistances(j, block), number)
     yield _to(_REPORT, j, SERVER, Masks(k, block), number)

@@ -1,8 +1,8 @@
 """Messages that are not sent, and the bytes that they would take.
 
-A formula lists them as `Mail`, with `Blank` in place of each byte string: so they have the very fields of those that
-are sent, and a message of a megabyte takes no megabyte here. The bytes have the columns of `wire`, and are those of
-parties in their first incarnation of whom none is lost.
+A formula lists them as `PlannedMessage`, with `Blank` in place of each byte string: so they have the very fields of
+those that are sent, and a message of a megabyte takes no megabyte here. The bytes have the columns of `wire`, and are
+those of parties in their first incarnation of whom none is lost.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ import msgspec
 
 from sim.wire import Frame, Message, frame_size, payload_size
 
-__all__ = ["Blank", "Counts", "Mail", "body_size", "counts"]
+__all__ = ["Blank", "Counts", "PlannedMessage", "body_size", "counts"]
 
 FIRST = 1
 """The incarnation of a party that was never lost."""
@@ -35,7 +35,7 @@ class Blank(bytes):
 
 
 @dataclass(frozen=True)
-class Mail:
+class PlannedMessage:
     """A message from `sender` to each of `receivers`, sent in the step `step` of (`round`, `attempt`).
 
     `sealing`: the bytes of nonce and tag, 0 for a message that is not sealed.
@@ -65,25 +65,25 @@ class Counts:
         return self.payload + self.sealing + self.envelope
 
 
-def counts(mails: Iterable[Mail], relay: str = "") -> dict[tuple[str, str], Counts]:
+def counts(messages: Iterable[PlannedMessage], relay: str = "") -> dict[tuple[str, str], Counts]:
     """Messages and bytes by step and type, in the order in which each was first sent.
 
     `relay`: the party through which all others reach each other, "" where they do so themselves.
     """
     found: dict[tuple[str, str], Counts] = {}
-    for mail in mails:
-        kind, payload, length = type(mail.message).__name__, payload_size(mail.message), body_size(mail.message)
-        row = found.setdefault((mail.step, kind), Counts())
-        alike = Counter((len(name.encode()), _hops(mail.sender, name, relay)) for name in mail.receivers)
-        named = {len(name.encode()): name for name in mail.receivers}
+    for one in messages:
+        kind, payload, length = type(one.message).__name__, payload_size(one.message), body_size(one.message)
+        row = found.setdefault((one.step, kind), Counts())
+        alike = Counter((len(name.encode()), _hops(one.sender, name, relay)) for name in one.receivers)
+        named = {len(name.encode()): name for name in one.receivers}
         for (size, hops), times in alike.items():
-            sealed, number = mail.sealing > 0, times * hops
-            frame = Frame(kind, mail.sender, named[size], FIRST, mail.round, mail.attempt, sealed, b"")
-            travels = frame_size(frame, length + mail.sealing)
+            sealed, number = one.sealing > 0, times * hops
+            frame = Frame(kind, one.sender, named[size], FIRST, one.round, one.attempt, sealed, b"")
+            travels = frame_size(frame, length + one.sealing)
             row.messages += number
             row.payload += number * payload
-            row.sealing += number * mail.sealing
-            row.envelope += number * (travels - payload - mail.sealing)
+            row.sealing += number * one.sealing
+            row.envelope += number * (travels - payload - one.sealing)
     return {key: row for key, row in found.items() if row.messages}
 
 
