@@ -32,7 +32,7 @@ from sim.wire import (
 )
 from sim.world import World
 
-__all__ = ["Arrivals", "Begin", "Channel", "Collected", "NoAnswer", "Party", "play"]
+__all__ = ["Arrivals", "Begin", "Channel", "Collected", "NoAnswer", "Party", "play", "play_out"]
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
@@ -360,3 +360,12 @@ async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None
             return
         await changed.wait()
         changed.clear()
+
+
+def play_out(parties: Sequence[Party]) -> None:
+    """`play` the `parties`, of which the first is the coordinator, in their world, which ends with it."""
+    loop = parties[0].world.loop
+    try:
+        loop.run(play(parties, parties[0]))
+    finally:
+        loop.finish()

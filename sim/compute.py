@@ -50,12 +50,22 @@ __all__ = [
     "end_with",
     "interrupts_held_back",
     "make_engine",
+    "total_work",
 ]
 
 R = TypeVar("R")
 
 Work = Mapping[str, float]
 """Operations of a job: how many of each that the cost table names."""
+
+
+def total_work(*parts: Work) -> dict[str, Any]:
+    """The sum of some jobs' operations."""
+    total: dict[str, Any] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
 
 
 @dataclass(frozen=True)

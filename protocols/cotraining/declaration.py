@@ -119,7 +119,7 @@ class Cotraining(Declaration):
         return cotraining_messages(tables, parts, shards)
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        return {**PROMISES, **promises_of_rounds(1.0, labeled=False)}
+        return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}
 
     def attacked(self, tables: CotrainingTables) -> AttackedMessages:
         if method_of(tables).sharing.needs == "nothing":

@@ -6,11 +6,10 @@ from dataclasses import replace
 from parties.data.sets import Dataset
 from parties.learning import jobs, learners
 from parties.learning.learner import Learner
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.local_training import CotrainingMethod, Public
 from protocols.cotraining.observer import CotrainingObserver
-from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from protocols.cotraining.spending import SpendsBy
 from protocols.cotraining.threats import threatened

@@ -53,6 +53,8 @@ _TRAINING = tuple(
 )  # fmt: skip
 _PRIVATE = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
 
+_ANSWERS = ("LocalModel", "MaskedChunk")
+
 _LEARNED = {
     "server": "each client's model, or with a secure average only the average; how many points and labels each has",
     "client": "the average of each round",
@@ -183,7 +185,7 @@ class FederatedTraining(Declaration):
         if self.private:
             return None
         masks = MASKS_ONCE if tables.training.averaging == "plain" else {}
-        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True)}
+        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True, answers=_ANSWERS)}
 
     def sums(self, tables: TrainingTables, clients: int) -> Sequence[SecureSum]:
         found = []

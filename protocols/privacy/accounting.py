@@ -10,10 +10,9 @@ from functools import partial
 from typing import Any
 
 from parties.learning import extras
-from protocols.privacy.noisy_max import data_dependent_rdp
 
 __all__ = [
-    "federated_gaussian", "noise_for", "noisy_max_queries", "noisy_max_queries_of", "pure", "random_bits",
+    "federated_gaussian", "noise_for", "noisy_max_queries", "pure", "random_bits",
     "votes_noise_for",
 ]  # fmt: skip
 
@@ -56,22 +55,6 @@ def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
     if sigma == 0:
         return math.inf
     return _epsilon(_queries(sigma, queries), delta)
-
-
-def noisy_max_queries_of(sigma: float, disagreements: Sequence[float], delta: float) -> float:
-    """The data-dependent epsilon of GNMax queries with these `disagreements` (`noisy_max.disagreement`).
-
-    It is itself private: publish `noisy_max_queries` instead.
-    """
-    _check(delta)
-    if not len(disagreements):
-        return 0.0
-    if sigma == 0:
-        return math.inf
-    rdp = _library().rdp
-    orders = rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS
-    total = [sum(data_dependent_rdp(order, sigma, q) for q in disagreements) for order in orders]
-    return float(rdp.compute_epsilon(orders, total, delta)[0])
 
 
 def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int, delta: float) -> float:

@@ -128,7 +128,7 @@ def test_what_is_agreed_on_in_a_round_that_was_lost_is_found(rounds: Scenario, m
     fault = Fault(party="client/1", at="cotrain.predict", occurrence=2, back_after="1s")
     assert not broken(everybody, fault)
     monkeypatch.setattr(CotrainingServer, "record_type", planted)
-    assert broken(everybody, fault) == {"agreed on what came"}
+    assert broken(everybody, fault) == {"a lost round changes nothing"}
 
 
 @pytest.mark.parametrize("rounds", ["secure", "scaffold, secure"], indirect=True)
