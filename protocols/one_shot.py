@@ -12,8 +12,12 @@ here.
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from numbers import Integral
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -129,6 +133,12 @@ class OneShot(Declaration):
         for method in ("client", "server", "oracle"):
             if getattr(type(self), method) is getattr(OneShot, method):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
+        for method in ("client", "server"):
+            if not iscoroutinefunction(getattr(type(self), method)):
+                raise ValueError(f"the {method} of {kind} must be defined by async def.")
+        for name, value, least in (("waits", self.waits, 1), ("tolerance", self.tolerance, 0)):
+            if not isinstance(value, int | float) or not least <= value < math.inf:
+                raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
         """A client's part, once it knows the `group`; with `agrees` it holds its pairs' secrets in it.
@@ -184,6 +194,8 @@ class OneShot(Declaration):
             raise Problem("protocol.name", f"{where}: {type(error).__name__}: {error}") from error
         if once is None:
             return None
+        if wrong := {kind: size for kind, size in once.items() if not isinstance(size, Integral) or size < 0}:
+            raise Problem("protocol.name", f"{where}: {wrong} are no numbers of bytes; allowed: whole ones, 0 or more")
         if strange := [kind for kind in once if kind not in self.messages_with(tables)]:
             raise Problem("protocol.name", f"{where}: {', '.join(map(str, strange))} is no message that it sends")
         twice = self.relayed if tables.network.topology == "star" else frozenset()
@@ -252,11 +264,11 @@ class OneShotServer(Server):
         kind = f"{type(self.protocol).__name__}.server"
         if not isinstance(found, Found):
             raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
-        over = tuple(found.over)
-        if len(set(over)) != len(over) or not set(over) <= set(group.names):
+        over = tuple(found.over) if isinstance(found.over, Collection) else (found.over,)
+        if any(name not in group.names for name in over) or len(set(over)) != len(over):
             raise ValueError(f"over(={over}) of {kind} must be different clients of the group.")
         require(len(over), "clients", self.keys.min_clients)
-        return Found(over, np.asarray(found.value, np.float64))
+        return Found(over, _numbers(found.value, f"the value of {kind}"))
 
     async def _agree(self) -> Group:
         return await setup.server(self, self.clients, 1, self.keys.min_clients, duration(self.keys.deadline))
@@ -274,6 +286,15 @@ class OneShotServer(Server):
             self.advance(1, 1)
             self.broadcast(names, TakingPart(list(names)))
         return Group(names, {}, {})
+
+
+def _numbers(value: Any, what: str) -> NDArray[np.float64]:
+    """The array of numbers that `value` is. Raises TypeError naming `what` is not."""
+    with suppress(TypeError, ValueError):  # the latter of lists of different lengths, too
+        numbers = np.asarray(value)
+        if numbers.dtype.kind in "biufO" and None not in numbers.ravel().tolist():
+            return numbers.astype(np.float64)
+    raise TypeError(f"{what} must be numbers, not {value!r}.")
 
 
 class OneRound:
@@ -348,5 +369,5 @@ class _Observer(EndingsObserver[OneShotClient]):
         if found is None:
             return None
         wanted = self._protocol.oracle(self._keys, {name: self._shards[name] for name in found.over})
-        value, expected = (np.asarray(one, np.float64) for one in (found.value, wanted))
+        value, expected = found.value, _numbers(wanted, f"what {type(self._protocol).__name__}.oracle returns")
         return value.shape == expected.shape and bool((abs(value - expected) <= self._protocol.tolerance).all())

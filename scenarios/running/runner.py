@@ -156,7 +156,7 @@ def _carry_out(
             if scenario.attack.kind:
                 recorder.flush()
                 vulnerability = attack(scenario, record, [interruption])
-        except (Exception, KeyboardInterrupt) as raised:
+        except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a program of a plugin may call sys.exit
             error = interruption.asked or raised
         finally:
             interruption.over()
