@@ -337,7 +337,7 @@ class _Observer(EndingsObserver[OneShotClient]):
             accuracy=None,
             output=output,
             lost=self._losses(),
-            rounds=[],
+            round_records=[],
             equals_plaintext=self._equals_oracle(),
             endings=endings,
             silent=self._fault_record.silent(),

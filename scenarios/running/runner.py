@@ -205,7 +205,7 @@ def _complete(
     try:
         if recorder is not None:
             found, now = simulated or _so_far(simulation), 0.0 if simulation is None else simulation.now
-            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.rounds))
+            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.round_records))
             folder.write_rounds()
         if simulated is not None:
             simulated.keep(folder.path)
@@ -252,7 +252,7 @@ def _result(
         faults=[] if simulation is None else simulation.observer.strikes(),
         virtual_seconds=0.0 if simulation is None else simulation.now,
         wall_seconds=wall_seconds,
-        messages=total["messages"],
+        message_count=total["messages"],
         bytes_total=total["payload"] + total["sealing"] + total["envelope"],
         bytes_payload=total["payload"],
         bytes_sealing=total["sealing"],

@@ -138,7 +138,7 @@ def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
     result_of: Callable[[str], Result], recovery: str, topology: str
 ) -> None:
     """Row by row of the table of dropouts: whose points are in the graph, whose labels count, who gets any."""
-    rounds = result_of(f"losses-{recovery}-{topology}").rounds
+    rounds = result_of(f"losses-{recovery}-{topology}").round_records
     found = [(one.members, one.contributors, one.labeled) for one in rounds]
     assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: as if never there
     assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two
@@ -150,7 +150,7 @@ def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
 
 
 def test_who_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:
-    first, *later = result_of("rejoin").rounds
+    first, *later = result_of("rejoin").round_records
     assert "client/2" not in first.members
     assert all("client/2" in one.labeled for one in later)
 
@@ -162,11 +162,11 @@ def test_every_client_says_that_the_server_is_lost(result_of: Callable[[str], Re
 
 def test_thirty_percent_dropout_is_about_that(result_of: Callable[[str], Result]) -> None:
     result = result_of("dropout-30-percent")
-    assert len(result.rounds) == 20 and all(one.equals_plaintext for one in result.rounds)
-    share = sum(len(one.lost) for one in result.rounds) / (20 * 8)
+    assert len(result.round_records) == 20 and all(one.equals_plaintext for one in result.round_records)
+    share = sum(len(one.lost) for one in result.round_records) / (20 * 8)
     assert 0.2 < share < 0.4
 
 
 def test_what_leaves_after_masking_counts(result_of: Callable[[str], Result]) -> None:
-    (only,) = result_of("leaves-after-masking").rounds
+    (only,) = result_of("leaves-after-masking").round_records
     assert only.contributors == CLIENTS and only.labeled == without("client/2", "client/5")
