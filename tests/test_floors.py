@@ -35,6 +35,7 @@ FLOORS = (
     "scenarios/files",
     "scenarios/running",
     "scenarios/seeing",
+    "scenarios/seeing/timeline",
     "scenarios/sweeping",
     "scenarios/chaos",
     "scenarios/reporting",
