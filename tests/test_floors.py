@@ -35,6 +35,8 @@ FLOORS = (
     "scenarios/files",
     "scenarios/running",
     "scenarios/seeing",
+    "scenarios/seeing/timeline",
+    "scenarios/seeing/tracing",
     "scenarios/sweeping",
     "scenarios/chaos",
     "scenarios/reporting",

@@ -23,6 +23,7 @@ from scenarios.command.report import report
 from scenarios.command.run import run
 from scenarios.command.steps import steps
 from scenarios.command.sweep_command import sweep
+from scenarios.command.trace import trace
 
 __all__ = ["app"]
 
@@ -54,6 +55,7 @@ for _name, _command, _example in (
     ("compare", compare, "tacit compare runs/xclp-digits-1-1 runs/xclp-digits-2-1"),
     ("events", events, "tacit events runs/xclp-digits-1-1 --party client/3"),
     ("plot", plot, "tacit plot runs/fedavg-xclp-digits-1-1 --x bytes --out accuracy.pdf"),
+    ("trace", trace, "tacit trace runs/xclp-digits-1-1 --perfetto run.pftrace"),
     ("predict", predict, "tacit predict xclp-digits --over protocol.hamming=paillier,iknp"),
     ("report", report, "tacit report runs/xclp-digits-1-1"),
     ("sweep", sweep, "tacit sweep xclp-digits --over protocol.k=5,10 --seeds 3 --jobs 2"),
