@@ -4,6 +4,7 @@ Every mistake ends as one `ScenarioError` line. Paths in a file are relative to 
 to the current folder.
 """
 
+import functools
 import itertools
 import re
 import tomllib
@@ -178,6 +179,11 @@ def _slug(title: str) -> str:
 
 def shipped() -> dict[str, Path]:
     """The scenarios that come with Tacit, by name."""
+    return dict(_library())
+
+
+@functools.cache
+def _library() -> dict[str, Path]:
     folder = Path(str(resources.files("scenarios"))) / "library"
     return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}
 
