@@ -38,6 +38,15 @@ def test_who_was_cut_off_from_the_next_round_does_not_only_wait(quick: Path) -> 
     assert "client/2 was cut off " in second.because[-1]
 
 
+def test_who_was_never_called_to_a_round(tiny: Path) -> None:
+    """What it had answered before, when it enrolled, is not what it waits for."""
+    hold = {"kind": "hold", "party": "server", "peer": "client/2", "message": "TrainingRound", "lasts": "12s"}
+    first, *_ = losses(story(tiny, faults(hold), "protocol.name=fedavg"))
+    assert first.because[1] == "client/2 itself waited for Enroll or TrainingRound from server"
+    assert first.because[2].startswith("TrainingRound from server to client/2, sent at ")
+    assert "was held back (hold of server and client/2 begins at TrainingRound)" in first.because[2]
+
+
 def test_who_is_left_out_since_its_message_did_not_reach_another_client(quick: Path) -> None:
     """It has done its part, and waits for what comes next, which is merely on its way."""
     lose = {"kind": "lose", "message": "PlainDistances", "party": "client/3", "peer": "client/2"}
