@@ -1,6 +1,7 @@
 """Reasons that are easily taken for others: pauses at the same time, calls that are lost, messages on their way."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import tacit
@@ -8,7 +9,7 @@ from scenarios.seeing.story import Line
 from tacit import load, run
 
 
-def faults(*each: dict[str, object]) -> str:
+def faults(*each: Mapping[str, object]) -> str:
     tables = (", ".join(f"{key} = {json.dumps(value)}" for key, value in keys.items()) for keys in each)
     return f"fault=[{', '.join('{' + table + '}' for table in tables)}]"
 
