@@ -257,7 +257,7 @@ class Causes:
         """Why a party that is waited for waits itself; `is_new`: it has come back, and only waits to be called."""
         at = search.at
         types = " or ".join(own.types)
-        missing = [name for name in own.sources if not self._has(name, own, at)]
+        missing = [name for name in own.sources if self._lacks(name, own, at)]
         shown = ", ".join(missing[:_NAMED]) + (f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else "")
         circle = [name for name in missing if name == other.party and not self._sent(name, own, at)]
         if circle == missing and not is_new and (call := self._later_call(other.party, own, at)):
@@ -295,6 +295,11 @@ class Causes:
                     found += _cause(f"{name} itself waited for {' or '.join(wait.types)} from {party}", name, party)
                     found += self._of_silence(party, wait, search)
         return found
+
+    def _lacks(self, name: str, wait: Waiting, at: float) -> bool:
+        """Whether nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
+        sent = self._sent(name, wait, at)
+        return not sent or not all(one.is_taken(at) for one in sent)
 
     def _has(self, name: str, wait: Waiting, at: float) -> bool:
         """Whether something that the `wait` is for was received from `name` by then."""

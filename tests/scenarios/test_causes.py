@@ -1,6 +1,7 @@
 """Reasons that are easily taken for others: pauses at the same time, calls that are lost, messages on their way."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import tacit
@@ -8,7 +9,7 @@ from scenarios.seeing.story import Line
 from tacit import load, run
 
 
-def faults(*each: dict[str, object]) -> str:
+def faults(*each: Mapping[str, object]) -> str:
     tables = (", ".join(f"{key} = {json.dumps(value)}" for key, value in keys.items()) for keys in each)
     return f"fault=[{', '.join('{' + table + '}' for table in tables)}]"
 
@@ -36,6 +37,15 @@ def test_who_was_cut_off_from_the_next_round_does_not_only_wait(quick: Path) -> 
     assert second.because[1].startswith("client/2 itself waited for SeedAgreed or NewLeader from server")
     assert " from server to client/2, sent at " in second.because[2] and " was lost at " in second.because[2]
     assert "client/2 was cut off " in second.because[-1]
+
+
+def test_who_was_never_called_to_a_round(tiny: Path) -> None:
+    """What it had answered before, when it enrolled, is not what it waits for."""
+    hold = {"kind": "hold", "party": "server", "peer": "client/2", "message": "TrainingRound", "lasts": "12s"}
+    first, *_ = losses(story(tiny, faults(hold), "protocol.name=fedavg"))
+    assert first.because[1] == "client/2 itself waited for Enroll or TrainingRound from server"
+    assert first.because[2].startswith("TrainingRound from server to client/2, sent at ")
+    assert "was held back (hold of server and client/2 begins at TrainingRound)" in first.because[2]
 
 
 def test_who_is_left_out_since_its_message_did_not_reach_another_client(quick: Path) -> None:
