@@ -40,7 +40,8 @@ def test_a_sized_run_is_the_real_one_but_for_the_contents(quick: Path, tmp_path:
     assert sized.unmet == real.unmet == []
     same = (
         "shape_hash", "virtual_seconds", "message_count", "bytes_total", "bytes_payload", "bytes_sealing",
-        "bytes_envelope", "accuracy", "baselines", "equals_plaintext", "hamming_digest", "labels_digest", "round_records",
+        "bytes_envelope", "accuracy", "baselines", "equals_plaintext", "hamming_digest", "labels_digest",
+        "round_records",
     )  # fmt: skip
     for name in same:
         assert getattr(sized, name) == getattr(real, name), name
