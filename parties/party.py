@@ -264,7 +264,7 @@ class Party(Lifecycle):
 
     def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
         """Whether a message of `kinds` was received for a later round or attempt than the party's."""
-        return self._mailbox.holds(kinds, frozenset(sources), self._mailbox.stamp)
+        return self._mailbox.first_sender(kinds, frozenset(sources), self._mailbox.stamp) is not None
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
         """Run all at the same time and return their results. The first error ends the others and is raised as it is."""

@@ -69,6 +69,12 @@ def test_bytes_are_those_of_the_result(lossy: Result, trained: Result) -> None:
     assert set(rows(lossy, f"{between} AND receiver LIKE 'c%' AND fate = 'received'")) == {(2, 1)}
 
 
+def test_a_wait_says_whose_message_ended_it_and_for_how_long_that_was_waited_for_alone(lossy: Result) -> None:
+    assert rows(lossy, "SELECT DISTINCT step FROM waits WHERE how = 'answered' AND step LIKE 'hamming%'")
+    assert rows(lossy, "SELECT * FROM waits WHERE how = 'answered' AND (last = '' OR silent = sources)") == []
+    assert rows(lossy, "SELECT * FROM waits WHERE alone < 0 OR alone > ended - began + 1e-9") == []
+
+
 def test_losses_are_those_of_the_result(lossy: Result) -> None:
     expected = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in lossy.lost]
     assert rows(lossy, "SELECT * FROM losses") == expected and len(expected) >= 2
