@@ -62,14 +62,14 @@ class Copy(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A job, or `count` of them in a row: from when to when, and its seconds at full speed."""
+    """A job, or `jobs` of them in a row: from when to when, and its seconds at full speed."""
 
     party: str
     step: str
     began: float
     ended: float
     seconds: float
-    count: int = 1
+    jobs: int = 1
 
 
 class Gap(NamedTuple):
@@ -272,7 +272,7 @@ def _rounds(news: News, end: float) -> Iterator[Phase]:
 
 def _steps(facts: Facts, end: float) -> list[Phase]:
     began = sorted((min(entered.values()), n, step) for n, ((step, _, _), entered) in enumerate(facts.entered.items()))
-    ends = [*(time for time, _, _ in began[1:]), end]
+    ends = [time for time, _, _ in began[1:]] + [end] * bool(began)
     found = [Phase(step, time, ended) for (time, _, step), ended in zip(began, ends, strict=True)]
     return [one for one in found if one.ended > one.began]
 

@@ -31,7 +31,7 @@ class Picture extends Scene {
       const fold = inner[below(stops, this.time(x0 + 1))], x1 = Math.min(this.x(ended), this.width, fold ? this.x(fold[0]) : Infinity);
       const from = x0 + 5, to = from + ctx.measureText(text).width;
       const taken = this.taken.get(lane) || [];
-      if (to > x1 - 3 || taken.some(([a, b]) => a < to + 4 && b > from - 4)) return;
+      if (to > x1 - 3 || taken.some(([a, b]) => a < to + 4 && b > from - 2)) return;
       this.taken.set(lane, [...taken, [from, to]]);
       const y = this.y(lane) - tall * .26;
       ctx.strokeText(text, from, y);
@@ -87,6 +87,7 @@ class Picture extends Scene {
       lines.push([this.x(one.began[i]), this.y(lane), this.x(one.ended[i]), this.y(other), away, one.kind[i] === again]);
     });
     const wide = lines.length > 120 ? 1.5 : 2.5;
+    ctx.globalAlpha = lines.length > this.width / 4 ? .6 : 1;
     for (const [colour, thick] of [[look.paper, wide + 2], [look.accent, wide]].slice(wide < 2)) {
       ctx.strokeStyle = colour;
       ctx.lineWidth = thick;
@@ -99,6 +100,7 @@ class Picture extends Scene {
       }
     }
     ctx.setLineDash([]);
+    ctx.globalAlpha = 1;
     ctx.lineCap = "butt";
     ctx.fillStyle = look.accent;
     if (lines.length < 300) for (const [x0, y0, x1, y1, away, waited] of lines) {
@@ -293,6 +295,14 @@ class Picture extends Scene {
     const now = this.time(x);
     const band = data.bands.findIndex(one => one.lanes.includes(lane) && one.began <= now && now <= one.ended);
     return band >= 0 ? { kind: "band", i: band } : null;
+  }
+
+  // The lane of an item; of a message that of its end which is not in the first lane.
+  laneOf({ kind, i }) {
+    const { data } = this;
+    if (kind === "message") return this.rows[data.messages.from[i]] ? data.messages.from[i] : data.messages.to[i];
+    if (kind === "band") return data.bands[i].lanes[0];
+    return kind === "mark" ? data.marks[i].party : data[`${kind}s`].party[i];
   }
 
   // A place of an item in the picture, `[x, y]`.

@@ -97,8 +97,10 @@ function lookOf() {
   return found;
 }
 
+const PAPER = 700;  // pixels between the margins of a page
+
 function resize() {
-  const width = view.clientWidth || 600, count = Math.max(1, picture.lanes.length);
+  const width = "print" in root.dataset ? PAPER : view.clientWidth || 600, count = Math.max(1, picture.lanes.length);
   picture.top = picture.head;
   const most = compact ? 250 - picture.top : 560, on = taller.getAttribute("aria-pressed") === "true";
   const shrunk = Math.max(6, Math.min(compact ? 24 : 34, Math.floor(most / count)));
@@ -111,7 +113,8 @@ function resize() {
   paint();
 }
 
-function paint(ratio = Math.max(1, window.devicePixelRatio || 1)) {
+function paint() {
+  const ratio = "print" in root.dataset ? 3 : Math.max(1, window.devicePixelRatio || 1);
   look = lookOf();
   for (const one of [canvas, over]) {
     one.width = picture.width * ratio;
@@ -223,8 +226,14 @@ function stepTo(way) {
   const unit = picture.axis.at(item.time);
   if (unit < picture.from || unit > picture.to) show(unit - (picture.to - picture.from) / 2, unit + (picture.to - picture.from) / 2);
   if (asked) { cancelAnimationFrame(asked); asked = 0; resize(); }
-  let [x, y] = picture.place(item);
-  if (y < picture.top || y > picture.height) { scroll(y - (picture.top + picture.height) / 2); [x, y] = picture.place(item); }
+  const lane = picture.y(picture.laneOf(item)), middle = (picture.top + picture.height) / 2;
+  if (picture.rows[picture.laneOf(item)] && (lane < picture.top + picture.first || lane > picture.height)) {
+    scroll(lane - middle);
+    cancelAnimationFrame(asked);
+    asked = 0;
+    resize();
+  }
+  const [x, y] = picture.place(item);
   present(item, Math.max(picture.left, Math.min(x, picture.width)), y);
 }
 
@@ -304,7 +313,7 @@ new MutationObserver(draw).observe(document.documentElement, { attributes: true,
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 addEventListener("beforeprint", () => {
   root.dataset.print = "";
-  paint(3);
+  resize();
 });
 addEventListener("afterprint", () => {
   delete root.dataset.print;
