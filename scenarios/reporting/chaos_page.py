@@ -1,4 +1,4 @@
-"""The page of a chaos sweep: who was struck at which step and what came of it, and each broken promise by its replay."""
+"""The page of a chaos sweep: who was struck at which step, with which outcome, and the replays of what was broken."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -101,12 +101,19 @@ def chaos_page(path: Path) -> str:
 
 
 def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Html:
-    head = f"Broken in {broken} of {runs} runs" if broken else f"All {promises} promises held in {runs} runs"
+    calm = dict(next(iter(found.get("runs", ())), {}))
+    useless = calm.get("outcome", "completed") != "completed"
+    head = f"All{f' {promises}' * bool(promises)} promises held in {runs} runs"
     if not runs:
         head = "No run had ended"
-    content = [
-        element("p", head, class_=f"outcome {'bad' if broken else 'good' if runs else 'warn'}", data_name="outcome")
-    ]
+    elif useless:
+        head = f"Nothing was tried: without any fault the run is {calm['outcome']}"
+    elif broken:
+        head = f"A promise was broken in {broken} of {runs} runs"
+    colour = "bad" if broken else "good" if runs and not useless else "warn"
+    content = [element("p", head, class_=f"outcome {colour}", data_name="outcome")]
+    if useless:
+        content.append(element("p", str(calm.get("reason", ""))))
     ended = found.get("ended_by") or ("interrupted" if found.get("interrupted") else "")
     if ended:
         content.append(element("p", f"Not all was tried: {ended}.", class_="warn"))
@@ -115,7 +122,7 @@ def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Ht
 
 
 def _grid(runs: Sequence[RunRecord]) -> Html:
-    """A cell for each party and step: what came of the run in which only that crash struck."""
+    """A cell for each party and step: the outcome of the run in which only that crash struck."""
     cells: dict[tuple[str, str, str], list[RunRecord]] = {}
     for run in runs:
         if len(run.faults) == 1 and _is_plain(run.faults[0]):
@@ -126,39 +133,28 @@ def _grid(runs: Sequence[RunRecord]) -> Html:
         return element("p", "No crash was tried alone.")
     parties = sorted({party for party, *_ in cells}, key=_by_number)
     steps = list(dict.fromkeys(step for _, step, _ in cells))
-    places = [
-        (step, way) for step in steps for way in ("before", "after") if any(key[1:] == (step, way) for key in cells)
-    ]
+    taken = {key[1:] for key in cells}
+    places = [(step, way) for step in steps for way in ("before", "after") if (step, way) in taken]
     heads = [element("th", ""), *(element("th", f"{way} {step}", scope="col", class_="step") for step, way in places)]
-    rows = [
-        element(
-            "tr",
-            element("th", party, scope="row"),
-            *(_cell(party, *place, cells.get((party, *place))) for place in places),
-        )
-        for party in parties
-    ]
-    shown = element("table", element("caption", "outcome by party and step", class_="unseen"),
+    rows = []
+    for party in parties:
+        found = (_cell(party, *place, cells.get((party, *place), ())) for place in places)
+        rows.append(element("tr", element("th", party, scope="row"), *found))
+    title = "outcome by party and step"
+    shown = element("table", element("caption", title, class_="unseen"),
                     element("thead", element("tr", *heads)), element("tbody", *rows), class_="grid")  # fmt: skip
-    legend = (
-        element("span", element("strong", letter, class_=None), f" {outcome}") for outcome, letter in _LETTERS.items()
-    )
-    said = element(
-        "p", "Each cell is a run in which that party alone crashes, before or after that step.", class_="note"
-    )
+    legend = (element("span", element("strong", letter), f" {outcome}") for outcome, letter in _LETTERS.items())
+    note = "Each cell is a run in which that party alone crashes, before or after that step."
     marks = element("div", *legend, element("span", element("strong", "!"), " broke a promise"), class_="legend")
-    return join(
-        [said, element("div", shown, class_="scroll", role="region", aria_label="outcome by party and step"), marks]
-    )
+    grid = element("div", shown, class_="scroll", role="region", aria_label=title)
+    return join([element("p", note, class_="note"), grid, marks])
 
 
-def _cell(party: str, step: str, way: str, runs: Sequence[RunRecord] | None) -> Html:
+def _cell(party: str, step: str, way: str, runs: Sequence[RunRecord]) -> Html:
     if not runs:
         return element("td", "", title=f"{party} does not take {step}, or this was not tried")
     broken = any(run.broken for run in runs)
-    worst = max(
-        runs, key=lambda run: (bool(run.broken), list(_LETTERS).index(run.outcome) if run.outcome in _LETTERS else 9)
-    )
+    worst = max(runs, key=lambda run: list(_LETTERS).index(run.outcome))
     said = "; ".join(verdict_line(run.verdict()) for run in runs)
     letter = "!" if broken else _LETTERS.get(worst.outcome, "?")
     return element("td", letter, class_="broken" if broken else worst.outcome, title=said)
@@ -216,7 +212,7 @@ def _listed(verdicts: Sequence[Verdict]) -> Html:
     lines = [element("li", verdict_line(one), class_="bad" if one.broken else None) for one in broken_first[:_LISTED]]
     more = len(verdicts) - len(lines)
     rest = element("p", f"{more} more, in chaos.json", class_="note") if more else None
-    return join([details(f"{len(lines)} runs, each with its faults and what came of it", element("ul", *lines)), rest])
+    return join([details(f"{len(lines)} runs, each with its faults and its outcome", element("ul", *lines)), rest])
 
 
 def _promises(promises: dict[str, str]) -> Html:
@@ -244,21 +240,13 @@ def _server(file: Path, found: dict[str, Any], failures: Sequence[FailureRecord]
         rows.setdefault(str(run["sum"]), []).append(run)
     columns = ("runs", "blocks received", "masks opened", "broken")
     lines = [(name, *map(str, _summed(members))) for name, members in rows.items()]
-    shown = table(
-        ("sum", *columns),
-        lines,
-        columns,
-        title="runs by secure sum",
-        sums=[("total", *map(str, _summed(found["runs"])))],
-    )
-    runs, _, _, broken = _summed(found["runs"])
+    sums = _summed(found["runs"])
+    total = [("total", *map(str, sums))]
+    shown = table(("sum", *columns), lines, columns, title="runs by secure sum", sums=total)
+    broken = _failures(failures, found["promises"], file.parent)
     sections = [
-        Section("verdict", "Verdict", _counted(runs, broken, found)),
-        *(
-            [Section("failures", "Broken promises", _failures(failures, found["promises"], file.parent))]
-            if failures
-            else []
-        ),
+        Section("verdict", "Verdict", _counted(sums[0], sums[-1], found)),
+        *([Section("failures", "Broken promises", broken)] if failures else []),
         Section("sums", "Runs by secure sum", shown),
         Section("promises", "The promises", _promises(found["promises"])),
     ]
@@ -272,4 +260,4 @@ def _summed(runs: Sequence[dict[str, Any]]) -> tuple[int, int, int, int]:
 
 
 def _counted(runs: int, broken: int, found: dict[str, Any]) -> Html:
-    return _verdict(runs, broken, len(found.get("promises", ())), found)
+    return _verdict(runs, broken, len(found.get("promises", ())), {**found, "runs": ()})

@@ -274,21 +274,19 @@ def spans(
     shown = [step for step in steps if any(step == one for _, one, *_ in rows)]
     place = alt.Y("step:N", sort=shown, scale=alt.Scale(domain=shown), title=None)
     below = alt.YOffset("run:N", sort=list(names), scale=alt.Scale(domain=list(names), paddingOuter=0.15))
+    longest = max((ended for *_, ended in rows), default=0.0)
     data = [
-        {"run": run, "step": step, "began": began, "ended": ended,
+        {"run": run, "step": step, "began": began, "ended": max(ended, began + longest / 400),  # seen, however short
          "words": f"{run}: {step} from {began:.6g} s to {ended:.6g} s"}
         for run, step, began, ended in rows
     ]  # fmt: skip
-    longest = max((ended for *_, ended in rows), default=0.0)
-    for one in data:  # what lasts for no time is seen, too
-        one["end"] = max(one["ended"], one["began"] + longest / 400)
     colours = alt.Scale(domain=list(names), range=[SERIES[i % len(SERIES)] for i in range(len(names))])
     chart: Any = (
         alt.Chart(_data(data))
         .mark_bar()
         .encode(
             x=alt.X("began:Q", title="virtual seconds", axis=alt.Axis(tickCount=8)),
-            x2="end:Q",
+            x2="ended:Q",
             y=place,
             yOffset=below,
             color=alt.Color("run:N", scale=colours, legend=alt.Legend(orient="top", title=None)),

@@ -62,6 +62,11 @@ class RecordedRun(Struct, frozen=True):
         return self.result is not None
 
     @property
+    def equals_plaintext(self) -> bool | None:
+        """Whether the result is equal to the oracle's; None where it was not compared, or there is none."""
+        return None if self.result is None else self.result.equals_plaintext
+
+    @property
     def messages(self) -> int:
         """How often a message went over a link."""
         return sum(row.messages for row in self.rows)

@@ -1,9 +1,6 @@
 """The page of one run."""
 
-import importlib
-import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from protocols.privacy.spent import privacy_lines
 from protocols.registry import PROTOCOLS
@@ -16,6 +13,7 @@ from scenarios.reporting.verdict import remarks, verdict, warnings_of
 from scenarios.running.folder import FolderError, message_bytes
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Scenario, as_table
+from scenarios.seeing import timeline
 from scenarios.seeing.compare import flat_keys
 from scenarios.seeing.plot import X, curves
 from sim.units import format_bytes
@@ -46,10 +44,6 @@ def run_page(run: RecordedRun) -> str:
 
 def timeline_of(run: RecordedRun, *, compact: bool = False) -> Html:
     """The run in virtual time."""
-    try:
-        timeline = importlib.import_module("scenarios.seeing.timeline")
-    except ImportError:
-        return element("p", "There is no timeline yet.")
     return Html(timeline.fragment(run.folder, compact=compact))
 
 
@@ -85,24 +79,18 @@ def byte_section(run: RecordedRun) -> Html:
 
 def _steps(run: RecordedRun) -> Html:
     rows, ticks = [], []
-    left = dict(run.formula)
-    for step, group in itertools.groupby(sorted(run.rows, key=_step_order(run)), key=lambda row: row.step):
-        members = list(group)
+    for step in dict.fromkeys(row.step for row in run.rows):
+        members = [row for row in run.rows if row.step == step]
         for kind in KINDS:
             value = sum(getattr(row, kind) for row in members)
             rows.append((step, kind, float(value), f"{step}: {format_bytes(value)} {kind}"))
-        found = [left.pop(row.type) for row in members if row.type in left]
-        alone = all(one.step == step for row in members for one in run.rows if one.type == row.type)
-        if alone and len(found) == len(members) and sum(found):
-            ticks.append((step, float(sum(found)), f"{step}: {format_bytes(sum(found))} payload by formula"))
+        types = {row.type for row in members}
+        alone = all(row.step == step for row in run.rows if row.type in types)  # a formula is of all steps of a type
+        found = sum(run.formula.get(type_, 0) for type_ in types)
+        if alone and found:
+            ticks.append((step, float(found), f"{step}: {format_bytes(found)} payload by formula"))
     title = "Bytes by step, over all hops" + ("; the line across a bar is the payload by formula" if ticks else "")
     return charts.bars(rows, KINDS, title, "bytes", ticks)
-
-
-def _step_order(run: RecordedRun) -> Any:
-    """Steps in the order of their first messages."""
-    places = {step: place for place, step in enumerate(dict.fromkeys(row.step for row in run.rows))}
-    return lambda row: places[row.step]
 
 
 def _matrix(run: RecordedRun) -> Iterable[Html]:

@@ -56,7 +56,7 @@ def several_page(folders: Sequence[Path]) -> str:
     if len(folders) > _MOST:
         raise FolderError(f"{len(folders)} runs do not fit on a page; allowed: up to {_MOST}, or the folder of a sweep")
     runs = [read_run(folder) for folder in folders]
-    found = []
+    found: list[Compared] = []
     for letter, label, run in zip(string.ascii_uppercase, labels(folders), runs, strict=False):
         common, parts = divergence(folders[0], run.folder) if found else (0, None)
         found.append(Compared(letter, label, run, read_side(run.folder), common, parts))
@@ -88,7 +88,7 @@ def _verdict(found: Sequence[Compared]) -> Html:
     equal = {True: "equal", False: "NOT equal", None: "not compared"}
     rows = [
         words("outcome", lambda one: one.run.outcome + (f": {one.run.reason}" if one.run.reason else "")),
-        words("beside the oracle", lambda one: equal[one.run.result and one.run.result.equals_plaintext]),
+        words("beside the oracle", lambda one: equal[one.run.equals_plaintext]),
         row("accuracy", lambda one: one.run.accuracy, lambda v: number(v, f"{v:.4f}"), lambda v: f"{v:.4f}"),
         row("virtual time", lambda one: one.run.seconds, seconds_of, format_duration),
         row("bytes", lambda one: one.run.sums()["total"], bytes_of, format_bytes),
@@ -100,7 +100,7 @@ def _verdict(found: Sequence[Compared]) -> Html:
     named = facts(
         (one.letter, join([element("strong", one.label), element("br"), str(one.run.folder)])) for one in found
     )
-    return join([named, table(heads, rows, heads[1:], title="what came of each run")])
+    return join([named, table(heads, rows, heads[1:], title="the results of the runs")])
 
 
 def _differences(found: Sequence[Compared]) -> Html:
@@ -134,8 +134,8 @@ def _steps(found: Sequence[Compared]) -> Html:
     steps = list(dict.fromkeys(step for of_run in spans for step, *_ in of_run))
     sizes = [one.side.bytes_by_step() for one in found]
     seconds = [{step: value for (step,), value in seconds_by(one.side.path, "step").items()} for one in found]
-    steps += [step for of_run in (*sizes, *seconds) for step in of_run if step not in steps]
-    steps = list(dict.fromkeys(steps))
+    columns: list[Mapping[str, float]] = [*sizes, *seconds]
+    steps = list(dict.fromkeys([*steps, *(step for column in columns for step in column)]))
     events = [one.event_of(False) or one.event_of(True) for one in found[1:]]
     marked = next((event.step for event in events if event is not None), "")
     rows = [

@@ -25,7 +25,7 @@ _SERIES = 6
 """The most lines of a chart."""
 
 _SPREAD = 30
-"""Values the largest of which is so many times the smallest lie on a logarithmic axis."""
+"""Values lie on a logarithmic axis if the largest is at least this multiple of the smallest."""
 
 _LINES = 12
 """The most warnings, and runs that are not as expected, that are listed."""
