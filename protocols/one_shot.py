@@ -304,10 +304,7 @@ class OneRound:
 
     def __init__(self, setting: Setting, protocol: OneShot) -> None:
         world, keys = setting.world, setting.keys
-        self.clients = [
-            OneShotClient(world, name, shard, protocol, keys, **setting.client_access)
-            for name, shard in setting.shards.items()
-        ]
+        self.clients = setting.clients(OneShotClient, protocol, keys)
         self.server = OneShotServer(world, tuple(setting.shards), protocol, keys, **setting.server_access)
         self.observer = _Observer(setting, protocol, self.server, self.clients)
 

@@ -7,7 +7,7 @@ from parties.data.splits import Shard
 from protocols import rounds
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.attack import attacked_predictions
-from protocols.cotraining.checks import check_byzantine, check_cotraining, check_privacy, pooled
+from protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
 from protocols.cotraining.experiment import CotrainingRun, exchanges_of, method_of, names_of
 from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.planned import cotraining_messages
@@ -20,7 +20,7 @@ from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
 from protocols.planned import SERVER
-from protocols.privacy.spending import noise_cautions, sensitivity_cautions, sensitivity_of
+from protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
@@ -101,7 +101,7 @@ class Cotraining(Declaration):
         if self.spends is not None:
             if self.estimates:
                 sensitivity_of(tables.privacy.sensitivity)
-            check_privacy(tables)
+            check_noise(tables.privacy, self.name)
         check_cotraining(tables, parts, list(shards.values()))
 
     def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:

@@ -32,10 +32,7 @@ class CotrainingRun:
         spending = None if spends is None else spends(tables, settings, shards, setting.progress)
         spent = None if spending is None else spending(settings.rounds)
         self.settings = replace(settings, method=method_of(tables, spent))
-        self.clients = [
-            CotrainingClient(world, name, shard, self.settings, **setting.client_access)
-            for name, shard in setting.shards.items()
-        ]
+        self.clients = setting.clients(CotrainingClient, self.settings)
         self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.server_access)
         self.observer = CotrainingObserver(
             world,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parties.data.splits import Shard
 from parties.datasets.content import Report
@@ -15,6 +15,8 @@ from sim.units import rate
 from sim.world import World
 
 __all__ = ["Checkpointable", "Experiment", "Observer", "PartialReporter", "Progress", "Setting", "Tables", "silent"]
+
+C = TypeVar("C")
 
 Progress = Callable[[str], AbstractContextManager[Report]]
 """Makes, of what takes long, a context whose value is called with what is done, how much of it, and of how much."""
@@ -65,6 +67,11 @@ class Setting:
     def keys(self) -> Any:
         """The [protocol] table, of the type that the protocol declares."""
         return self.tables.protocol
+
+    def clients(self, make: Callable[..., C], *arguments: Any) -> list[C]:
+        """A client for each shard, of what `make` makes of world, name, shard and `arguments`."""
+        access = self.client_access
+        return [make(self.world, name, shard, *arguments, **access) for name, shard in self.shards.items()]
 
     @property
     def client_access(self) -> dict[str, float]:

@@ -38,6 +38,7 @@ __all__ = [
     "campaign",
     "faulty_run",
     "first_run",
+    "gather",
     "perform",
     "replayed",
     "shrunk",
@@ -214,15 +215,8 @@ def _try(
     watch: Watch,
     run: Callable[[Scenario, Schedule, Calm], Verdict] = faulty_run,
 ) -> None:
-    before, done = len(found.verdicts), dict[int, Verdict]()
-    try:
-        calls = [(scenario, faults, calm) for faults in schedules]
-        with closing(perform(jobs, run, calls)) as runs:
-            for place, one in runs:
-                done[place] = one
-                watch(before + len(done), before + len(schedules), one)
-    finally:
-        found.verdicts += [one for _, one in sorted(done.items())]
+    calls = [(scenario, faults, calm) for faults in schedules]
+    gather(jobs, run, calls, found.verdicts, watch)
 
 
 def _few(clients: int) -> list[str]:
@@ -286,3 +280,24 @@ def perform(
         return
     with closing(in_workers(jobs, function, calls)) as runs:
         yield from runs
+
+
+def gather(
+    jobs: int,
+    function: Callable[..., R],
+    calls: Sequence[tuple[Any, ...]],
+    into: list[R],
+    watch: Callable[[int, int, R], None],
+) -> None:
+    """`perform`, with the results appended in the order of the calls, also if they are interrupted.
+
+    `watch` is called after each with how many `into` holds by then, how many it is to hold, and the result.
+    """
+    before, done = len(into), dict[int, R]()
+    try:
+        with closing(perform(jobs, function, calls)) as runs:
+            for place, one in runs:
+                done[place] = one
+                watch(before + len(done), before + len(calls), one)
+    finally:
+        into += [one for _, one in sorted(done.items())]
