@@ -29,10 +29,12 @@ ROBUSTNESS = {name: path for name, path in TESTS.items() if path.parent.name == 
 
 ONCE = {"fedavg-xclp-digits": ["training.rounds=13"]}
 """Scenarios of which one round with the cryptography is enough."""
+FEWER = {"fedct-digits": ["cotraining.rounds=3"]}
+"""Scenarios whose later rounds have their turn with the long tests."""
 
 
 def loaded(name: str, *changes: str) -> Loaded:
-    return read(name, [*SMALL[name in ROBUSTNESS], *ONCE.get(name, []), "engine=inline", *changes])
+    return read(name, [*SMALL[name in ROBUSTNESS], *(ONCE | FEWER).get(name, []), "engine=inline", *changes])
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,13 @@ def result_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Resul
         return carry_out(loaded(name).scenario, name, out=tmp_path_factory.mktemp(name) / "run")
 
     return run
+
+
+def assert_as_it_says(result: Result, expect: Expect) -> None:
+    assert (result.unmet, result.error) == ([], None)
+    assert exit_code(result, expect) == 0
+    trained = {"model.npz"} if result.model_digest else set()
+    assert {path.name for path in result.folder.iterdir()} == FILES | trained
 
 
 SLOW = ("fedavg-xclp-digits", "cotraining-uneven")
@@ -59,11 +68,14 @@ SLOW = ("fedavg-xclp-digits", "cotraining-uneven")
     ],
 )
 def test_it_comes_out_as_it_says(result_of: Callable[[str], Result], name: str) -> None:
-    result, expect = result_of(name), loaded(name).scenario.expect
-    assert (result.unmet, result.error) == ([], None)
-    assert exit_code(result, expect) == 0
-    trained = {"model.npz"} if result.model_digest else set()
-    assert {path.name for path in result.folder.iterdir()} == FILES | trained
+    assert_as_it_says(result_of(name), loaded(name).scenario.expect)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FEWER)
+def test_it_comes_out_as_it_says_after_all_its_rounds(tmp_path: Path, name: str) -> None:
+    scenario = read(name, [*SMALL[False], "engine=inline"]).scenario
+    assert_as_it_says(carry_out(scenario, name, out=tmp_path / "run"), scenario.expect)
 
 
 @pytest.mark.parametrize("name", ROBUSTNESS)
