@@ -26,7 +26,7 @@ _NAMED = 4
 
 
 class Sent(NamedTuple):
-    """A row of the view `messages`, `again` and `note` from its faults and refusals; `copies` says if it has any."""
+    """A row of the view `messages`; `again` counts copies that were sent again, `note` is what happened besides."""
 
     number: int
     sent: float

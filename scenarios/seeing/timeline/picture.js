@@ -280,6 +280,12 @@ class Picture extends Scene {
         if (far < best) { best = far; found = { kind: "message", i }; }
       }
     });
+    if (this.showPath && !found) data.path.spans.each(begin, end, i => {
+      const [from, to] = [data.path.party[i], data.path.peer[i]];
+      if (to < 0 || !this.has(from) || !this.has(to)) return;
+      const line = [this.x(data.path.began[i]), this.y(from), this.x(data.path.ended[i]), this.y(to)];
+      if (distance(x, y, line) < 5) found = { kind: "path", i };
+    });
     if (found) return found;
     const lane = this.lane(y);
     if (lane === undefined) return null;
@@ -306,17 +312,22 @@ class Picture extends Scene {
   }
 
   // A place of an item in the picture, `[x, y]`.
-  place({ kind, i }) {
-    const { data } = this;
-    if (kind === "message") {
-      const lines = this.lines(i), [x0, y0, x1, y1] = lines.at(-1) || [0, 0, 0, 0];
-      return [x0 + (x1 - x0) * .4, y0 + (y1 - y0) * .4];
+  place(item) {
+    const { data } = this, { kind, i } = item, middle = one => this.x((one.began + one.ended) / 2);
+    const row = one => ({ began: one.began[i], ended: one.ended[i] });
+    switch (kind) {
+      case "message": {
+        const [x0, y0, x1, y1] = this.lines(i).at(-1) || [0, 0, 0, 0];
+        return [x0 + (x1 - x0) * .4, y0 + (y1 - y0) * .4];
+      }
+      case "bar": return [middle(row(data.bars)), this.y(data.bars.party[i])];
+      case "gap": return [middle(row(data.gaps)), this.y(data.gaps.party[i])];
+      case "path": return [middle(row(data.path)), (this.y(data.path.party[i]) + this.y(data.path.peer[i])) / 2];
+      case "mark": return [this.x(data.marks[i].time), this.y(data.marks[i].party)];
+      case "band": return [middle(data.bands[i]), this.y(data.bands[i].lanes[0])];
+      case "cell": return [middle(item), this.y(item.party)];
+      default: return [middle({ began: data.folds[i][0], ended: data.folds[i][1] }), this.top];
     }
-    const one = { bar: data.bars, gap: data.gaps }[kind];
-    if (one) return [this.x((one.began[i] + one.ended[i]) / 2), this.y(one.party[i])];
-    if (kind === "mark") return [this.x(data.marks[i].time), this.y(data.marks[i].party)];
-    const band = data.bands[i];
-    return [this.x((band.began + band.ended) / 2), this.y(band.lanes[0])];
   }
 
   // Draws an item again, so that it stands out.

@@ -65,6 +65,8 @@ const view = make("div", { class: "tl-view", tabindex: 0, role: "application", "
 const tip = make("div", { class: "tl-tip", role: "status", "aria-live": "polite" });
 const legend = make("p", { class: "tl-legend" });
 for (const [name, text] of legends()) legend.append(make("span", {}, make("i", { class: `tl-swatch tl-${name}` }), text));
+const counting = make("span", {}, make("i", { class: "tl-swatch tl-cells" }), "counted: sent above the line, received below; zoom in to see messages");
+legend.append(counting);
 root.querySelector(".tl-place").append(controls, view, tip, legend, make("p", { class: "tl-help" }, HELP));
 
 // Only what there is in this run.
@@ -123,7 +125,9 @@ function paint() {
     one.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
   }
   picture.draw(canvas.getContext("2d"), look);
-  stress();
+  counting.hidden = !picture.cells;
+  if (pinned) presentPinned();
+  else stress();
   const [begin, end] = picture.visible;
   root.dataset.from = begin / 1e6;
   root.dataset.to = end / 1e6;
@@ -200,6 +204,12 @@ function present(item, x, y, held = false) {
   const below = y + 14 + high <= picture.height + 60 ? y + 14 : Math.max(0, y - 14 - high);
   tip.style.left = `${offsetLeft + right}px`;
   tip.style.top = `${offsetTop + below}px`;
+}
+
+// The tooltip goes with its item, as far as that is in the picture.
+function presentPinned() {
+  const [x, y] = picture.place(pinned), { left, top, width, height } = picture;
+  present(pinned, Math.max(left, Math.min(x, width)), Math.max(top, Math.min(y, height)), true);
 }
 
 // All that can be stepped to, in the order of time.
