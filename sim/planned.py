@@ -14,7 +14,7 @@ import msgspec
 
 from sim.wire import Frame, Message, frame_size, payload_size
 
-__all__ = ["Blank", "Counts", "PlannedMessage", "body_size", "counts", "payloads"]
+__all__ = ["Blank", "Counts", "PlannedMessage", "body_size", "counts"]
 
 FIRST = 1
 """The incarnation of a party that was never lost."""
@@ -85,14 +85,6 @@ def counts(messages: Iterable[PlannedMessage], relay: str = "") -> dict[tuple[st
             row.sealing += number * one.sealing
             row.envelope += number * (travels - payload - one.sealing)
     return {key: row for key, row in found.items() if row.messages}
-
-
-def payloads(messages: Iterable[PlannedMessage], relay: str = "") -> dict[str, int]:
-    """Bytes of payload by type, of the types that have any; `relay` as in `counts`."""
-    found = Counter[str]()
-    for (_, kind), row in counts(messages, relay).items():
-        found[kind] += row.payload
-    return dict(+found)
 
 
 def _hops(sender: str, receiver: str, relay: str) -> int:

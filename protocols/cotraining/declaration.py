@@ -10,7 +10,7 @@ from protocols.cotraining.attack import attacked_predictions
 from protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
 from protocols.cotraining.experiment import CotrainingRun, exchanges_of, method_of, names_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.planned import cotraining_messages
+from protocols.cotraining.payloads import cotraining_messages, cotraining_payloads
 from protocols.cotraining.promises import PROMISES
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -19,12 +19,11 @@ from protocols.federated.declaration import LEARNING
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
-from protocols.planned import SERVER
 from protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
-from sim.planned import PlannedMessage, payloads
+from sim.planned import PlannedMessage
 from sim.setting_error import Problem
 from sim.wire import Message
 
@@ -112,8 +111,7 @@ class Cotraining(Declaration):
         return found + (sensitivity_cautions(tables.privacy) if self.estimates and asked else [])
 
     def sent_bytes(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int]:
-        relay = SERVER if tables.network.topology == "star" else ""
-        return payloads(self.sent_messages(tables, parts, shards), relay)
+        return cotraining_payloads(tables, parts, list(shards.values()))
 
     def sent_messages(
         self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]

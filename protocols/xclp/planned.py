@@ -20,34 +20,27 @@ __all__ = ["round_messages"]
 
 
 def round_messages(
-    keys: ProtocolKeys,
-    points: Mapping[str, int],
-    labeled: Mapping[str, int],
-    classes: int,
-    number: int = 1,
-    *,
-    known: bool = False,
+    keys: ProtocolKeys, points: Mapping[str, int], labeled: Mapping[str, int], classes: int, number: int = 1
 ) -> Iterator[PlannedMessage]:
     """The messages of round `number` among clients with n_j `points`, l_j of them `labeled`.
 
-    Raises Problem for a variant or a strategy, of a plugin, whose messages have no formula; with `known` they are left
-    out.
+    Raises Problem for a variant or a strategy, of a plugin, whose messages have no formula.
     """
     names, variant, sums = list(points), VARIANTS[keys.hamming], ROW_SUMS[keys.recovery]
-    if variant.planned is None and not known:
+    if variant.planned is None:
         raise Problem("protocol.hamming", f"{toml(keys.hamming)} has no formula of its messages")
-    if sums.planned is None and not known:
+    if sums.planned is None:
         raise Problem("protocol.recovery", f"{toml(keys.recovery)} has no formula of its messages")
     options = options_of(keys)
     yield from setup_messages(points, number, variant.contribution(options))
     for name, count in points.items():
         own = Blank(field_bytes(count * (count - 1) // 2, keys.bits.bit_length()))
         yield PlannedMessage("hamming.encode", name, [SERVER], OwnBlock(own), number)
-    yield from variant.planned(options, points, number) if variant.planned else ()
+    yield from variant.planned(options, points, number)
     yield PlannedMessage("hamming.collect", SERVER, names, Members(names), number)
     yield from _influence(points, labeled, number)
     yield PlannedMessage("rowsums.sum", SERVER, names, Summing(names), number)
-    before, after = sums.planned(names, number) if sums.planned else ((), ())
+    before, after = sums.planned(names, number)
     yield from before
     balanced, hidden = RECIPES[keys.recipe].class_balanced, {} if keys.rows == "paper" else labeled
     rows = {name: count - hidden.get(name, 0) + balanced for name, count in points.items()}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from protocols import dealing
+from protocols.crypto import ot_sizes, sizes
 from protocols.crypto.groups import find_group
 from protocols.crypto.key_proof import proved_bytes
 from protocols.declaration import messages_in
@@ -52,25 +53,25 @@ class HammingOptions:
 class Variant:
     """A variant of SecureHamming: what makes it, the messages that it sends, and the formulas of them.
 
-    `planned` lists the messages of a round with its number, none lost; of a variant without, `payloads` may give the
-    bytes of each message type, every message counted once. `contribution`: the bytes that each client publishes at the
-    set-up, as a public key.
+    `payloads` gives the bytes of each message type, every message counted once; `planned` lists the messages of a round
+    with its number, none lost. None where there is no formula. `contribution`: the bytes that each client publishes at
+    the set-up, as a public key.
     """
 
     description: str
     make: Callable[[HammingOptions], SecureHamming]
     messages: tuple[type[Message], ...]
+    payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
     planned: Callable[[HammingOptions, Points, int], Iterable[PlannedMessage]] | None = None
     contribution: Callable[[HammingOptions], int] = lambda options: 0
-    payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
 
 
 @dataclass(frozen=True)
 class RowSums:
-    """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, messages besides `rowsums`' own.
+    """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, messages and their payloads.
 
-    `planned` lists these messages of a round with its number, those before the masked rows and those after them; of a
-    strategy without, `payloads` gives their bytes by type.
+    `messages` and `payloads` are those besides `rowsums`' own. `planned` lists these messages of a round with its
+    number, those before the masked rows and those after them; None where there is no formula.
     """
 
     description: str
@@ -94,6 +95,9 @@ VARIANTS: Registry[Variant] = Registry(
                 options.rerandomise == "fresh",
             ),
             messages_in(hamming_paillier),
+            lambda options, points: sizes.paillier_hamming(
+                points, options.bits, options.key_bits, options.packing == "slots"
+            ),
             lambda options, points, number: planned_hamming.paillier(
                 points, number, options.bits, options.key_bits, options.packing == "slots"
             ),
@@ -105,6 +109,9 @@ VARIANTS: Registry[Variant] = Registry(
                 options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
             messages_in(hamming_iknp),
+            lambda options, points: ot_sizes.iknp_hamming(
+                points, options.bits, find_group(options.group).element_bytes
+            ),
             lambda options, points, number: planned_hamming.iknp(
                 points, number, options.bits, find_group(options.group).element_bytes
             ),
@@ -115,6 +122,9 @@ VARIANTS: Registry[Variant] = Registry(
                 options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
             messages_in(hamming_naor_pinkas),
+            lambda options, points: ot_sizes.naor_pinkas_hamming(
+                points, options.bits, find_group(options.group).element_bytes
+            ),
             lambda options, points, number: planned_hamming.naor_pinkas(
                 points, number, options.bits, find_group(options.group).element_bytes
             ),
@@ -123,6 +133,7 @@ VARIANTS: Registry[Variant] = Registry(
             "in the clear, without secrecy",
             lambda options: PlaintextHamming(options.bits),
             messages_in(hamming_plaintext),
+            lambda options, points: sizes.plaintext_hamming(points, options.bits),
             lambda options, points, number: planned_hamming.plaintext(points, number, options.bits),
         ),
     },
@@ -142,7 +153,8 @@ ROW_SUMS: Registry[RowSums] = Registry(
             Shamir,
             rowsums_shamir.STEPS,
             messages_in(dealing),
-            planned=lambda names, number: (
+            sizes.dealing,
+            lambda names, number: (
                 dealing_messages(names, number, "rowsums.deal", "rowsums.sum"),
                 revealing_messages(names, number, "rowsums.reveal", "rowsums.sum"),
             ),
