@@ -34,7 +34,7 @@ def round_payloads(
     In a star what one client sends another counts twice, once for each hop.
     """
     hamming = hamming_payloads(keys, points)
-    contribution = VARIANTS[keys.hamming].contribution(options_of(keys))
+    contribution = VARIANTS[keys.hamming].contribution(options_of(keys)).size
     balanced = RECIPES[keys.recipe].class_balanced
     once = sizes.xclp(points, labeled, keys.bits, classes, hamming, contribution, keys.rows == "paper", balanced)
     once |= ROW_SUMS[keys.recovery].payloads(points)

@@ -28,10 +28,11 @@ class Result(ResultFields, kw_only=True):
     client was lost) or interrupted (Ctrl-C); `reason` says why. `unmet` holds one line for each expectation of the
     scenario that was not met. What the run has to show has the fields of `ResultFields`. `faults` are those that
     struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began again.
-    Times are seconds. `message_count` (in the file ``messages``) and bytes count both hops of a relayed message, and
-    all copies: `sent_again` of them are retransmissions, and `messages_lost` counts those that were lost, by reason.
-    `vulnerability` is there if there was an [attack]. `plugins`: files of the user's own code, of which copies lie in
-    the run's folder.
+    Times are seconds. `peak_memory`: the most bytes that the process had held when the run ended, which are the run's
+    if it did nothing else before; workers' are their own. `message_count` (in the file ``messages``) and
+    bytes count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and
+    `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
+    `plugins`: files of the user's own code, of which copies lie in the run's folder.
     """
 
     scenario: str
@@ -47,6 +48,7 @@ class Result(ResultFields, kw_only=True):
     faults: list[Strike]
     virtual_seconds: float
     wall_seconds: float
+    peak_memory: int = 0
     resumed: list[int] = msgspec.field(default_factory=list)
     message_count: int = msgspec.field(name="messages")
     bytes_total: int

@@ -26,6 +26,7 @@ from scenarios.running.environment import environment, version
 from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.running.interruption import Interruption
 from scenarios.running.membership import attack, contents
+from scenarios.running.memory import peak_memory
 from scenarios.running.recorder import Ending, Recorder
 from scenarios.running.simulation import Simulated, Simulation
 from scenarios.schema.keys import toml
@@ -252,6 +253,7 @@ def _result(
         faults=[] if simulation is None else simulation.observer.strikes(),
         virtual_seconds=0.0 if simulation is None else simulation.now,
         wall_seconds=wall_seconds,
+        peak_memory=peak_memory(),
         message_count=total["messages"],
         bytes_total=total["payload"] + total["sealing"] + total["envelope"],
         bytes_payload=total["payload"],

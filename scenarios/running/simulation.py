@@ -29,7 +29,7 @@ from sim.units import duration
 from sim.wire import Ledger
 from sim.world import World
 
-__all__ = ["Simulated", "Simulation"]
+__all__ = ["Simulated", "Simulation", "conditions_of"]
 
 _STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
 
@@ -58,7 +58,7 @@ class Simulation:
         try:
             self._world = World(
                 scenario.seed,
-                conditions=_conditions(scenario.network),
+                conditions=conditions_of(scenario.network),
                 table=CostTable.load(),
                 cost=_cost(scenario.cost),
                 engine=self._engine,
@@ -167,7 +167,8 @@ class Simulation:
         self._world.loop.finish()
 
 
-def _conditions(network: schema.Network) -> Conditions:
+def conditions_of(network: schema.Network) -> Conditions:
+    """What all links have in common."""
     return Conditions(
         network.topology,
         parse_latency(network.latency),
