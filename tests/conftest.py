@@ -24,8 +24,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _LONGEST = (
     "test_campaigns.py", "test_lying_server.py", "test_garbage.py", "test_training_storms.py", "test_readme.py",
     "test_shipped.py", "test_sized.py", "test_training.py", "test_xclp.py", "test_cli.py", "test_chaos.py",
-    "test_tacit.py", "test_rounds.py", "test_resume.py", "test_sweep_resume.py", "test_privacy_holds.py", "test_leaks.py",
-    "test_loading.py", "test_membership.py", "test_prediction.py", "test_replays.py", "test_fault_messages.py",
+    "test_tacit.py", "test_rounds.py", "test_resume.py", "test_sweep_resume.py", "test_privacy_holds.py",
+    "test_leaks.py", "test_loading.py", "test_membership.py", "test_prediction.py", "test_replays.py",
+    "test_fault_messages.py",
 )  # fmt: skip
 """Files of tests that take long; what begins last should be short, for all workers to end together."""
 
