@@ -140,15 +140,15 @@ class Mailbox:
                     return frame.sender, message
         return None
 
-    def holds(
-        self, kinds: Iterable[type[Message]], sources: Container[str], after: tuple[int, int] | None = None
-    ) -> bool:
-        """Whether there is a message to take, of a later (round, attempt) than `after` if that is given."""
-        return any(
-            self._may_take(frame, kind, sources) and (after is None or (frame.round, frame.attempt) > after)
-            for kind in kinds
-            for frame in self._frames.get(kind.__name__, ())
-        )
+    def first_sender(
+        self, kinds: Iterable[type[Message]], sources: Container[str], after: tuple[int, int] = (-1, -1)
+    ) -> str | None:
+        """The sender of the first message to take, of a later (round, attempt) than `after`; None if there is none."""
+        for kind in kinds:
+            for frame in self._frames.get(kind.__name__, ()):
+                if self._may_take(frame, kind, sources) and (frame.round, frame.attempt) > after:
+                    return frame.sender
+        return None
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
         """Whether one of `kinds` was received, from anybody and for any round."""
@@ -197,7 +197,7 @@ class Arrivals(Generic[M]):
         self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | None = None
-        self._in_time = True
+        self._in_time, self._until_found = True, False
         self._future: asyncio.Future[None] | None = None
         self._types = _type_names(kinds)
         self._ends = _type_names(until + self._owner.interrupts)
@@ -205,8 +205,7 @@ class Arrivals(Generic[M]):
         self._wait: Wait | None = None  # as reported to those who look on
         self._heard: set[str] = set()
         self._last = ""  # who sent the last message
-        self._times = (mailbox.loop.time(), mailbox.loop.time())  # of that, and of the last from anybody else
-        self._until_found = False
+        self._times = (0.0, 0.0)  # of that, and of the last from anybody else; of the wait's beginning if it is later
         if not self._is_timed:
             self._owner.after_pause(self._begin_clock)
 
@@ -254,19 +253,23 @@ class Arrivals(Generic[M]):
         while True:
             found = self._mailbox.take(self._kinds, self.sources)
             if found is not None:
-                others = self._times[1] if found[0] == self._last else self._times[0]
-                self._last, self._times = found[0], (self._mailbox.loop.time(), others)
-                self._heard.add(self._last)
+                self._hear(found[0])
                 return found
             if not await self._look_again():
                 return None
 
     async def begun(self) -> bool:
         """Wait until a message is there to be taken; false when the waiting has ended without one."""
-        while not self._mailbox.holds(self._kinds, self.sources):
+        while (sender := self._mailbox.first_sender(self._kinds, self.sources)) is None:
             if not await self._look_again():
                 return False
+        self._hear(sender)
         return True
+
+    def _hear(self, sender: str) -> None:
+        others = self._times[1] if sender == self._last else self._times[0]
+        self._last, self._times = sender, (self._mailbox.loop.time(), others)
+        self._heard.add(sender)
 
     def leave_out(self, source: str) -> None:
         """Take no more messages from `source`: they stay in the mailbox."""
@@ -282,7 +285,9 @@ class Arrivals(Generic[M]):
             self._until_found = True
             return False
         if self._wait is None and self.sources:
-            self._wait = self._owner.waits(tuple(map(_name, self._kinds)), tuple(self.sources), self._deadline)
+            names = tuple(kind.__name__ for kind in self._kinds)
+            self._wait = self._owner.waits(names, tuple(self.sources), self._deadline)
+            self._times = (mailbox.loop.time(),) * 2
         if self._timer is None and self._is_timed:
             self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
         self._future = mailbox.loop.create_future()
@@ -370,7 +375,7 @@ class Watch:
 
     def _look(self) -> None:
         self._mailbox.check_interrupts()
-        if not self._mailbox.holds(self._kinds, self._sources, self._begun_at):
+        if self._mailbox.first_sender(self._kinds, self._sources, self._begun_at) is None:
             return
         if not self._grace:
             raise self._error
@@ -388,10 +393,6 @@ class Watch:
 def names_of(kinds: Iterable[type[Message]]) -> str:
     """``Hello or Goodbye``."""
     return " or ".join(kind.__name__ for kind in kinds)
-
-
-def _name(kind: type[Message]) -> str:
-    return kind.__name__
 
 
 @cache

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from scenarios.running.process import spare_for_good
 from tests.browser import Browser, needed
+
+gc.disable()  # until the tests begin: what is imported and collected stays
 
 settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("tests")
@@ -35,6 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def browser() -> Iterator[Browser]:
     """A headless Chromium, to open a page with; where there is none a test is skipped, but fails in CI."""
     yield from needed()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what lives as long as the session, libraries and tests, from the garbage collector, which walks them all."""
+    gc.enable()
+    spare_for_good()
 
 
 @pytest.fixture

@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from parties.data.splits import Shard
+from parties.learning.learners import LEARNERS
+from parties.learning.loaded import ADAM, TORCH
 from protocols import rounds
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.attack import attacked_predictions
-from protocols.cotraining.checks import check_byzantine, check_cotraining, check_privacy, pooled
-from protocols.cotraining.experiment import CotrainingRun, exchanges_of, method_of, names_of
+from protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
+from protocols.cotraining.experiment import CotrainingRun, exchanges_of, learners_of, method_of, names_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.payloads import cotraining_mails, cotraining_payloads
+from protocols.cotraining.payloads import cotraining_payloads
+from protocols.cotraining.planned import cotraining_plan
 from protocols.cotraining.promises import PROMISES
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -19,11 +22,11 @@ from protocols.federated.declaration import LEARNING
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
-from protocols.privacy.spending import noise_cautions, sensitivity_cautions, sensitivity_of
+from protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
-from sim.foreseen import Mail
+from sim.planned import Planned
 from sim.setting_error import Problem
 from sim.wire import Message
 
@@ -100,7 +103,7 @@ class Cotraining(Declaration):
         if self.spends is not None:
             if self.estimates:
                 sensitivity_of(tables.privacy.sensitivity)
-            check_privacy(tables)
+            check_noise(tables.privacy, self.name)
         check_cotraining(tables, parts, list(shards.values()))
 
     def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
@@ -113,11 +116,20 @@ class Cotraining(Declaration):
     def sent_bytes(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int]:
         return cotraining_payloads(tables, parts, list(shards.values()))
 
-    def sent_messages(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail]:
-        return cotraining_mails(tables, parts, shards)
+    def planned(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
+        return cotraining_plan(tables, parts, shards)
+
+    def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        """The states of all learners, and copies of one, which learns."""
+        states = [len(learner.initial(tables.seed)) for learner in learners_of(tables, parts.held)]
+        return sum(states) + 4 * max(states)
+
+    def loaded(self, tables: CotrainingTables) -> int:
+        learners = [LEARNERS.get(name) for name in names_of(tables)]
+        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else 0
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        return {**PROMISES, **promises_of_rounds(1.0, labeled=False)}
+        return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}
 
     def attacked(self, tables: CotrainingTables) -> AttackedMessages:
         if method_of(tables).sharing.needs == "nothing":

@@ -4,15 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from protocols.federated import fedavg, fedprox, scaffold
-from protocols.federated.fedavg_network import fedavg_network
-from protocols.federated.fedavg_perclient import fedavg_perclient
-from protocols.federated.fedavg_xclp import fedavg_xclp
 from protocols.federated.fedmatch import fedmatch
-from protocols.federated.fedprop import fedprop, fedprop_mt
-from protocols.federated.fedsem import fedsem
 from protocols.federated.fedsiam import fedsiam
 from protocols.federated.mean_teacher import fedavg_mt
 from protocols.federated.method import Extra, Method, Options
+from protocols.federated.pseudo_labelled import (
+    fedavg_network,
+    fedavg_perclient,
+    fedavg_xclp,
+    fedprop,
+    fedprop_mt,
+    fedsem,
+)  # fmt: skip
 from protocols.federated.server_update import ServerUpdate
 from sim.registry import Registry
 

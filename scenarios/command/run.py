@@ -68,7 +68,7 @@ def run(
         result = runner.resume(resume, engine=engine, watch=Progress(console))
     said = set(cautions(scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
-    rows = byte_rows(result.folder) if result.messages and disk_problem(result.error) is None else []
+    rows = byte_rows(result.folder) if result.message_count and disk_problem(result.error) is None else []
     printed.print_result(console, result, rows, scenario.network.topology)
     if debug and result.error is not None and result.outcome == "failed":
         raise result.error

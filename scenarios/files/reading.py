@@ -315,7 +315,8 @@ def _known() -> list[str]:
 def _settable() -> list[str]:
     """Those of them that are no tables of keys."""
     known = [key for key in _known() if key != "plugins"]
-    return [key for key in known if not _owns(key) and not any(other.startswith(f"{key}.") for other in known)]
+    tables = {key.rpartition(".")[0] for key in known}
+    return [key for key in known if not _owns(key) and key not in tables]
 
 
 def _owns(key: str) -> bool:

@@ -1,8 +1,9 @@
 """The page of a sweep: means and deviations over the swept keys, and every run."""
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -191,7 +192,7 @@ def _axis(values: Sequence[str]) -> _Axis:
 def _tabled(path: Path) -> Html:
     """The table as the sweep has written it: a title, facts, rows and remarks."""
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line]
-    rows = [[part.strip().replace("\\|", "|") for part in _parts(line)] for line in lines if line.startswith("|")]
+    rows = [_parts(line) for line in lines if line.startswith("|")]
     paragraphs = [element("p", line.strip("`")) for line in lines if line[0] not in "|-"]
     remarks = [element("li", line[2:]) for line in lines if line.startswith("- ")]
     cells = [[part.replace("<br>", "\n") for part in row] for row in rows if set("".join(row)) != {"-"}]
@@ -199,9 +200,9 @@ def _tabled(path: Path) -> Html:
     return join([*paragraphs, shown, element("ul", *remarks) if remarks else None])
 
 
-def _parts(line: str) -> Iterable[str]:
+def _parts(line: str) -> list[str]:
     """The cells of a row of Markdown."""
-    return line.strip("| ").replace("\\|", "\0").replace("|", "\n").replace("\0", "\\|").split("\n")
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
 def _every(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> Html:

@@ -86,7 +86,7 @@ def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
             "began": _times(one.began for one in bars),
             "took": packed(_lasted(one.began, one.ended) for one in bars),
             "full": packed(microseconds(one.seconds) - _lasted(one.began, one.ended) for one in bars),
-            "count": packed(one.count for one in bars),
+            "count": packed(one.jobs for one in bars),
         },
         "gaps": {
             "party": packed(party(one.party) for one in gaps),

@@ -10,6 +10,9 @@ Span = tuple[float, float]
 _SHARE = 0.08
 """An idle span is folded if it is longer than this share of what is not folded."""
 
+_SHORTEST = 0.002
+"""What is folded at least is this share of the whole run, also where nothing seems to take any time."""
+
 _MARGIN = 0.1
 """How much of a fold's least length remains on either side of it, so that events stand apart from the fold."""
 
@@ -26,9 +29,10 @@ def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
             idle.append((reached, begin))
         reached = max(reached, end)
     whole = reached - spans[0][0]
-    least = _least([end - begin for begin, end in idle], whole)
+    least = max(_SHORTEST * whole, _least([end - begin for begin, end in idle], whole))
     margin = _MARGIN * least
-    return [(begin + margin, end - margin) for begin, end in idle if end - begin > least]
+    found = [(begin, begin + margin, end - margin, end) for begin, end in idle if end - begin > least]
+    return [(start, stop) for begin, start, stop, end in found if begin < start < stop < end]
 
 
 def _least(lengths: list[float], whole: float) -> float:

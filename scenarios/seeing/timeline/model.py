@@ -26,7 +26,7 @@ _NAMED = 4
 
 
 class Sent(NamedTuple):
-    """A row of the view `messages`, `again` and `note` from its faults and refusals; `copies` says if it has any."""
+    """A row of the view `messages`; `again` counts copies that were sent again, `note` is what happened besides."""
 
     number: int
     sent: float
@@ -62,14 +62,14 @@ class Copy(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A job, or `count` of them in a row: from when to when, and its seconds at full speed."""
+    """A job, or `jobs` of them in a row: from when to when, and its seconds at full speed."""
 
     party: str
     step: str
     began: float
     ended: float
     seconds: float
-    count: int = 1
+    jobs: int = 1
 
 
 class Gap(NamedTuple):
@@ -272,7 +272,7 @@ def _rounds(news: News, end: float) -> Iterator[Phase]:
 
 def _steps(facts: Facts, end: float) -> list[Phase]:
     began = sorted((min(entered.values()), n, step) for n, ((step, _, _), entered) in enumerate(facts.entered.items()))
-    ends = [*(time for time, _, _ in began[1:]), end]
+    ends = [time for time, _, _ in began[1:]] + [end] * bool(began)
     found = [Phase(step, time, ended) for (time, _, step), ended in zip(began, ends, strict=True)]
     return [one for one in found if one.ended > one.began]
 

@@ -31,7 +31,7 @@ class Picture extends Scene {
       const fold = inner[below(stops, this.time(x0 + 1))], x1 = Math.min(this.x(ended), this.width, fold ? this.x(fold[0]) : Infinity);
       const from = x0 + 5, to = from + ctx.measureText(text).width;
       const taken = this.taken.get(lane) || [];
-      if (to > x1 - 3 || taken.some(([a, b]) => a < to + 4 && b > from - 4)) return;
+      if (to > x1 - 3 || taken.some(([a, b]) => a < to + 4 && b > from - 2)) return;
       this.taken.set(lane, [...taken, [from, to]]);
       const y = this.y(lane) - tall * .26;
       ctx.strokeText(text, from, y);
@@ -87,6 +87,7 @@ class Picture extends Scene {
       lines.push([this.x(one.began[i]), this.y(lane), this.x(one.ended[i]), this.y(other), away, one.kind[i] === again]);
     });
     const wide = lines.length > 120 ? 1.5 : 2.5;
+    ctx.globalAlpha = lines.length > this.width / 4 ? .6 : 1;
     for (const [colour, thick] of [[look.paper, wide + 2], [look.accent, wide]].slice(wide < 2)) {
       ctx.strokeStyle = colour;
       ctx.lineWidth = thick;
@@ -99,6 +100,7 @@ class Picture extends Scene {
       }
     }
     ctx.setLineDash([]);
+    ctx.globalAlpha = 1;
     ctx.lineCap = "butt";
     ctx.fillStyle = look.accent;
     if (lines.length < 300) for (const [x0, y0, x1, y1, away, waited] of lines) {
@@ -278,6 +280,12 @@ class Picture extends Scene {
         if (far < best) { best = far; found = { kind: "message", i }; }
       }
     });
+    if (this.showPath && !found) data.path.spans.each(begin, end, i => {
+      const [from, to] = [data.path.party[i], data.path.peer[i]];
+      if (to < 0 || !this.has(from) || !this.has(to)) return;
+      const line = [this.x(data.path.began[i]), this.y(from), this.x(data.path.ended[i]), this.y(to)];
+      if (distance(x, y, line) < 5) found = { kind: "path", i };
+    });
     if (found) return found;
     const lane = this.lane(y);
     if (lane === undefined) return null;
@@ -295,18 +303,31 @@ class Picture extends Scene {
     return band >= 0 ? { kind: "band", i: band } : null;
   }
 
-  // A place of an item in the picture, `[x, y]`.
-  place({ kind, i }) {
+  // The lane of an item; of a message that of its end which is not in the first lane.
+  laneOf({ kind, i }) {
     const { data } = this;
-    if (kind === "message") {
-      const lines = this.lines(i), [x0, y0, x1, y1] = lines.at(-1) || [0, 0, 0, 0];
-      return [x0 + (x1 - x0) * .4, y0 + (y1 - y0) * .4];
+    if (kind === "message") return this.rows[data.messages.from[i]] ? data.messages.from[i] : data.messages.to[i];
+    if (kind === "band") return data.bands[i].lanes[0];
+    return kind === "mark" ? data.marks[i].party : data[`${kind}s`].party[i];
+  }
+
+  // A place of an item in the picture, `[x, y]`.
+  place(item) {
+    const { data } = this, { kind, i } = item, middle = one => this.x((one.began + one.ended) / 2);
+    const row = one => ({ began: one.began[i], ended: one.ended[i] });
+    switch (kind) {
+      case "message": {
+        const [x0, y0, x1, y1] = this.lines(i).at(-1) || [0, 0, 0, 0];
+        return [x0 + (x1 - x0) * .4, y0 + (y1 - y0) * .4];
+      }
+      case "bar": return [middle(row(data.bars)), this.y(data.bars.party[i])];
+      case "gap": return [middle(row(data.gaps)), this.y(data.gaps.party[i])];
+      case "path": return [middle(row(data.path)), (this.y(data.path.party[i]) + this.y(data.path.peer[i])) / 2];
+      case "mark": return [this.x(data.marks[i].time), this.y(data.marks[i].party)];
+      case "band": return [middle(data.bands[i]), this.y(data.bands[i].lanes[0])];
+      case "cell": return [middle(item), this.y(item.party)];
+      default: return [middle({ began: data.folds[i][0], ended: data.folds[i][1] }), this.top];
     }
-    const one = { bar: data.bars, gap: data.gaps }[kind];
-    if (one) return [this.x((one.began[i] + one.ended[i]) / 2), this.y(one.party[i])];
-    if (kind === "mark") return [this.x(data.marks[i].time), this.y(data.marks[i].party)];
-    const band = data.bands[i];
-    return [this.x((band.began + band.ended) / 2), this.y(band.lanes[0])];
   }
 
   // Draws an item again, so that it stands out.

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from scenarios.seeing.timeline.model import Bar, Gap, Model, Sent
 from sim.units import format_duration
@@ -12,6 +12,8 @@ __all__ = ["Cell", "Counts", "reduced"]
 
 _CELLS = 48_000
 """How many cells there are at most at the first try; each further one has a quarter."""
+
+_Lasting = TypeVar("_Lasting", Bar, Gap)
 
 _KEPT = 8_000
 """How many messages are kept singly at the first try."""
@@ -47,26 +49,33 @@ def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
     kept = sorted(_chief(model)[: _KEPT // share], key=lambda one: (one.sent, one.number))
     numbers = {one.number for one in kept}
     copies = [one for one in model.copies if one.number in numbers]
-    gaps = sorted(model.gaps, key=_length, reverse=True)[: _KEPT // share]
-    bars = _joined(model.bars, width)
+    gaps = _longest(model.gaps, _KEPT // share)
+    bars = _longest(_joined(model.bars, width), _KEPT // share)
     text = (
         f"Of {len(model.messages):,} messages {len(kept):,} are drawn singly: those that were lost, sent again or not "
         f"received, and those of the critical path, as far as there is room. All are counted by party and "
-        f"{format_duration(width)}. Of {len(model.gaps):,} waits the {len(gaps):,} longest are drawn; jobs less than "
-        f"that apart are drawn as one."
+        f"{format_duration(width)}. Of {len(model.gaps):,} waits the {len(gaps):,} longest are drawn, of "
+        f"{len(model.bars):,} jobs {sum(bar.jobs for bar in bars):,}, some as one."
     )
     bands, marks = model.bands[: _KEPT // share], model.marks[: _KEPT // share]
     path = model.path if len(model.path) <= _CELLS // share else []
     small = replace(
-        model, messages=kept, copies=copies, bars=bars, gaps=sorted(gaps, key=lambda one: one.began), counted=text,
+        model, messages=kept, copies=copies, bars=bars, gaps=gaps, counted=text,
         bands=bands, marks=marks, path=path, rounds=model.rounds[: _KEPT // share], steps=model.steps[: _KEPT // share],
         folded=model.folded,
     )  # fmt: skip
     return small, Counts(width, list(_cells(model, width)))
 
 
-def _length(gap: Gap) -> float:
-    return float("inf") if gap.ended is None else gap.ended - gap.began
+def _longest(spans: Sequence[_Lasting], most: int) -> list[_Lasting]:
+    """The longest of the spans, in their order, `most` at most; of those that last as long all or none."""
+    lengths = sorted(map(_length, spans), reverse=True)
+    least = lengths[most] if len(lengths) > most else -1.0
+    return [one for one in spans if _length(one) > least]
+
+
+def _length(span: Bar | Gap) -> float:
+    return float("inf") if span.ended is None else span.ended - span.began
 
 
 def _chief(model: Model) -> list[Sent]:
@@ -91,16 +100,21 @@ def _cells(model: Model, width: float) -> Iterator[Cell]:
 
 
 def _joined(bars: Sequence[Bar], width: float) -> list[Bar]:
-    """Jobs of the same party and step, less than `width` apart, as one."""
+    """Jobs of the same party and step that follow each other closely, as one, if it hides less than it shows."""
     found: list[Bar] = []
     last: dict[str, int] = {}
     for bar in bars:
         place = last.get(bar.party)
         before = None if place is None else found[place]
-        if place is not None and before and before.step == bar.step and bar.began - before.ended < width:
+        if (
+            place is not None
+            and before
+            and before.step == bar.step
+            and bar.began - before.ended < min(width, bar.ended - bar.began)
+        ):
             ended = max(before.ended, bar.ended)
             found[place] = before._replace(
-                ended=ended, seconds=before.seconds + bar.seconds, count=before.count + bar.count
+                ended=ended, seconds=before.seconds + bar.seconds, jobs=before.jobs + bar.jobs
             )
         else:
             last[bar.party] = len(found)

@@ -235,9 +235,7 @@ class Scene {
 
   drawMessages(begin, end) {
     let count = 0;
-    if (this.data.counts || this.data.messages.began.length > SINGLE) {
-      this.each("message", begin, end, () => { count++; });
-    }
+    this.each("message", begin, end, () => { count++; });
     const counted = this.data.counts && this.filter.type < 0 && this.filter.step < 0;
     this.cells = count > SINGLE ? this.cellsOf(begin, end) : counted ? this.cellsOfCounts(begin, end) : null;
     this.drawn = count > SINGLE ? 0 : count;

@@ -65,6 +65,8 @@ const view = make("div", { class: "tl-view", tabindex: 0, role: "application", "
 const tip = make("div", { class: "tl-tip", role: "status", "aria-live": "polite" });
 const legend = make("p", { class: "tl-legend" });
 for (const [name, text] of legends()) legend.append(make("span", {}, make("i", { class: `tl-swatch tl-${name}` }), text));
+const counting = make("span", {}, make("i", { class: "tl-swatch tl-cells" }), "counted: sent above the line, received below; zoom in to see messages");
+legend.append(counting);
 root.querySelector(".tl-place").append(controls, view, tip, legend, make("p", { class: "tl-help" }, HELP));
 
 // Only what there is in this run.
@@ -97,8 +99,10 @@ function lookOf() {
   return found;
 }
 
+const PAPER = 700;  // pixels between the margins of a page
+
 function resize() {
-  const width = view.clientWidth || 600, count = Math.max(1, picture.lanes.length);
+  const width = "print" in root.dataset ? PAPER : view.clientWidth || 600, count = Math.max(1, picture.lanes.length);
   picture.top = picture.head;
   const most = compact ? 250 - picture.top : 560, on = taller.getAttribute("aria-pressed") === "true";
   const shrunk = Math.max(6, Math.min(compact ? 24 : 34, Math.floor(most / count)));
@@ -111,7 +115,8 @@ function resize() {
   paint();
 }
 
-function paint(ratio = Math.max(1, window.devicePixelRatio || 1)) {
+function paint() {
+  const ratio = "print" in root.dataset ? 3 : Math.max(1, window.devicePixelRatio || 1);
   look = lookOf();
   for (const one of [canvas, over]) {
     one.width = picture.width * ratio;
@@ -120,7 +125,9 @@ function paint(ratio = Math.max(1, window.devicePixelRatio || 1)) {
     one.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
   }
   picture.draw(canvas.getContext("2d"), look);
-  stress();
+  counting.hidden = !picture.cells;
+  if (pinned) presentPinned();
+  else stress();
   const [begin, end] = picture.visible;
   root.dataset.from = begin / 1e6;
   root.dataset.to = end / 1e6;
@@ -199,6 +206,12 @@ function present(item, x, y, held = false) {
   tip.style.top = `${offsetTop + below}px`;
 }
 
+// The tooltip goes with its item, as far as that is in the picture.
+function presentPinned() {
+  const [x, y] = picture.place(pinned), { left, top, width, height } = picture;
+  present(pinned, Math.max(left, Math.min(x, width)), Math.max(top, Math.min(y, height)), true);
+}
+
 // All that can be stepped to, in the order of time.
 function items() {
   if (stepping) return stepping;
@@ -223,8 +236,14 @@ function stepTo(way) {
   const unit = picture.axis.at(item.time);
   if (unit < picture.from || unit > picture.to) show(unit - (picture.to - picture.from) / 2, unit + (picture.to - picture.from) / 2);
   if (asked) { cancelAnimationFrame(asked); asked = 0; resize(); }
-  let [x, y] = picture.place(item);
-  if (y < picture.top || y > picture.height) { scroll(y - (picture.top + picture.height) / 2); [x, y] = picture.place(item); }
+  const lane = picture.y(picture.laneOf(item)), middle = (picture.top + picture.height) / 2;
+  if (picture.rows[picture.laneOf(item)] && (lane < picture.top + picture.first || lane > picture.height)) {
+    scroll(lane - middle);
+    cancelAnimationFrame(asked);
+    asked = 0;
+    resize();
+  }
+  const [x, y] = picture.place(item);
   present(item, Math.max(picture.left, Math.min(x, picture.width)), y);
 }
 
@@ -304,7 +323,7 @@ new MutationObserver(draw).observe(document.documentElement, { attributes: true,
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 addEventListener("beforeprint", () => {
   root.dataset.print = "";
-  paint(3);
+  resize();
 });
 addEventListener("afterprint", () => {
   delete root.dataset.print;

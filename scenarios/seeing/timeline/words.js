@@ -23,10 +23,9 @@ function described(data, item) {
   const { parties, steps, types, texts } = data;
   const i = item.i;
   const inStep = step => steps[step] ? `in step ${steps[step]}` : "outside of steps";
-  const lasts = (table, i, verb = "") => {
-    const open = table.took[i] < 0;
-    const ends = open ? ", not ended" : ` to ${seconds(table.ended[i])}, ${duration(table.took[i])}`;
-    return `${verb}${seconds(table.began[i])}${ends}`;
+  const lasts = (table, i) => {
+    const ends = table.took[i] < 0 ? ", not ended" : ` to ${seconds(table.ended[i])}, ${duration(table.took[i])}`;
+    return `${seconds(table.began[i])}${ends}`;
   };
   switch (item.kind) {
     case "message": {
@@ -66,6 +65,13 @@ function described(data, item) {
     case "mark": {
       const one = data.marks[i];
       return [{ crash: "gone", return: "back", lost: "lost" }[one.kind], parties[one.party], one.text, seconds(one.time)];
+    }
+    case "path": {
+      const one = data.path;
+      return [
+        `critical path: ${texts[one.kind[i]]}`, `${parties[one.party[i]]} \u2192 ${parties[one.peer[i]]}`,
+        `${texts[one.type[i]]} ${inStep(one.step[i])}`, lasts(one, i),
+      ];
     }
     case "fold": {
       const [begin, end] = data.folds[i];
