@@ -197,8 +197,7 @@ class Arrivals(Generic[M]):
         self._timer: asyncio.TimerHandle | None = None
         self._in_time, self._until_found = True, False
         self._future: asyncio.Future[None] | None = None
-        self._types = _type_names(kinds)
-        self._ends = _type_names(until + self._owner.interrupts)
+        self._types, self._ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
         self._is_timed = not self._owner.paused
         self._wait: Wait | None = None  # as reported to those who look on
         self._heard: set[str] = set()

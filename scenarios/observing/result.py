@@ -1,6 +1,7 @@
 """The result of a run, as ``result.json`` holds it."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,24 @@ from msgspec import Struct
 
 from protocols.observing.simulated import ResultFields, Strike
 from scenarios.observing.vulnerability import Vulnerability
+from sim.units import format_bytes, format_duration
 
-__all__ = ["PluginFile", "Result"]
+__all__ = ["PluginFile", "Result", "draw_results"]
+
+
+_NAMED = 4
+"""The most parties that a line names."""
+
+_draw: list[Callable[["Result"], str]] = []
+"""The function that makes HTML of a result, if there is one."""
+
+
+def draw_results(draw: Callable[["Result"], str]) -> None:
+    """Let notebooks show each result as the HTML that `draw` makes of it.
+
+    What draws reads the record of a run, as only folders that stand above this one can: it is handed in from there.
+    """
+    _draw[:] = [draw]
 
 
 class PluginFile(Struct, frozen=True):
@@ -65,6 +82,23 @@ class Result(ResultFields, kw_only=True):
     environment: dict[str, Any]
     folder: Path = Path()
     error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        """One line: which run it was, how it ended, what it cost, who was lost, and the folder."""
+        lost = list(dict.fromkeys(loss.party for loss in self.lost))
+        parts = (
+            f"{self.scenario}, seed {self.seed}: {self.outcome}",
+            "" if self.accuracy is None else f"accuracy {self.accuracy:.4f}",
+            format_bytes(self.bytes_total),
+            f"virtual {format_duration(self.virtual_seconds)}",
+            f"{len(lost)} lost ({', '.join(lost[:_NAMED])}{', ...' * (len(lost) > _NAMED)})" if lost else "",
+            f"{len(self.unmet)} not as expected" if self.unmet else "",
+        )
+        return f"<Result of {', '.join(filter(None, parts))}; {self.folder}>"
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: verdict, bytes and a small timeline; None where it shows the text in place of it."""
+        return _draw[0](self) if _draw else None
 
     def frame(self, name: str) -> Any:
         """What was recorded of the run as `name`, as a pandas DataFrame.
