@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from protocols.crypto import iknp, ot_hamming, ot_pair, ot_slices
 from protocols.crypto.fields import field_bytes, unpack_fields
 from protocols.crypto.groups import find_group
-from protocols.crypto.ot_hamming import (
-    IknpReceiver,
-    IknpSender,
-    NaorPinkasReceiver,
-    NaorPinkasSender,
-    Pair,
-    sums,
-    unmask,
-)
+from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPinkasReceiver, NaorPinkasSender
+from protocols.crypto.ot_pair import Pair, sums, unmask
 from protocols.xclp import planned_hamming
 from sim.planned import payloads
 from sim.streams import Entropy, generator
