@@ -25,18 +25,19 @@ from parties.data.splits import Shard
 from parties.party import NoAnswer
 from parties.server import Loss, Server
 from protocols import setup
-from protocols.crypto import sizes
 from protocols.declaration import Declaration, messages_in
 from protocols.endings import EndingsObserver
 from protocols.observing.experiment import Setting, Tables
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
 from protocols.outcome import Abort, require
+from protocols.planned import setup_messages
 from protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from protocols.rounds import CalledClient
 from protocols.setup import Group
 from protocols.steps import Step
 from protocols.values import BadValues, announced, values_of
+from sim.planned import payloads
 from sim.setting_error import Problem
 from sim.units import duration
 from sim.wire import Message
@@ -161,8 +162,9 @@ class OneShot(Declaration):
         own, names = self.own_payloads(keys, shards), tuple(shards)
         if own is None:
             return None
-        before = sizes.setup(names) if self.agrees else {"TakingPart": len(names) * sum(len(name) for name in names)}
-        return {**before, **own}
+        if not self.agrees:
+            return {"TakingPart": len(names) * sum(len(name) for name in names), **own}
+        return {**payloads(setup_messages({name: len(shard.rows) for name, shard in shards.items()}, 1)), **own}
 
     def check_data(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         """Raise Problem for too few clients, and what `check` raises, at a key of [protocol] unless it says more."""

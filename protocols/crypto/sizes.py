@@ -4,9 +4,9 @@ A message that names clients has their names. Each client-to-client message coun
 star; sealing adds 28 bytes to it, and every message has its envelope.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 
-__all__ = ["dealing", "secure_sum", "setup"]
+__all__ = ["dealing", "secure_sum"]
 
 X25519_BYTES = 32
 SEED_BYTES = 32
@@ -16,28 +16,9 @@ RING_BYTES = 8
 SHARE_BYTES = 4 * -(-256 // 30)  # of a secret of 32 bytes: 4 for each 30 bits
 
 
-def _text(names: Iterable[str]) -> int:
-    return sum(len(name.encode()) for name in names)
-
-
-def setup(clients: Sequence[str], contribution: int = 0) -> dict[str, int]:
-    """Keys and the group seed among `clients`, each of which publishes a `contribution` of that many bytes.
-
-    The first client leads.
-    """
-    p, names, keys = len(clients), _text(clients), X25519_BYTES + contribution
-    return {
-        "Join": p * keys,
-        "Roster": p * (p * keys + names + _text(clients[:1])),
-        "Seed": (p - 1) * SEED_BYTES,
-        "SeedCheck": p * CHECK_BYTES,
-        "SeedAgreed": p * names,
-    }
-
-
 def dealing(clients: Collection[str]) -> dict[str, int]:
     """The bytes that double masking adds to a sum among `clients` = A, none lost: keys, shares, revealed shares."""
-    p, names = len(clients), _text(clients)
+    p, names = len(clients), sum(len(name.encode()) for name in clients)
     return {
         "DealtKey": p * X25519_BYTES,
         "DealtKeys": p * (p * X25519_BYTES + names),
