@@ -1,7 +1,7 @@
 """Bytes on the wire compared with the formulas; and where fewer bytes outweigh more computing.
 
 First, a real round of XCLP for each case and variant of SecureHamming: all parties, all messages, a mesh (each message
-travels once). The measured bytes must equal the formulas (`protocols.xclp.planned`) for every message
+travels once). The measured bytes must equal the formulas (`protocols.crypto.sizes`, `ot_sizes`) for every message
 type: a difference is printed and the exit code is 1. A variant that would take too long for a case has a row with the
 formula alone. `payload` are the byte strings and the names of parties inside the messages, `sealing` nonces and tags of
 messages between clients, `envelope` all the rest of a message with its TLS records; `round` is the payload of the

@@ -280,7 +280,7 @@ def tacit(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
         with np.load(result.folder / "model.npz") as saved:
             vector: bytes = saved["parameters"].tobytes()
     size = federation.size
-    trained = sum(len(one.cohort) for one in result.rounds if isinstance(one, TrainedRound))
+    trained = sum(len(one.cohort) for one in result.round_records if isinstance(one, TrainedRound))
     return vector, trained * math.ceil(size.images / size.batch)
 
 

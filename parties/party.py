@@ -104,6 +104,12 @@ class Party(Lifecycle):
             return ""
         return f"{self._mailbox.awaited or 'nothing that it names'} (in {self._step or 'no step'})"
 
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The parties from which it waits for messages. May be read at any time, also from another thread."""
+        waits = [wait for wait in list(self._mailbox.waiting) if isinstance(wait, Arrivals)]
+        return tuple(dict.fromkeys(name for wait in waits for name in list(wait.sources)))
+
     def state(self) -> dict[str, Any]:
         mailbox = self._mailbox.state()
         return super().state() | {
@@ -258,7 +264,7 @@ class Party(Lifecycle):
 
     def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
         """Whether a message of `kinds` was received for a later round or attempt than the party's."""
-        return self._mailbox.holds(kinds, frozenset(sources), self._mailbox.stamp)
+        return self._mailbox.first_sender(kinds, frozenset(sources), self._mailbox.stamp) is not None
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
         """Run all at the same time and return their results. The first error ends the others and is raised as it is."""

@@ -138,7 +138,7 @@ def add_hamming(
     """
     _check("make", make, callable(make), "a function of HammingOptions")
     _check_text(description)
-    VARIANTS.add(name, Variant(description, make, _message_types(messages), payloads=payloads))
+    VARIANTS.add(name, Variant(description, make, _message_types(messages), payloads))
 
 
 def add_row_sums(

@@ -136,7 +136,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         """The results, so far, of a run that was broken off."""
         lost = self.losses()
         endings = self.endings(noted=False)
-        return ResultFields(lost=lost, rounds=self.reported(lost), endings=endings, privacy=self.privacy)
+        return ResultFields(lost=lost, round_records=self.reported(lost), endings=endings, privacy=self.privacy)
 
     def reported(self, lost: Sequence[Loss]) -> list[Round]:
         """The rounds, each with those of the `lost` that were lost in it."""
@@ -158,7 +158,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             measured_on=self.measured_on,
             privacy=self.privacy,
             lost=lost,
-            rounds=self.reported(lost),
+            round_records=self.reported(lost),
             endings=self.endings(),
             silent=self._fault_record.silent(),
             **found,

@@ -8,6 +8,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from scenarios.running.process import spare_for_good
+from tests.browser import Browser, needed
+
+gc.disable()  # until the tests begin: what is imported and collected stays
+
 settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("tests")
 
@@ -27,6 +32,18 @@ _LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium, to open a page with; where there is none a test is skipped, but fails in CI."""
+    yield from needed()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what lives as long as the session, libraries and tests, from the garbage collector, which walks them all."""
+    gc.enable()
+    spare_for_good()
 
 
 @pytest.fixture

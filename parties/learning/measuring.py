@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import nnls
 
 from sim.compute import Work
 
@@ -23,6 +22,8 @@ def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], re
     names = sorted(set().union(*works))
     relative = np.array([[work.get(name, 0.0) for name in names] for work in works]) / seconds[:, None]
     scale = relative.max(axis=0)
+    from scipy.optimize import nnls  # takes as long to import as all else that a worker needs
+
     found, _ = nnls(relative / scale, np.ones(len(works)))
     return dict(zip(names, (found / scale).tolist(), strict=True))
 

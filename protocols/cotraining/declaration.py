@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from parties.data.splits import Shard
+from parties.learning.learners import LEARNERS
+from parties.learning.loaded import ADAM, TORCH
 from protocols import rounds
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.attack import attacked_predictions
 from protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
-from protocols.cotraining.experiment import CotrainingRun, exchanges_of, method_of, names_of
+from protocols.cotraining.experiment import CotrainingRun, exchanges_of, learners_of, method_of, names_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.planned import cotraining_messages
+from protocols.cotraining.payloads import cotraining_payloads
+from protocols.cotraining.planned import cotraining_plan
 from protocols.cotraining.promises import PROMISES
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -20,12 +23,11 @@ from protocols.federated.declaration import LEARNING
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
-from protocols.planned import SERVER
 from protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
-from sim.planned import PlannedMessage, payloads
+from sim.planned import Planned
 from sim.setting_error import Problem
 
 __all__ = ["DECLARATIONS", "Cotraining"]
@@ -104,13 +106,19 @@ class Cotraining(Declaration):
         return found + (sensitivity_cautions(tables.privacy) if self.estimates and asked else [])
 
     def sent_bytes(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int]:
-        relay = SERVER if tables.network.topology == "star" else ""
-        return payloads(self.sent_messages(tables, parts, shards), relay)
+        return cotraining_payloads(tables, parts, list(shards.values()))
 
-    def sent_messages(
-        self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]
-    ) -> Iterable[PlannedMessage]:
-        return cotraining_messages(tables, parts, shards)
+    def planned(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
+        return cotraining_plan(tables, parts, shards)
+
+    def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        """The states of all learners, and copies of one, which learns."""
+        states = [len(learner.initial(tables.seed)) for learner in learners_of(tables, parts.held)]
+        return sum(states) + 4 * max(states)
+
+    def loaded(self, tables: CotrainingTables) -> int:
+        learners = [LEARNERS.get(name) for name in names_of(tables)]
+        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else 0
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
         return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}

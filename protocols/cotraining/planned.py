@@ -1,53 +1,75 @@
-"""The messages of co-training, by formula: what clients share, and what they agree on."""
+"""Co-training, planned, where nobody is lost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from parties.data.splits import Shard, counted
-from protocols.cotraining.experiment import exchanges_of, method_of
+from parties.learning.learner import Learner
+from protocols.cotraining.experiment import settings_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.round import CotrainingRound, LocalPredictions
-from protocols.cotraining.threats import QUESTIONS
+from protocols.cotraining.local_training import fit_work
+from protocols.cotraining.payloads import asked_points, questions_of
+from protocols.cotraining.round import CotrainingRound, CotrainingSettings, LocalPredictions
 from protocols.observing.parts import Parts
-from protocols.observing.probe import probe_of
-from protocols.planned import SERVER, enrolment_messages
-from sim.planned import Blank, PlannedMessage
+from protocols.planned import SERVER, enrolment_plan
+from sim.compute import Work, total_work
+from sim.planned import Blank, Planned, PlannedMessage, PlannedWork
 
-__all__ = ["cotraining_messages"]
-
-
-def cotraining_messages(
-    tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]
-) -> Iterator[PlannedMessage]:
-    """The messages of the whole run with nobody lost.
-
-    In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
-    Clients without a label of their own have nothing to say in the first round (but of `fedmd`). What an attacker asks
-    at the end all answer.
-    """
-    method, classes, public = method_of(tables), len(parts.held.classes), parts.public
-    points, names = 0 if public is None else len(public.labels), list(shards)
-    rounds, _ = exchanges_of(tables, method)
-    up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
-    yield from enrolment_messages(*counted(shards))
-    for number in range(1, rounds + 1):
-        agreed = Blank(0 if number == 1 else down)
-        yield PlannedMessage("train.open", SERVER, names, CotrainingRound(agreed), number, 1)
-        for name, shard in shards.items():
-            mute = number == 1 and not method.training.labelled and not shard.labeled.any()
-            predictions = LocalPredictions(Blank(0 if mute else up))
-            yield PlannedMessage("cotrain.predict", name, [SERVER], predictions, number, 1)
-    answer, questions = LocalPredictions(Blank(_answer(tables, parts, list(shards.values())))), 0
-    if tables.attack.kind:
-        questions = tables.attack.epochs or QUESTIONS
-    for attempt in range(2, 2 + questions):
-        yield PlannedMessage("train.open", SERVER, names, CotrainingRound(Blank(0)), rounds, attempt)
-        for name in names:
-            yield PlannedMessage("cotrain.predict", name, [SERVER], answer, rounds, attempt)
+__all__ = ["cotraining_plan"]
 
 
-def _answer(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> int:
-    """Bytes of one client's answer to what an attacker asks; 0 without one."""
-    if not tables.attack.kind:
-        return 0
-    asked = len(probe_of(parts, shards, tables.attack.points, tables.seed).labels)
-    return method_of(tables).sharing.size(asked, len(parts.held.classes))
+def cotraining_plan(tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterator[Planned]:
+    """The whole run, where all agree on a label for every public point."""
+    plan = _Plan(settings_of(tables, parts), shards)
+    yield from enrolment_plan(*counted(shards))
+    for number in range(1, plan.settings.rounds + 1):
+        yield from plan.round(number)
+    asked = asked_points(tables, parts, list(shards.values()))
+    for question in range(questions_of(tables)):
+        yield from plan.question(asked, 2 + question)
+
+
+class _Plan:
+    def __init__(self, settings: CotrainingSettings, shards: Mapping[str, Shard]) -> None:
+        self.settings, self._shards = settings, shards
+        self._learners = dict(zip(shards, settings.learners, strict=True))
+        self._public, self._shares = len(settings.public), settings.method.sharing.needs != "nothing"
+
+    def round(self, number: int) -> Iterator[Planned]:
+        """Round `number`: each client learns and shares what it predicts, and the server agrees for all."""
+        settings, sharing = self.settings, self.settings.method.sharing
+        agreed = 0 if number == 1 else sharing.merged_size(self._public, settings.classes)
+        yield PlannedMessage("train.open", SERVER, list(self._shards), CotrainingRound(Blank(agreed)), number, 1)
+        counted = self._public if agreed else None
+        answers = 0
+        for name, shard in self._shards.items():
+            known, training = int(shard.labeled.sum()), settings.method.training
+            able = bool(known or counted or training.labelled)
+            if able:
+                work = training.work(self._learners[name], number == 1, known, self._public, counted, settings.period)
+                yield PlannedWork("cotrain.learn", name, work)
+            yield from self._answer(name, able, self._public, number, 1)
+            answers += able
+        if self._shares:
+            yield PlannedWork("cotrain.agree", SERVER, sharing.merge_work(answers, self._public, settings.classes))
+        if number == settings.rounds and not sharing.collaborative:
+            yield PlannedWork("cotrain.student", SERVER, fit_work(settings.student, self._public, settings.period))
+
+    def question(self, asked: int, attempt: int) -> Iterator[Planned]:
+        """An attacker asks about that number of points."""
+        last = self.settings.rounds
+        yield PlannedMessage("train.open", SERVER, list(self._shards), CotrainingRound(Blank(0)), last, attempt)
+        for name in self._shards:
+            yield from self._answer(name, True, asked, last, attempt)
+
+    def _answer(self, name: str, able: bool, points: int, number: int, attempt: int) -> Iterator[Planned]:
+        sharing, classes = self.settings.method.sharing, self.settings.classes
+        sent = 0
+        if able and self._shares:
+            yield PlannedWork("cotrain.predict", name, self._predict_work(self._learners[name], points))
+            sent = sharing.size(points, classes)
+        predictions = LocalPredictions(Blank(sent))
+        yield PlannedMessage("cotrain.predict", name, [SERVER], predictions, number, attempt)
+
+    def _predict_work(self, learner: Learner, points: int) -> Work:
+        sharing, classes = self.settings.method.sharing, self.settings.classes
+        return total_work(learner.predict_work(points), sharing.send_work(points, classes))

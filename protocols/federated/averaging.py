@@ -34,7 +34,7 @@ from protocols.outcome import require
 from protocols.values import understood
 from sim.wire import Message
 
-__all__ = ["FIGURES_BYTES", "Averages", "Averaging", "Expected", "Plain", "Secure", "Update"]
+__all__ = ["FIGURES_BYTES", "Averages", "Averaging", "Expected", "Plain", "Secure", "Update", "average_work"]
 
 
 _FIGURES = struct.Struct("<2d")
@@ -82,10 +82,14 @@ class Averages:
 
 
 class Averaging(Protocol):
-    """One way to average. `individual`: the server sees each client's vectors."""
+    """One way to average. `individual`: the server sees each client's vectors.
+
+    `copies` of them are held of each client in a round.
+    """
 
     name: ClassVar[str]
     individual: ClassVar[bool]
+    copies: ClassVar[int]
 
     def waits(self, clients: int) -> int:
         """For how many deadlines of the server it takes at most, with this number of clients."""
@@ -111,6 +115,7 @@ class Plain:
 
     name: ClassVar[str] = "plain"
     individual: ClassVar[bool] = True
+    copies: ClassVar[int] = 3  # as trained, as a message, and as read
 
     def waits(self, clients: int) -> int:
         return 1
@@ -147,11 +152,16 @@ class Plain:
         trained = {name: update for name, update in updates.items() if update.weight > 0}
         require(len(trained), "clients with trained models", least)
         weights = [update.weight for update in trained.values()]
-        work = {"vector.add": len(trained) * sum(expected.sizes) // 4}
+        work = average_work(len(trained), expected)
         columns = list(zip(*(update.vectors for update in trained.values()), strict=True))
         means = await me.compute(work, _means, columns, weights, expected.weighted)
         loss = float(np.mean([update.loss for update in trained.values()]))
         return Averages(tuple(trained), means, loss, {name: update.vectors for name, update in trained.items()})
+
+
+def average_work(models: int, expected: Expected) -> dict[str, int]:
+    """Operations of the means of the vectors of a number of clients."""
+    return {"vector.add": models * sum(expected.sizes) // 4}
 
 
 def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> tuple[bytes, ...]:
@@ -171,6 +181,7 @@ class Secure:
     fraction_bits: int = 32
     name: ClassVar[str] = "secure"
     individual: ClassVar[bool] = False
+    copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 6

@@ -6,16 +6,18 @@ from types import MappingProxyType
 from typing import Any
 
 from parties.data.splits import Shard
+from parties.learning.loaded import TORCH
 from protocols import dealing, rounds, secure_sum, setup
 from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
 from protocols.federated import averaging, fedavg_then_xclp
 from protocols.federated import round as training_round
 from protocols.federated.algorithms import ALGORITHMS
 from protocols.federated.attack import attacked_models
-from protocols.federated.checks import check_training
-from protocols.federated.experiment import Training, fewest_hidden
+from protocols.federated.checks import check_training, training_memory
+from protocols.federated.experiment import Training, fewest_hidden, settings_of
 from protocols.federated.keys import TrainingTables
-from protocols.federated.payloads import training_messages, training_payloads
+from protocols.federated.payloads import training_payloads
+from protocols.federated.planned import training_plan
 from protocols.federated.prediction import FedavgThenXclp
 from protocols.federated.promises import PROMISES
 from protocols.federated.round import steps as training_steps
@@ -27,11 +29,11 @@ from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
 from protocols.xclp import xclp
-from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_cautions
+from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
-from sim.planned import PlannedMessage
+from sim.planned import Planned
 from sim.setting_error import Problem
 from sim.wire import Message
 
@@ -171,10 +173,18 @@ class FederatedTraining(Declaration):
     def sent_bytes(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         return training_payloads(tables, parts.held, shards)
 
-    def sent_messages(
-        self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
-    ) -> Iterable[PlannedMessage]:
-        return training_messages(tables, parts.held, shards)
+    def planned(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
+        return training_plan(tables, parts.held, shards)
+
+    def memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        models = training_memory(tables, settings_of(tables, parts.held, shards=list(shards.values())))
+        if not self.across:
+            return models
+        together = self.largest(tables, shards)
+        return max(models, graph_memory(sum(len(shard.rows) for shard in together.values()), len(together)))
+
+    def loaded(self, tables: TrainingTables) -> int:
+        return TORCH
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
         if self.private:

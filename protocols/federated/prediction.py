@@ -65,7 +65,7 @@ class PredictionObserver(TrainingObserver):
             balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),
             model_digest=hashlib.sha256(server.model).hexdigest(),
             lost=[*lost, *found.lost],
-            rounds=[*self.reported(lost), *found.rounds],
+            round_records=[*self.reported(lost), *found.round_records],
             keep=partial(self._save, server.model, None),
         )
 

@@ -14,7 +14,18 @@ from sim.faults import Fault
 from sim.units import rate
 from sim.world import World
 
-__all__ = ["Checkpointable", "Experiment", "Observer", "PartialReporter", "Progress", "Setting", "Tables", "silent"]
+__all__ = [
+    "Checkpointable",
+    "Experiment",
+    "Observer",
+    "PartialReporter",
+    "Progress",
+    "Setting",
+    "Tables",
+    "client_access",
+    "server_access",
+    "silent",
+]
 
 C = TypeVar("C")
 
@@ -74,22 +85,32 @@ class Setting:
         return [make(self.world, name, shard, *arguments, **access) for name, shard in self.shards.items()]
 
     @property
-    def client_access(self) -> dict[str, float]:
-        """Each client's bytes a second, cores and their speed, as `parties.party.Party` takes them."""
-        network, device = self.tables.network, self.tables.device
-        return {
-            "up": _pipe(network.up or network.bandwidth),
-            "down": _pipe(network.down or network.bandwidth),
-            "cores": device.cores,
-            "speed": device.speed,
-        }
+    def client_access(self) -> dict[str, Any]:
+        """What each client's access to the network and its machine are, as `parties.party.Party` takes them."""
+        return client_access(self.tables)
 
     @property
-    def server_access(self) -> dict[str, float]:
+    def server_access(self) -> dict[str, Any]:
         """The same for the server."""
-        network, device = self.tables.network, self.tables.device
-        own = _pipe(network.server_bandwidth)
-        return {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
+        return server_access(self.tables)
+
+
+def client_access(tables: Tables) -> dict[str, Any]:
+    """Each client's bytes a second `up` and `down`, its `cores` and their `speed`."""
+    network, device = tables.network, tables.device
+    return {
+        "up": _pipe(network.up or network.bandwidth),
+        "down": _pipe(network.down or network.bandwidth),
+        "cores": device.cores,
+        "speed": device.speed,
+    }
+
+
+def server_access(tables: Tables) -> dict[str, Any]:
+    """The same of the server."""
+    network, device = tables.network, tables.device
+    own = _pipe(network.server_bandwidth)
+    return {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
 
 
 def _pipe(text: str) -> float:

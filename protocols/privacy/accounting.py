@@ -6,7 +6,7 @@ Mironov, Renyi differential privacy, CSF 2017; the conversion to (epsilon, delta
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from parties.learning import extras
@@ -131,6 +131,7 @@ def _accountant(orders: Sequence[float] | None = None) -> Any:
     return library.rdp.RdpAccountant(orders, library.NeighboringRelation.REPLACE_ONE)
 
 
+@lru_cache(1024)  # a run asks for that of one round in each round, and for all of them when it is reported
 def _epsilon(event: Any, delta: float, orders: Sequence[float] | None = None) -> float:
     accountant = _accountant(orders)
     accountant.compose(event)

@@ -62,6 +62,7 @@ __all__ = [
     "SecureHamming",
     "client",
     "for_each",
+    "own_work",
     "pair_of_vectors",
     "pairs_after",
     "pairs_before",

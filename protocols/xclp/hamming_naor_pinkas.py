@@ -35,9 +35,9 @@ from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_c
 from sim.compute import total_work
 from sim.wire import Message
 
-__all__ = ["NaorPinkasHamming"]
+__all__ = ["WINDOW", "NaorPinkasHamming"]
 
-_WINDOW = 2  # a chunk is seconds of computing: the next request is there before
+WINDOW = 2  # a chunk is seconds of computing: the next request is there before
 
 
 class TransferSetup(Message):
@@ -102,7 +102,7 @@ class NaorPinkasHamming(NoContribution):
                 work = ot_hamming.receive_work(pair, self.exponents, chunks[number])
                 return await me.compute(work, NaorPinkasReceiver.finish, receiver, chunks[number], answer.values)
 
-            await ask_for_chunks(me, pair, j, TransferReply, len(chunks), _WINDOW, deadline, ask, finish)
+            await ask_for_chunks(me, pair, j, TransferReply, len(chunks), WINDOW, deadline, ask, finish)
 
         await for_each(me, TransferSetup, pairs_before(me.name, group), deadline, receive)
 
@@ -119,7 +119,7 @@ class NaorPinkasHamming(NoContribution):
                 return TransferReply(number, reply), part
 
             with suppress(BadValues):
-                await answer_chunks(me, pair, k, TransferRequest, len(chunks), _WINDOW, deadline, answer)
+                await answer_chunks(me, pair, k, TransferRequest, len(chunks), WINDOW, deadline, answer)
 
         await me.together(*(send(k) for k in pairs_after(me.name, group)))
 

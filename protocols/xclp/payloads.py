@@ -1,14 +1,12 @@
 """The payloads of XCLP, to the byte, by formula."""
 
-from collections import Counter
 from collections.abc import Mapping
 
-from protocols.planned import SERVER
+from protocols.crypto import sizes
 from protocols.xclp.choices import options_of
 from protocols.xclp.keys import ProtocolKeys
-from protocols.xclp.planned import round_messages
+from protocols.xclp.recipe import RECIPES
 from protocols.xclp.variants import ROW_SUMS, VARIANTS
-from sim.planned import payloads
 from sim.toml_text import toml
 
 __all__ = ["TO_SERVER", "hamming_payloads", "round_payloads"]
@@ -22,12 +20,10 @@ def hamming_payloads(keys: ProtocolKeys, points: Mapping[str, int]) -> dict[str,
 
     Raises LookupError for a variant, of a plugin, that has no formula.
     """
-    variant, options = VARIANTS[keys.hamming], options_of(keys)
-    if variant.planned is not None:
-        return payloads(variant.planned(options, points, 1))
-    if variant.payloads is None:
+    formula = VARIANTS[keys.hamming].payloads
+    if formula is None:
         raise LookupError(f"protocol.hamming = {toml(keys.hamming)} has no formula of its payloads")
-    return variant.payloads(options, points)
+    return formula(options_of(keys), points)
 
 
 def round_payloads(
@@ -37,12 +33,10 @@ def round_payloads(
 
     In a star what one client sends another counts twice, once for each hop.
     """
-    star, sums = topology == "star", ROW_SUMS[keys.recovery]
-    messages = round_messages(keys, points, labeled, classes, known=True)
-    found = Counter(payloads(messages, SERVER if star else ""))
-    if VARIANTS[keys.hamming].planned is None:
-        hamming = hamming_payloads(keys, points)
-        found.update({kind: size * (2 if star and kind not in TO_SERVER else 1) for kind, size in hamming.items()})
-    if sums.planned is None:
-        found.update(sums.payloads(points))
-    return dict(found)
+    hamming = hamming_payloads(keys, points)
+    contribution = VARIANTS[keys.hamming].contribution(options_of(keys)).size
+    balanced = RECIPES[keys.recipe].class_balanced
+    once = sizes.xclp(points, labeled, keys.bits, classes, hamming, contribution, keys.rows == "paper", balanced)
+    once |= ROW_SUMS[keys.recovery].payloads(points)
+    relayed = {"Seed", "DealtShares", *hamming} - set(TO_SERVER) if topology == "star" else set()
+    return {kind: size * (2 if kind in relayed else 1) for kind, size in once.items()}

@@ -62,8 +62,7 @@ def hamming_time(tables: XclpTables, shards: Mapping[str, Shard]) -> HammingTime
     Of each client the computing that its variant plans, at the price of the cost table (0 for `cost = "free"`), and
     what its pairs send and receive through its access to the network; of the server what it relays.
     """
-    variant = VARIANTS[tables.protocol.hamming]
-    if variant.planned is None and variant.payloads is None:
+    if VARIANTS[tables.protocol.hamming].payloads is None:
         return None
     points, _ = counted(shards)
     group = Group(tuple(points), points, {})

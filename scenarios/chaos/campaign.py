@@ -4,7 +4,8 @@ The scenario's own faults are ignored. A run without any is first: its trace lis
 crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random mixtures
 of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
->>> from scenarios.files.reading import load
+>>> from protocols.registry import PROTOCOLS
+from scenarios.files.reading import load
 >>> from scenarios.chaos.campaign import Plan, campaign
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
+from protocols.registry import PROTOCOLS
 from scenarios.chaos.memory import Remembering
 from scenarios.chaos.promises import Broken, check, promises_of
 from scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes
@@ -201,8 +203,7 @@ def replayed(scenario: Scenario) -> Verdict:
 
 
 def _limits(scenario: Scenario, calm: Calm | None) -> Limits:
-    # The most waits of a client in a round: see XclpClient.
-    return Limits.of(scenario, 4 * scenario.data.clients + 4, calm)
+    return Limits.of(scenario, PROTOCOLS[scenario.protocol.name].waits(scenario), calm)
 
 
 def _try(

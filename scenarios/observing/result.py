@@ -28,9 +28,11 @@ class Result(ResultFields, kw_only=True):
     client was lost) or interrupted (Ctrl-C); `reason` says why. `unmet` holds one line for each expectation of the
     scenario that was not met. What the run has to show has the fields of `ResultFields`. `faults` are those that
     struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began again.
-    Times are seconds. `messages` and bytes count both hops of a relayed message, and all copies: `sent_again` of them
-    are retransmissions, and `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there
-    was an [attack]. `plugins`: files of the user's own code, of which copies lie in the run's folder.
+    Times are seconds. `peak_memory`: the most bytes that the process had held when the run ended, which are the run's
+    if it did nothing else before; workers' are their own. `message_count` (in the file ``messages``) and
+    bytes count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and
+    `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
+    `plugins`: files of the user's own code, of which copies lie in the run's folder.
     """
 
     scenario: str
@@ -46,8 +48,9 @@ class Result(ResultFields, kw_only=True):
     faults: list[Strike]
     virtual_seconds: float
     wall_seconds: float
+    peak_memory: int = 0
     resumed: list[int] = msgspec.field(default_factory=list)
-    messages: int
+    message_count: int = msgspec.field(name="messages")
     bytes_total: int
     bytes_payload: int
     bytes_sealing: int
@@ -68,9 +71,8 @@ class Result(ResultFields, kw_only=True):
 
         `name` is a view of its ``run.sqlite``: messages, hops, rounds, steps, waits, computing, faults, losses,
         metrics, refusals, outcomes; or the table events, of which they are made. docs/run-format.md says what their
-        columns hold. (`messages` and `rounds` are fields of this class, and so cannot be methods.) pandas is imported
-        here and nowhere else. Raises ValueError for another name, ImportError without pandas, and sqlite3.Error for a
-        record that cannot be read.
+        columns hold. pandas is imported here and nowhere else. Raises ValueError for another name, ImportError
+        without pandas, and sqlite3.Error for a record that cannot be read.
         """
         try:
             import pandas
@@ -84,10 +86,26 @@ class Result(ResultFields, kw_only=True):
             found = connection.execute(f"SELECT * FROM {name}")
             return pandas.DataFrame(found.fetchall(), columns=[column for column, *_ in found.description])
 
+    def messages(self) -> Any:
+        """One row for each message, from its sender to its receiver, as a pandas DataFrame: `frame`."""
+        return self.frame("messages")
+
+    def rounds(self) -> Any:
+        """One row for each round, with accuracy, cohort, bytes and virtual time, as a pandas DataFrame: `frame`."""
+        return self.frame("rounds")
+
+    def steps(self) -> Any:
+        """One row for each step that a party took, as a pandas DataFrame: `frame`."""
+        return self.frame("steps")
+
+    def events(self) -> Any:
+        """One row for each event of the trace, as a pandas DataFrame: `frame`. In words: `tacit.events`."""
+        return self.frame("events")
+
     def record(self) -> dict[str, Any]:
         """The content of ``result.json``: which run it was and how it ended, what it found, and the rest."""
-        found = ResultFields.__struct_fields__
-        own = [name for name in self.__struct_fields__ if name not in (*found, "folder", "error")]
+        found = ResultFields.__struct_encode_fields__
+        names = dict(zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True))
+        own = [name for name in names if name not in (*found, "folder", "error")]
         first = own.index("faults")
-        names = (*own[:first], *found, *own[first:])
-        return {name: msgspec.to_builtins(getattr(self, name)) for name in names}
+        return {name: msgspec.to_builtins(getattr(self, names[name])) for name in (*own[:first], *found, *own[first:])}

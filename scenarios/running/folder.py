@@ -154,7 +154,7 @@ class RunFolder:
         """Write a file whole or not at all."""
         partial = self.path / _partial(name)
         try:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # of an error's text any character
             os.replace(partial, self.path / name)
         except OSError as error:
             partial.unlink(missing_ok=True)

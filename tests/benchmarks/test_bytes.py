@@ -4,9 +4,8 @@ import contextlib
 import json
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +15,12 @@ from benchmarks import bytes as benchmark
 from benchmarks.__main__ import app
 from benchmarks.bytes import VARIANTS, Case
 from benchmarks.crossover import Grid, Point, crossings, duration, sweep
+from protocols.crypto import ot_sizes
 from protocols.crypto.groups import find_group
-from protocols.xclp import planned_hamming
 from protocols.xclp.choices import variant_of
-from protocols.xclp.hamming_iknp import Extension, IknpHamming
+from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
 from scenarios.chaos.memory import Remembering
-from sim.planned import Blank, PlannedMessage
 from tacit import Data, Network, ProtocolKeys, Scenario, run
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))
@@ -54,14 +52,12 @@ def test_the_files_are_readable(tmp_path: Path) -> None:
 
 
 def test_a_wrong_formula_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    right = planned_hamming.iknp
+    right = ot_sizes.iknp_hamming
 
-    def wrong(*arguments: Any) -> Iterator[PlannedMessage]:
-        """Without the pair's extension, which is 7 bytes."""
-        kept = [one for one in right(*arguments) if not isinstance(one.message, Extension)]
-        return iter([*kept, PlannedMessage("", "client/1", ["client/0"], Extension(0, Blank(7)))])
+    def wrong(points: Mapping[str, int], bits: int, element_bytes: int) -> dict[str, int]:
+        return {**right(points, bits, element_bytes), "Extension": 7}
 
-    monkeypatch.setattr(planned_hamming, "iknp", wrong)
+    monkeypatch.setattr(ot_sizes, "iknp_hamming", wrong)
     monkeypatch.setattr(benchmark, "cases_of", lambda quick: [SMALL])
     monkeypatch.setattr(Grid, "make", classmethod(lambda cls, quick: TINY))
     result = CliRunner().invoke(app, ["bytes", "--quick"])

@@ -82,7 +82,7 @@ def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: 
     trial = observed(structs.replace(rounds, fault=(WAYS_BACK[way],)))
     assert trial.fired
     assert trial.outcome == "completed"
-    assert "client/3" in trial.simulated.rounds[-1].counted
+    assert "client/3" in trial.simulated.round_records[-1].counted
     assert not check(trial)
 
 
@@ -91,7 +91,7 @@ def test_who_is_back_after_all_missed_enrolment_takes_part(rounds: Scenario) -> 
     """The rounds do not go by while nobody is there."""
     trial = observed(structs.replace(rounds, fault=(Fault(party="client/*", time="0s", back_after="15s"),)))
     assert trial.outcome == "completed"
-    assert len(trial.simulated.rounds[-1].counted) == 5
+    assert len(trial.simulated.round_records[-1].counted) == 5
 
 
 @pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)

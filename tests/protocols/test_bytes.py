@@ -6,24 +6,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols.xclp.keys import ProtocolKeys
-from protocols.xclp.payloads import round_payloads
+from protocols.crypto import ot_sizes, sizes
+from protocols.crypto.key_proof import proved_bytes
 from protocols.xclp.recipe import RECIPES
 
-KEYS = {
-    "plaintext": {"hamming": "plaintext"},
-    "paillier": {"hamming": "paillier"},
-    "unpacked": {"hamming": "paillier", "packing": "none"},
-    "iknp": {"hamming": "iknp"},
-    "naor-pinkas": {"hamming": "naor-pinkas"},
+HAMMING = {
+    "plaintext": sizes.plaintext_hamming,
+    "paillier": lambda points, bits: sizes.paillier_hamming(points, bits, 512),
+    "unpacked": lambda points, bits: sizes.paillier_hamming(points, bits, 512, packed=False),
+    "iknp": lambda points, bits: ot_sizes.iknp_hamming(points, bits, 33),
+    "naor-pinkas": lambda points, bits: ot_sizes.naor_pinkas_hamming(points, bits, 33),
 }
 
 
-def formula(run, variant: str, bits: int, rows: str = "unlabeled", recipe: str = "paper") -> dict[str, int]:
-    own = {"bits": bits, "key_bits": 512, "insecure_keys": True, "rows": rows, "recipe": recipe}
-    points = {client.name: len(client.shard.rows) for client in run.clients}
-    labeled = {client.name: int(client.shard.labeled.sum()) for client in run.clients}
-    return round_payloads(ProtocolKeys(**own, **KEYS[variant]), points, labeled, 3)
+def labeled_of(run) -> dict[str, int]:
+    return {client.name: int(client.shard.labeled.sum()) for client in run.clients}
 
 
 def measured(run) -> dict[str, int]:
@@ -33,7 +30,7 @@ def measured(run) -> dict[str, int]:
     return {kind: size for kind, size in found.items() if size}
 
 
-@pytest.mark.parametrize("variant", KEYS)
+@pytest.mark.parametrize("variant", HAMMING)
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     points=st.lists(st.integers(1, 6), min_size=2, max_size=4),
@@ -45,15 +42,21 @@ def test_payload_by_type(federation, make_shards, variant, points, bits, rows, r
     if variant == "naor-pinkas":
         bits //= 4  # a transfer a bit takes its time
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
-    assert measured(run) == formula(run, variant, bits, rows, recipe.name)
+    contribution = proved_bytes(512) if variant in ("paillier", "unpacked") else 0
+    named, all_rows = {client.name: len(client.shard.rows) for client in run.clients}, rows == "paper"
+    hamming = HAMMING[variant](named, bits)
+    expected = sizes.xclp(named, labeled_of(run), bits, 3, hamming, contribution, all_rows, recipe.class_balanced)
+    assert measured(run) == {kind: size for kind, size in expected.items() if size}
 
 
 @pytest.mark.parametrize("variant", ["plaintext", pytest.param("iknp", marks=pytest.mark.long)])
 def test_names_of_different_lengths_are_counted_where_they_travel(federation, make_shards, variant) -> None:
     """Who sends masks is another client of the pair in each of the variants."""
     run = federation(make_shards([2, 3, *[1] * 10]), variant=variant, bits=8, topology="mesh").run()
-    assert {len(client.name) for client in run.clients} == {8, 9}
-    assert measured(run) == formula(run, variant, 8)
+    named = {client.name: len(client.shard.rows) for client in run.clients}
+    assert {len(name) for name in named} == {8, 9}
+    expected = sizes.xclp(named, labeled_of(run), 8, 3, HAMMING[variant](named, 8))
+    assert measured(run) == {kind: size for kind, size in expected.items() if size}
     assert measured(run)["Members"] == measured(run)["SeedAgreed"] == measured(run)["Summing"] == 12 * 98
 
 

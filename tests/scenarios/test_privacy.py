@@ -16,8 +16,8 @@ from protocols.cotraining.round import CotrainingSettings
 from protocols.cotraining.spending import estimate
 from protocols.privacy import accounting
 from protocols.privacy.spent import privacy_lines
-from scenarios.command.report import outcome_lines
 from scenarios.files.reading import read
+from scenarios.reporting.printed import outcome_lines
 from tacit import Result, ScenarioError, run
 
 TINY = """

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from protocols.crypto import iknp, ot_hamming, ot_pair, ot_slices
 from protocols.crypto.fields import field_bytes, unpack_fields
 from protocols.crypto.groups import find_group
-from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPinkasReceiver, NaorPinkasSender
-from protocols.crypto.ot_pair import Pair, sums, unmask
-from protocols.xclp import planned_hamming
-from sim.planned import payloads
+from protocols.crypto.ot_hamming import (
+    IknpReceiver,
+    IknpSender,
+    NaorPinkasReceiver,
+    NaorPinkasSender,
+    Pair,
+    sums,
+    unmask,
+)
+from protocols.crypto.ot_sizes import iknp_hamming, naor_pinkas_hamming
 from sim.streams import Entropy, generator
 
 P256 = find_group("p256")
@@ -54,9 +60,9 @@ def exchange(j, k, chunks):
     return extensions, corrections, sums(j.pair, r), sums(j.pair, t)
 
 
-def contents(planned, n_j, n_k, *sizes):
-    """The bytes of a pair's `planned` messages but for the names, one letter each, of which nothing is here."""
-    found = payloads(planned({"j": n_j, "k": n_k}, 1, *sizes))
+def contents(formula, n_j, n_k, *sizes):
+    """The bytes of a pair's messages by `formula` but for the names, one letter each, of which nothing is here."""
+    found = formula({"j": n_j, "k": n_k}, *sizes)
     return {kind: size - (kind in ("Masks", "MaskedDistances")) for kind, size in found.items()}
 
 
@@ -91,7 +97,7 @@ def test_iknp_equals_numpy(n_j, n_k, length, seed):
     b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
     distances, travelled = by_iknp(b, x)
     assert (distances == exact(b, x)).all() and distances.shape == (n_k, n_j)
-    expected = contents(planned_hamming.iknp, n_j, n_k, length, 33)
+    expected = contents(iknp_hamming, n_j, n_k, length, 33)
     names = ("Extension", "Corrections", "Masks", "MaskedDistances")
     assert [len(data) for data in travelled] == [expected[name] for name in names]
     width = length.bit_length()
@@ -106,7 +112,7 @@ def test_naor_pinkas_equals_numpy(n_j, n_k, length, seed):
     b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
     distances, travelled = by_naor_pinkas(b, x)
     assert (distances == exact(b, x)).all() and distances.shape == (n_k, n_j)
-    expected = contents(planned_hamming.naor_pinkas, n_j, n_k, length, 33)
+    expected = contents(naor_pinkas_hamming, n_j, n_k, length, 33)
     assert [len(data) for data in travelled] == list(expected.values())
     assert expected["TransferRequest"] == 33 * n_j * n_k * length
 
@@ -141,7 +147,7 @@ def test_other_groups(name):
     b, x = random_bits(1, 2, 9), random_bits(2, 2, 9)
     distances, travelled = by_naor_pinkas(b, x, find_group(name))
     assert (distances == exact(b, x)).all()
-    assert [len(data) for data in travelled] == list(contents(planned_hamming.naor_pinkas, 2, 2, 9, 256).values())
+    assert [len(data) for data in travelled] == list(contents(naor_pinkas_hamming, 2, 2, 9, 256).values())
 
 
 def test_the_whole_exchange_with_base_transfers():
@@ -154,7 +160,7 @@ def test_the_whole_exchange_with_base_transfers():
     extensions, corrections, r, t = exchange(j, k, pair.iknp_chunks())
     assert (unmask(t, r, 5, 3, 20) == exact(b, x)).all()
     messages = (setup, request, b"".join(extensions), b"".join(corrections), r, t)
-    assert [len(data) for data in messages] == list(contents(planned_hamming.iknp, 5, 3, 20, 33).values())
+    assert [len(data) for data in messages] == list(contents(iknp_hamming, 5, 3, 20, 33).values())
 
 
 def test_system_entropy_needs_no_memory_between_messages():

@@ -1,0 +1,51 @@
+"""The payloads of co-training, by formula: what clients share, and what they agree on."""
+
+from collections.abc import Sequence
+
+from parties.data.splits import Shard
+from protocols.cotraining.experiment import exchanges_of, method_of
+from protocols.cotraining.keys import CotrainingTables
+from protocols.cotraining.threats import QUESTIONS
+from protocols.observing.parts import Parts
+from protocols.observing.probe import probe_of
+
+__all__ = ["asked_points", "cotraining_payloads", "questions_of"]
+
+
+def cotraining_payloads(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> dict[str, int]:
+    """Payload of each message type of the whole run with nobody lost.
+
+    In each round every client sends its message; what they agree on goes to every client in all rounds but the first.
+    Clients without a label of their own have nothing to say in the first round (but of `fedmd`). What an attacker asks
+    at the end all answer.
+    """
+    method, classes, public = method_of(tables), len(parts.held.classes), parts.public
+    points = 0 if public is None else len(public.labels)
+    rounds, _ = exchanges_of(tables, method)
+    mute = 0 if method.training.labelled else sum(1 for shard in shards if not shard.labeled.any())
+    up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
+    return {
+        "CotrainingRound": len(shards) * (rounds - 1) * down,
+        "LocalPredictions": (len(shards) * rounds - mute) * up + len(shards) * _answers(tables, parts, shards, classes),
+    }
+
+
+def _answers(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard], classes: int) -> int:
+    """Bytes of one client's answers to what an attacker asks."""
+    return questions_of(tables) * _answer(tables, parts, shards, classes)
+
+
+def questions_of(tables: CotrainingTables) -> int:
+    """How many times an attacker asks."""
+    return (tables.attack.epochs or QUESTIONS) if tables.attack.kind else 0
+
+
+def _answer(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard], classes: int) -> int:
+    """Bytes of one such answer; 0 without an attacker."""
+    asked = asked_points(tables, parts, shards)
+    return method_of(tables).sharing.size(asked, classes) if asked else 0
+
+
+def asked_points(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> int:
+    """How many points an attacker asks about; 0 without one."""
+    return len(probe_of(parts, shards, tables.attack.points, tables.seed).labels) if tables.attack.kind else 0
