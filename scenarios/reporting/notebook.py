@@ -63,7 +63,7 @@ def _recorded(result: Result) -> RecordedRun:
     else:
         if run.result is not None and run.result.trace_hash == result.trace_hash:
             return run
-    whole = ByteRow("", "", result.messages, result.bytes_payload, result.bytes_sealing, result.bytes_envelope)
+    whole = ByteRow("", "", result.message_count, result.bytes_payload, result.bytes_sealing, result.bytes_envelope)
     return RecordedRun(
         folder=result.folder, outcome=result.outcome, reason=result.reason, result=result, scenario=None,
         about={"title": result.title, "scenario": result.scenario}, seconds=result.virtual_seconds, losses=result.lost,

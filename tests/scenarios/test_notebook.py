@@ -171,7 +171,7 @@ def test_a_result_shows_its_verdict_bytes_and_timeline(quick: Path, tmp_path: Pa
     assert page.words.startswith("<Four> & more (seed 3)Completed")
     assert "The result is equal to the plaintext oracle." in page.words and "Nobody was lost." in page.words
     assert page.values["accuracy"] == repr(result.accuracy) and page.values["bytes_total"] == str(result.bytes_total)
-    assert f"all steps{result.messages}{format_bytes(result.bytes_total)}" in page.words
+    assert f"all steps{result.message_count}{format_bytes(result.bytes_total)}" in page.words
     assert [about for tag, about in page.elements if tag == "section"] == [
         {"class": "timeline tl-compact", "aria-label": "Timeline"}
     ]
