@@ -13,6 +13,7 @@ import pytest
 
 from sim.units import format_bytes
 from tacit import Result, load, run
+from tests.browser import Browser
 
 jupyter_client = pytest.importorskip("jupyter_client")
 
@@ -171,7 +172,7 @@ def test_a_result_shows_its_verdict_bytes_and_timeline(quick: Path, tmp_path: Pa
     assert page.words.startswith("<Four> & more (seed 3)Completed")
     assert "The result is equal to the plaintext oracle." in page.words and "Nobody was lost." in page.words
     assert page.values["accuracy"] == repr(result.accuracy) and page.values["bytes_total"] == str(result.bytes_total)
-    assert f"all steps{result.messages}{format_bytes(result.bytes_total)}" in page.words
+    assert f"all steps{result.message_count}{format_bytes(result.bytes_total)}" in page.words
     assert [about for tag, about in page.elements if tag == "section"] == [
         {"class": "timeline tl-compact", "aria-label": "Timeline"}
     ]
@@ -202,3 +203,37 @@ def test_a_run_that_failed_or_lost_somebody_says_so(quick: Path, tmp_path: Path)
     assert "Not as expected: expect.lost: expected nobody, got client/2" in page.words
     assert "Lost: client/2." in page.words and "because client/2 crashed" in page.words
     assert "1 lost (client/2), 1 not as expected; " in repr(result)
+
+
+_AS_NOTEBOOKS_DO = """
+const place = document.body.appendChild(document.createElement('div'));
+place.innerHTML = arguments[0];
+for (const script of place.querySelectorAll('script')) {
+  const again = document.createElement('script');
+  for (const { name, value } of script.attributes) again.setAttribute(name, value);
+  again.textContent = script.textContent;
+  script.replaceWith(again);
+}
+"""
+
+
+@pytest.mark.long
+def test_two_results_in_one_page_are_both_drawn(quick: Path, tmp_path: Path, browser: Browser) -> None:
+    fault = '[[fault]]\nparty = "client/2"\nat = "hamming.encode"\n'
+    empty, lossy = tmp_path / "empty.html", tmp_path / "lossy.toml"
+    empty.write_text('<!doctype html><link rel="icon" href="data:,"><body>')
+    lossy.write_text(quick.read_text().replace("[expect]", f"{fault}[expect]"))
+    results = [run(load(file), out=tmp_path / file.stem) for file in (quick, lossy)]
+    browser.open(empty)
+    for result in results:
+        browser.run(_AS_NOTEBOOKS_DO, result._repr_html_())
+    painted = browser.run(
+        "return [...document.querySelectorAll('canvas')].map(one => new Set(new Uint32Array("
+        "one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer)).size)"
+    )
+    assert sum(colours > 5 for colours in painted) == 2
+    for theme in ("light", "dark"):
+        browser.prefer(theme)
+        (least, text), *_ = browser.contrasts(".tacit-result")
+        assert least >= 4.5, text
+    assert browser.logged() == [] and browser.requests() == [empty.absolute().as_uri()]
