@@ -15,8 +15,8 @@ the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
 | `check_tables`, `check_data`, `cautions` | before a run |
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
 | `sent_bytes` | `tacit bytes` |
-| `sent_messages` | `tacit predict` |
-| `promises`, `quick` | chaos |
+| `planned`, `memory`, `loaded` | `tacit predict` |
+| `promises`, `waits`, `quick` | chaos |
 | `sums`, `attacked` | a server that lies, an attack on membership |
 
 What `tables` has is said by `protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
@@ -40,7 +40,7 @@ from protocols.observing.signals import AttackedMessages
 from protocols.own_keys import check_keys
 from protocols.promises import Promise
 from protocols.steps import Step
-from sim.foreseen import Mail
+from sim.planned import Planned
 from sim.setting_error import Problem
 from sim.toml_text import toml
 from sim.wire import Message
@@ -174,18 +174,30 @@ class Declaration:
         """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula."""
         return None
 
-    def sent_messages(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail] | None:
-        """The messages of a run with nobody lost, each once however many hops it takes; None without a formula.
+    def planned(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned] | None:
+        """What is sent, each message once however many hops it takes, and computed, with nobody lost; None: not known.
 
-        Raises Problem, also while they are listed, for a choice that has none.
+        Raises Problem, also while it is listed, for a choice that is not planned.
         """
         return None
+
+    def memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        """Bytes that all parties together hold at most, in one process, besides the points, libraries and messages."""
+        return 0
+
+    def loaded(self, tables: Any) -> int:
+        """Bytes of the libraries that are loaded for this protocol and not for all."""
+        return 0
 
     # Under faults and attacks
 
     def promises(self, tables: Any) -> Mapping[str, Promise] | None:
         """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
         return {}
+
+    def waits(self, tables: Any) -> int:
+        """For how many deadlines a client waits in a round at most, with whatever is lost."""
+        return 4 * tables.data.clients + 4
 
     def sums(self, tables: Any, clients: int) -> Sequence[SecureSum]:
         """The secure sums that are taken with this number of clients."""

@@ -36,6 +36,7 @@ FLOORS = (
     "scenarios/running",
     "scenarios/seeing",
     "scenarios/seeing/timeline",
+    "scenarios/seeing/tracing",
     "scenarios/sweeping",
     "scenarios/chaos",
     "scenarios/reporting",

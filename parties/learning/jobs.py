@@ -20,6 +20,7 @@ __all__ = [
     "choose_device",
     "embed_all",
     "embed_work",
+    "feature_count",
     "initial",
     "logits",
     "predict",
@@ -60,6 +61,13 @@ def size(spec: ModelSpec) -> int:
     from parties.learning import parameters
 
     return parameters.size(spec)
+
+
+def feature_count(spec: ModelSpec) -> int:
+    """How many features the network has of a point."""
+    from parties.learning import parameters
+
+    return parameters.feature_count(spec)
 
 
 def trained_size(spec: ModelSpec) -> int:

@@ -16,7 +16,7 @@ from parties.learning.backend import Tensor, choose_device, seeded, torch
 from parties.learning.networks import NeuralNetwork, Parts, build, builder
 from parties.learning.spec import ModelSpec
 
-__all__ = ["cached", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
+__all__ = ["cached", "feature_count", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
 
 _KEPT = 8  # the most networks that a process keeps; each is as large as its parameters
 
@@ -108,6 +108,17 @@ def size(spec: ModelSpec) -> int:
 def trained_size(spec: ModelSpec) -> int:
     """How many numbers of the vector are trained; they are the first ones."""
     return _sizes(spec, builder(spec))[0]
+
+
+@lru_cache(maxsize=64)
+def feature_count(spec: ModelSpec) -> int:
+    """How many features the network has of a point."""
+    network = cached(spec, choose_device("cpu"))
+    was = network.training
+    with torch.no_grad():
+        count = network.eval().embed(torch.zeros(1, *spec.shape)).shape[1]
+    network.train(was)
+    return int(count)
 
 
 @lru_cache(maxsize=64)

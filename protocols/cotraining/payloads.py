@@ -1,18 +1,15 @@
-"""The payloads and messages of co-training, by formula: what clients share, and what they agree on."""
+"""The payloads of co-training, by formula: what clients share, and what they agree on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-from parties.data.splits import Shard, counted
+from parties.data.splits import Shard
 from protocols.cotraining.experiment import exchanges_of, method_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.round import CotrainingRound, LocalPredictions
 from protocols.cotraining.threats import QUESTIONS
-from protocols.foreseen import SERVER, enrolment_mails
 from protocols.observing.parts import Parts
 from protocols.observing.probe import probe_of
-from sim.foreseen import Blank, Mail
 
-__all__ = ["cotraining_mails", "cotraining_payloads"]
+__all__ = ["asked_points", "cotraining_payloads", "questions_of"]
 
 
 def cotraining_payloads(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> dict[str, int]:
@@ -33,39 +30,22 @@ def cotraining_payloads(tables: CotrainingTables, parts: Parts, shards: Sequence
     }
 
 
-def cotraining_mails(tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterator[Mail]:
-    """The messages of the whole run with nobody lost."""
-    method, classes, public = method_of(tables), len(parts.held.classes), parts.public
-    points, names = 0 if public is None else len(public.labels), list(shards)
-    rounds, _ = exchanges_of(tables, method)
-    up, down = method.sharing.size(points, classes), method.sharing.merged_size(points, classes)
-    yield from enrolment_mails(*counted(shards))
-    for number in range(1, rounds + 1):
-        agreed = Blank(0 if number == 1 else down)
-        yield Mail("train.open", SERVER, names, CotrainingRound(agreed), number, 1)
-        for name, shard in shards.items():
-            mute = number == 1 and not method.training.labelled and not shard.labeled.any()
-            yield Mail("cotrain.predict", name, [SERVER], LocalPredictions(Blank(0 if mute else up)), number, 1)
-    answer, questions = LocalPredictions(Blank(_answer(tables, parts, list(shards.values()), classes))), _asks(tables)
-    for attempt in range(2, 2 + questions):
-        yield Mail("train.open", SERVER, names, CotrainingRound(Blank(0)), rounds, attempt)
-        for name in names:
-            yield Mail("cotrain.predict", name, [SERVER], answer, rounds, attempt)
-
-
 def _answers(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard], classes: int) -> int:
     """Bytes of one client's answers to what an attacker asks."""
-    return _asks(tables) * _answer(tables, parts, shards, classes)
+    return questions_of(tables) * _answer(tables, parts, shards, classes)
 
 
-def _asks(tables: CotrainingTables) -> int:
+def questions_of(tables: CotrainingTables) -> int:
     """How many times an attacker asks."""
     return (tables.attack.epochs or QUESTIONS) if tables.attack.kind else 0
 
 
 def _answer(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard], classes: int) -> int:
     """Bytes of one such answer; 0 without an attacker."""
-    if not tables.attack.kind:
-        return 0
-    asked = len(probe_of(parts, shards, tables.attack.points, tables.seed).labels)
-    return method_of(tables).sharing.size(asked, classes)
+    asked = asked_points(tables, parts, shards)
+    return method_of(tables).sharing.size(asked, classes) if asked else 0
+
+
+def asked_points(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> int:
+    """How many points an attacker asks about; 0 without one."""
+    return len(probe_of(parts, shards, tables.attack.points, tables.seed).labels) if tables.attack.kind else 0

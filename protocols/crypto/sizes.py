@@ -10,8 +10,6 @@ every message has its envelope.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
-from protocols.crypto.key_proof import ROOTS
-
 __all__ = ["dealing", "paillier_hamming", "peers", "plaintext_hamming", "secure_sum", "setup", "xclp"]
 
 X25519_BYTES = 32
@@ -64,12 +62,12 @@ def paillier_hamming(points: Mapping[str, int], bits: int, key_bits: int, packed
     }
 
 
-def setup(clients: Sequence[str], modulus: int = 0) -> dict[str, int]:
-    """Keys and the group seed among `clients`; `modulus`: the bytes of a client's Paillier modulus, 0 for none.
+def setup(clients: Sequence[str], contribution: int = 0) -> dict[str, int]:
+    """Keys and the group seed among `clients`, each of which publishes a `contribution` of that many bytes.
 
-    A modulus comes with the proof of `key_proof`: roots as long as itself. The first client leads.
+    The first client leads.
     """
-    p, names, keys = len(clients), _text(clients), X25519_BYTES + (1 + ROOTS) * modulus
+    p, names, keys = len(clients), _text(clients), X25519_BYTES + contribution
     return {
         "Join": p * keys,
         "Roster": p * (p * keys + names + _text(clients[:1])),
@@ -85,20 +83,20 @@ def xclp(
     bits: int,
     classes: int,
     hamming: Mapping[str, int],
-    modulus: int = 0,
+    contribution: int = 0,
     all_rows: bool = False,
     class_counts: bool = False,
 ) -> dict[str, int]:
     """Payload of each message type; `points`: n_j, `labeled`: l_j.
 
-    `hamming` is that of the variant, `modulus` the bytes of a client's Paillier modulus (0: none). `all_rows`: rows =
+    `hamming` is that of the variant, `contribution` the bytes that a client publishes for it. `all_rows`: rows =
     "paper", else the unlabeled ones. `class_counts`: they are summed, too, as one more row for each client.
     """
     p, n, names = len(points), sum(points.values()), _text(points)
     rows = [n_j - (0 if all_rows else labeled[name]) + class_counts for name, n_j in points.items()]
     flags = sum(_fields(n_j, 1) for n_j in points.values())
     return {
-        **setup(tuple(points), modulus),
+        **setup(tuple(points), contribution),
         "OwnBlock": sum(_fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values()),
         **hamming,
         "Members": p * names,

@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.update | LocalModel | client -> server | 4 P, and the additions' | `Plain`: the model as trained |
+| train.update | LocalModel | client -> server | 4 P, the additions' and 16 | `Plain`: model, weight and loss |
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
@@ -18,6 +18,7 @@ all points), and two averages over different clients then differ by those. Only 
 """
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -33,14 +34,21 @@ from protocols.outcome import require
 from protocols.values import understood
 from sim.wire import Message
 
-__all__ = ["Averages", "Averaging", "Expected", "Plain", "Secure", "Update"]
+__all__ = ["FIGURES_BYTES", "Averages", "Averaging", "Expected", "Plain", "Secure", "Update", "average_work"]
+
+
+_FIGURES = struct.Struct("<2d")
+
+FIGURES_BYTES = _FIGURES.size
+"""Length of the weight and loss in a LocalModel."""
 
 
 class LocalModel(Message):
+    """`figures`: weight and loss, float64. A secure sum has them among its numbers, so they are payload here, too."""
+
     model: bytes
     additions: list[bytes]
-    weight: float
-    loss: float
+    figures: bytes
 
 
 @dataclass(frozen=True)
@@ -74,10 +82,14 @@ class Averages:
 
 
 class Averaging(Protocol):
-    """One way to average. `individual`: the server sees each client's vectors."""
+    """One way to average. `individual`: the server sees each client's vectors.
+
+    `copies` of them are held of each client in a round.
+    """
 
     name: ClassVar[str]
     individual: ClassVar[bool]
+    copies: ClassVar[int]
 
     def waits(self, clients: int) -> int:
         """For how many deadlines of the server it takes at most, with this number of clients."""
@@ -103,6 +115,7 @@ class Plain:
 
     name: ClassVar[str] = "plain"
     individual: ClassVar[bool] = True
+    copies: ClassVar[int] = 3  # as trained, as a message, and as read
 
     def waits(self, clients: int) -> int:
         return 1
@@ -112,7 +125,7 @@ class Plain:
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         model, *additions = update.vectors
-        me.send(me.server, LocalModel(model, additions, update.weight, update.loss))
+        me.send(me.server, LocalModel(model, additions, _FIGURES.pack(update.weight, update.loss)))
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
@@ -124,9 +137,12 @@ class Plain:
             vectors = (answer.model, *answer.additions)
             if tuple(map(len, vectors)) != expected.sizes:
                 raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
-            if not (math.isfinite(answer.weight) and answer.weight >= 0):
-                raise ValueError(f"weight(={answer.weight}) must be >= 0")
-            return Update(vectors, answer.weight, answer.loss)
+            if len(answer.figures) != FIGURES_BYTES:
+                raise ValueError(f"weight and loss of {len(answer.figures)} bytes, not {FIGURES_BYTES}")
+            weight, loss = _FIGURES.unpack(answer.figures)
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"weight(={weight}) must be >= 0")
+            return Update(vectors, weight, loss)
 
         sent = await me.collect(LocalModel, members, deadline=deadline)
         updates = understood(me, sent.answers, checked)
@@ -136,11 +152,16 @@ class Plain:
         trained = {name: update for name, update in updates.items() if update.weight > 0}
         require(len(trained), "clients with trained models", least)
         weights = [update.weight for update in trained.values()]
-        work = {"vector.add": len(trained) * sum(expected.sizes) // 4}
+        work = average_work(len(trained), expected)
         columns = list(zip(*(update.vectors for update in trained.values()), strict=True))
         means = await me.compute(work, _means, columns, weights, expected.weighted)
         loss = float(np.mean([update.loss for update in trained.values()]))
         return Averages(tuple(trained), means, loss, {name: update.vectors for name, update in trained.items()})
+
+
+def average_work(models: int, expected: Expected) -> dict[str, int]:
+    """Operations of the means of the vectors of a number of clients."""
+    return {"vector.add": models * sum(expected.sizes) // 4}
 
 
 def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> tuple[bytes, ...]:
@@ -160,6 +181,7 @@ class Secure:
     fraction_bits: int = 32
     name: ClassVar[str] = "secure"
     individual: ClassVar[bool] = False
+    copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 6

@@ -16,18 +16,15 @@ from protocols.federated.experiment import settings_of, smallest_cohort
 from protocols.federated.keys import Model, Training, TrainingTables
 from protocols.federated.round import TrainingSettings
 from protocols.privacy.spending import check_noise
-from sim.registry import similar
+from sim.registry import check_name
 from sim.setting_error import Problem
 from sim.toml_text import toml
 from sim.units import format_bytes
 
-__all__ = ["check_training"]
+__all__ = ["check_training", "training_memory"]
 
 _LEAST_SIDE = 5
 """Pixels; augmentation moves an image by four of them."""
-
-_COPIES = 4
-"""Copies of each vector of a client in a round: as trained, as a message, as read, and in the average."""
 
 
 def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]) -> None:
@@ -36,9 +33,7 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
         jobs.require_torch()
     except MissingExtra as missing:
         raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
-    if tables.model.name not in MODELS:
-        problem = f"{toml(tables.model.name)} is not known; allowed: {', '.join(MODELS)}"
-        raise Problem("model.name", problem + similar(tables.model.name, MODELS))
+    check_name("model.name", tables.model.name, MODELS)
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
@@ -60,10 +55,7 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
 
 def _check_private(tables: TrainingTables) -> None:
     """Raise Problem for what [privacy] and [training] may not say where models are clipped and noise is added."""
-    try:
-        check_noise(tables.privacy)
-    except MissingExtra as missing:
-        raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
+    check_noise(tables.privacy, tables.protocol.name)
     training = tables.training
     if training.weighting != "equal":
         problem = f"{toml(training.weighting)} lets one client move the average by more than its share"
@@ -111,13 +103,24 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, dealt: Seq
         raise Problem("training.share", problem)
 
 
+def training_memory(tables: TrainingTables, settings: TrainingSettings) -> int:
+    """Bytes of models, and of what goes beside them both ways, that are held at most; measured with ten and thirty."""
+    drawn, vectors, kept = _drawn(tables), settings.expected.sizes, settings.expected.sizes[1:]
+    others = [str(number) for number in range(tables.data.clients)]
+    companions = [make() for _, make in settings.method.additions]
+    beside = sum(companion.outgoing_size(settings.spec, others[0], others) for companion in companions)
+    return sum(vectors) * (settings.averaging.copies * drawn + 2) + beside * drawn + sum(kept) * len(others)
+
+
+def _drawn(tables: TrainingTables) -> int:
+    return math.ceil(tables.training.share * tables.data.clients - 1e-9)
+
+
 def _check_memory(tables: TrainingTables, settings: TrainingSettings) -> None:
-    clients = tables.data.clients
-    drawn = math.ceil(settings.share * clients - 1e-9)
-    vector, kept = sum(settings.expected.sizes), sum(settings.expected.sizes[1:])
-    needed, free = vector * (_COPIES * drawn + 2) + kept * clients, psutil.virtual_memory().available
+    clients, drawn, vector = tables.data.clients, _drawn(tables), sum(settings.expected.sizes)
+    needed, free = training_memory(tables, settings), psutil.virtual_memory().available
     if needed > free:
         problem = f"{drawn} models of {format_bytes(vector)} at a time, of {tables.model.name}, need about "
         problem += f"{format_bytes(needed)} of memory and {format_bytes(free)} are free"
-        most = max(0.0, (free / vector - 2) / _COPIES / clients)
+        most = max(0.0, (free / vector - 2) / settings.averaging.copies / clients)
         raise Problem("training.share", f"{problem}; allowed here: less than {most:.2g}")

@@ -1,20 +1,23 @@
 """Federated training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from parties.data.splits import Shard
+from parties.learning.loaded import TORCH
 from protocols import dealing, rounds, secure_sum, setup
 from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
 from protocols.federated import averaging, fedavg_then_xclp
 from protocols.federated import round as training_round
 from protocols.federated.algorithms import ALGORITHMS
 from protocols.federated.attack import attacked_models
-from protocols.federated.checks import check_training
-from protocols.federated.experiment import Training, fewest_hidden
+from protocols.federated.checks import check_training, training_memory
+from protocols.federated.experiment import Training, fewest_hidden, settings_of
 from protocols.federated.keys import TrainingTables
-from protocols.federated.payloads import training_mails, training_payloads
+from protocols.federated.payloads import training_payloads
+from protocols.federated.planned import training_plan
 from protocols.federated.prediction import FedavgThenXclp
 from protocols.federated.promises import PROMISES
 from protocols.federated.round import steps as training_steps
@@ -26,11 +29,11 @@ from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
 from protocols.xclp import xclp
-from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_cautions
+from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
-from sim.foreseen import Mail
+from sim.planned import Planned
 from sim.setting_error import Problem
 from sim.wire import Message
 
@@ -52,6 +55,8 @@ _TRAINING = tuple(
     )
 )  # fmt: skip
 _PRIVATE = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
+
+_ANSWERS = ("LocalModel", "MaskedChunk")
 
 _LEARNED = {
     "server": "each client's model, or with a secure average only the average; how many points and labels each has",
@@ -75,15 +80,9 @@ class FederatedTraining(Declaration):
     labels: bool = False
     secure: bool = True
     recovery: str = ""
-    learns: bool = field(default=True, init=False)
-    quick: Mapping[str, int] = field(
-        default_factory=lambda: {"training.rounds": 2, "training.label_from": 2}, init=False
-    )
-
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """A test part, and a part to select the model by."""
-        return Needs(testing=True, validation=True)
+    needs = Needs(testing=True, validation=True)
+    learns = True
+    quick = MappingProxyType({"training.rounds": 2, "training.label_from": 2})
 
     @property
     def private(self) -> bool:
@@ -174,14 +173,24 @@ class FederatedTraining(Declaration):
     def sent_bytes(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         return training_payloads(tables, parts.held, shards)
 
-    def sent_messages(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail]:
-        return training_mails(tables, parts.held, shards)
+    def planned(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
+        return training_plan(tables, parts.held, shards)
+
+    def memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        models = training_memory(tables, settings_of(tables, parts.held, shards=list(shards.values())))
+        if not self.across:
+            return models
+        together = self.largest(tables, shards)
+        return max(models, graph_memory(sum(len(shard.rows) for shard in together.values()), len(together)))
+
+    def loaded(self, tables: TrainingTables) -> int:
+        return TORCH
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
         if self.private:
             return None
         masks = MASKS_ONCE if tables.training.averaging == "plain" else {}
-        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True)}
+        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True, answers=_ANSWERS)}
 
     def sums(self, tables: TrainingTables, clients: int) -> Sequence[SecureSum]:
         found = []
@@ -203,10 +212,7 @@ class FederatedTraining(Declaration):
 class TrainingThenPrediction(FederatedTraining):
     """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
 
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """Nothing: new points are predicted."""
-        return Needs()
+    needs = Needs()  # nothing: new points are predicted
 
     @property
     def steps(self) -> Sequence[Step]:  # type: ignore[override]

@@ -70,6 +70,14 @@ class Clipped:
         """The standard deviation of the noise in the sum, z S."""
         return self.multiplier * self.clip if self.multiplier else 0.0
 
+    def sent_work(self, numbers: int) -> dict[str, int]:
+        """Operations of `sent` for a model of that number of numbers."""
+        return {"vector.add": 3 * numbers}
+
+    def released_work(self, numbers: int) -> dict[str, int]:
+        """Operations of `released` for a model of that number of numbers."""
+        return {"vector.add": 2 * numbers}
+
     def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
         """What a client sends that trained the model `before` to `after`; `fewest`, of models in a round.
 

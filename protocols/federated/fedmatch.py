@@ -36,6 +36,7 @@ from parties.learning.plain_update import PlainUpdate
 from parties.learning.spec import ModelSpec
 from parties.server import Server
 from protocols.federated.method import Companion, Method, Options
+from sim.compute import Work
 from sim.setting_error import SettingError
 from sim.streams import generator
 
@@ -198,9 +199,12 @@ class Helpers(Companion):
         self._own |= sent
         self._models |= models
         names, vectors = list(self._models), list(self._models.values())
-        work = {"vector.add": sum(len(vector) // 4 for vector in vectors)}
+        work = self.take_work(self._spec, len(vectors))
         places = await me.compute(work, choose_helpers, self._spec, vectors, self._count, self._seed)
         self._chosen = {name: tuple(names[i] for i in chosen) for name, chosen in zip(names, places, strict=True)}
+
+    def take_work(self, spec: ModelSpec, averaged: int) -> Work:
+        return {"vector.add": averaged * jobs.size(spec)}
 
     def state(self) -> Any:
         return self._mean, self._own, self._models, self._chosen

@@ -26,6 +26,7 @@ from protocols.xclp import xclp
 from protocols.xclp.label_propagation import label_by, propagate
 from protocols.xclp.lsh import SEED_BYTES, distances, hash_bits, planes
 from protocols.xclp.recipe import PAPER, Recipe
+from sim.compute import Work
 
 __all__ = ["Across", "Alone", "Labeller", "NetworkLabeller", "Once", "PseudoLabels"]
 
@@ -46,6 +47,9 @@ class Labeller(Protocol):
 
     @property
     def waits(self) -> int: ...
+
+    def work(self, points: int, labelled: bool) -> Work | None:
+        """The job with which a client begins, or None; `labelled`: its points have had pseudo-labels before."""
 
     async def client(self, me: Client, model: bytes) -> PseudoLabels:
         """Pseudo-labels of all points of `me`, one of the cohort."""
@@ -71,9 +75,12 @@ class NetworkLabeller(_Local):
     recipe: Recipe = PAPER
     device: str = "auto"
 
+    def work(self, points: int, labelled: bool = False) -> Work:
+        return jobs.embed_work(self.spec, points)
+
     async def client(self, me: Client, model: bytes) -> PseudoLabels:
         images = me.shard.points
-        return await me.compute(jobs.embed_work(self.spec, len(images)), _predict, self, model, images)
+        return await me.compute(self.work(len(images)), _predict, self, model, images)
 
 
 def _predict(settings: NetworkLabeller, model: bytes, images: NDArray[np.generic]) -> PseudoLabels:
@@ -98,11 +105,15 @@ class Alone(_Local):
     recipe: Recipe = PAPER
     device: str = "auto"
 
+    def work(self, points: int, labelled: bool = False) -> Work:
+        n = points
+        work = {"lsh.multiply": n * self.bits, "hamming.word": n * n * -(-self.bits // 64), "graph.entry": n * n}
+        return dict(jobs.embed_work(self.spec, n)) | work
+
     async def client(self, me: Client, model: bytes) -> PseudoLabels:
         shard = me.shard
-        n, known = len(shard.labels), np.where(shard.labeled, shard.labels, -1)
-        work = dict(jobs.embed_work(self.spec, n))
-        work |= {"lsh.multiply": n * self.bits, "hamming.word": n * n * -(-self.bits // 64), "graph.entry": n * n}
+        known = np.where(shard.labeled, shard.labels, -1)
+        work = self.work(len(shard.labels))
         seed = me.entropy("planes").bytes(SEED_BYTES)
         return await me.compute(work, _propagate_alone, self, model, shard.points, known, seed)
 
@@ -124,6 +135,9 @@ class Once(_Local):
 
     labeller: NetworkLabeller | Alone
 
+    def work(self, points: int, labelled: bool) -> Work | None:
+        return None if labelled else self.labeller.work(points)
+
     async def client(self, me: Client, model: bytes) -> PseudoLabels:
         if "pseudo-labels" not in me.disk:
             me.disk["pseudo-labels"] = await self.labeller.client(me, model)
@@ -143,10 +157,12 @@ class Across:
     def waits(self) -> int:
         return self.parameters.waits
 
+    def work(self, points: int, labelled: bool = False) -> Work:
+        return jobs.embed_work(self.spec, points)
+
     async def client(self, me: Client, model: bytes) -> PseudoLabels:
         points = me.shard.points
-        work = jobs.embed_work(self.spec, len(points))
-        features = await me.compute(work, jobs.embed_all, self.spec, model, points, self.device)
+        features = await me.compute(self.work(len(points)), jobs.embed_all, self.spec, model, points, self.device)
         found = await xclp.client(me, features.astype(np.float64), self.parameters)
         labels = np.full(len(points), -1)
         weights = np.zeros(len(points), np.float32)

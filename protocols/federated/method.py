@@ -24,6 +24,7 @@ from parties.server import Server
 from protocols.federated.labelling import Labeller
 from protocols.federated.server_update import ServerUpdate
 from protocols.xclp.xclp import Parameters
+from sim.compute import Work
 
 __all__ = ["Averaged", "Companion", "Extra", "Method", "Options"]
 
@@ -52,6 +53,10 @@ class Companion:
 
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
         """Take in a round's `mean` over the clients of `sent`; their values and models are there if `individual`."""
+
+    def take_work(self, spec: ModelSpec, averaged: int) -> Work | None:
+        """The job of `take`, or None; `averaged`: how many clients' models have been taken in, with this round's."""
+        return None
 
     def state(self) -> Any:
         """What it has taken so far, in plain fields."""

@@ -1,29 +1,25 @@
-"""The payloads and messages of federated training, by formula.
+"""The payloads of federated training, by formula.
 
 They are the model both ways, what goes beside it, and XCLP's in between.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from parties.data.sets import Dataset
 from parties.data.splits import Shard, counted
-from protocols import secure_sum
 from protocols.crypto import sizes
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import LocalModel
+from protocols.federated.averaging import FIGURES_BYTES
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
-from protocols.federated.round import TrainingRound, TrainingSettings
-from protocols.foreseen import SERVER, enrolment_mails, secure_sum_mails, setup_mails
-from protocols.xclp.foreseen import round_mails
+from protocols.federated.round import TrainingSettings
 from protocols.xclp.payloads import round_payloads
-from sim.foreseen import Blank, Mail
 
-__all__ = ["training_mails", "training_payloads"]
+__all__ = ["sum_dimension", "training_payloads", "trains"]
 
 
 def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> dict[str, int]:
@@ -42,7 +38,7 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
             )
         if not settings.averaging.individual:
             total.update(_secure(settings, members, topology))
-        trained = (name for name in members if name not in seen and _trains(settings, of[name], number))
+        trained = (name for name in members if name not in seen and trains(settings, of[name], number))
         seen.extend(trained)
     if isinstance(settings, fedavg_then_xclp.PredictingSettings):
         total["TrainingRound"] += len(of) * settings.expected.sizes[0]
@@ -50,51 +46,7 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
     return dict(total)
 
 
-def training_mails(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> Iterator[Mail]:
-    """The messages of the whole run with nobody lost, among clients with the shards `of` theirs.
-
-    Where noise makes training private, cohorts are as large as those that are drawn, and may be others.
-    """
-    settings, classes = settings_of(tables, held, shards=list(of.values())), len(held.classes)
-    seen: list[str] = []
-    yield from enrolment_mails(*counted(of))
-    for number, members in enumerate(cohorts_of(settings, of, tables.seed), 1):
-        points, labeled = counted({name: of[name] for name in members})
-        yield from _opening(settings, members, seen, number)
-        labeller = settings.method.labeller if settings.labels_in(number) else None
-        if isinstance(labeller, Across):
-            keys = msgspec.structs.replace(tables.protocol, recovery=labeller.parameters.recovery.name)
-            yield from round_mails(keys, points, labeled, classes, number)
-        yield from _closing(settings, points, number)
-        seen += [name for name in members if name not in seen and _trains(settings, of[name], number)]
-    if isinstance(settings, fedavg_then_xclp.PredictingSettings):
-        last, model = settings.rounds + 1, TrainingRound(Blank(settings.expected.sizes[0]), [])
-        yield Mail("train.open", SERVER, list(of), model, last, 1)
-        yield from round_mails(tables.protocol, *counted(of), classes, last)
-
-
-def _opening(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str], number: int) -> Iterator[Mail]:
-    """The model, and what goes beside it, to each of the cohort."""
-    model = Blank(settings.expected.sizes[0])
-    companions = [make() for _, make in settings.method.additions]
-    for name in members:
-        beside: list[bytes] = [Blank(one.outgoing_size(settings.spec, name, seen)) for one in companions]
-        yield Mail("train.open", SERVER, [name], TrainingRound(model, beside), number, 1)
-
-
-def _closing(settings: TrainingSettings, points: Mapping[str, int], number: int) -> Iterator[Mail]:
-    """The models as trained, each to the server, or in a secure sum."""
-    sent = settings.expected.sizes
-    if settings.averaging.individual:
-        model, *beside = map(Blank, sent)
-        for name in points:
-            yield Mail("train.update", name, [SERVER], LocalModel(model, list(beside), 1.0, 1.0), number, 1)
-        return
-    yield from setup_mails(points, number)
-    yield from secure_sum_mails(list(points), number, secure_sum.Settings(_dimension(settings)))
-
-
-def _dimension(settings: TrainingSettings) -> int:
+def sum_dimension(settings: TrainingSettings) -> int:
     """The numbers of a secure sum: w x, then w, 1 and the loss."""
     return sum(settings.expected.sizes) // 4 + 3
 
@@ -106,19 +58,19 @@ def _sent(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str
     down = sum(
         model + sum(companion.outgoing_size(settings.spec, name, seen) for companion in companions) for name in members
     )
-    up = len(members) * (model + sum(beside)) if settings.averaging.individual else 0
+    up = len(members) * (model + sum(beside) + FIGURES_BYTES) if settings.averaging.individual else 0
     return {"TrainingRound": down, **({"LocalModel": up} if up else {})}
 
 
 def _secure(settings: TrainingSettings, clients: Sequence[str], topology: str) -> dict[str, int]:
     """Keys and a secure sum among `clients`: w x, then w, 1 and the loss."""
-    once = {**sizes.setup(clients), **sizes.secure_sum(clients, _dimension(settings))}
+    once = {**sizes.setup(clients), **sizes.secure_sum(clients, sum_dimension(settings))}
     return {
         kind: size * (2 if topology == "star" and kind in ("Seed", "DealtShares") else 1) for kind, size in once.items()
     }
 
 
-def _trains(settings: TrainingSettings, shard: Shard, number: int) -> bool:
+def trains(settings: TrainingSettings, shard: Shard, number: int) -> bool:
     """Whether a client has anything to train on."""
     known = int(shard.labeled.sum())
     others = len(shard.rows) - known if settings.trains_unlabeled(number) else 0

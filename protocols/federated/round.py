@@ -224,7 +224,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         if settings.private is None:
             return Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
         noise, fewest = self.entropy("noise"), settings.averaging.fewest(settings.min_clients)
-        cost = {"vector.add": 3 * len(model) // 4}
+        cost = settings.private.sent_work(len(model) // 4)
         model = await self.compute(cost, settings.private.sent, before, model, fewest, noise)
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
         return Update((model, *trained.sent), 1.0, 0.0)
@@ -314,11 +314,11 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         """w_{t+1}: the average of the models, to which private training adds noise, or what the server update makes."""
         model, private = averages.means[0], self.settings.private
         if private is not None:
-            cost, noise = {"vector.add": 2 * len(model) // 4}, self.entropy("noise")
+            cost, noise = private.released_work(len(model) // 4), self.entropy("noise")
             model = await self.compute(cost, private.released, model, len(averages.clients), noise)
         if (update := self.settings.method.server) is not None:
             trained = jobs.trained_size(self.settings.spec)
-            work = {"vector.add": update.vectors * trained}
+            work = update.work(trained)
             model, self._kept = await self.compute(work, updated, update, self._kept, self.model, model, trained)
         return model
 

@@ -28,6 +28,10 @@ class ServerUpdate:
     vectors: ClassVar[float] = 1.0
     """What a step costs, in additions of two models."""
 
+    def work(self, trained: int) -> dict[str, float]:
+        """Operations of a step of a model with that number of trained numbers."""
+        return {"vector.add": self.vectors * trained}
+
     def step(
         self, state: State, model: NDArray[np.float64], mean: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], State]:

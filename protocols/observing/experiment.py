@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parties.data.splits import Shard
 from parties.datasets.content import Report
@@ -14,7 +14,20 @@ from sim.faults import Fault
 from sim.units import rate
 from sim.world import World
 
-__all__ = ["Checkpointable", "Experiment", "Observer", "PartialReporter", "Progress", "Setting", "Tables", "silent"]
+__all__ = [
+    "Checkpointable",
+    "Experiment",
+    "Observer",
+    "PartialReporter",
+    "Progress",
+    "Setting",
+    "Tables",
+    "client_access",
+    "server_access",
+    "silent",
+]
+
+C = TypeVar("C")
 
 Progress = Callable[[str], AbstractContextManager[Report]]
 """Makes, of what takes long, a context whose value is called with what is done, how much of it, and of how much."""
@@ -66,23 +79,38 @@ class Setting:
         """The [protocol] table, of the type that the protocol declares."""
         return self.tables.protocol
 
-    @property
-    def client_access(self) -> dict[str, float]:
-        """Each client's bytes a second, cores and their speed, as `parties.party.Party` takes them."""
-        network, device = self.tables.network, self.tables.device
-        return {
-            "up": _pipe(network.up or network.bandwidth),
-            "down": _pipe(network.down or network.bandwidth),
-            "cores": device.cores,
-            "speed": device.speed,
-        }
+    def clients(self, make: Callable[..., C], *arguments: Any) -> list[C]:
+        """A client for each shard, of what `make` makes of world, name, shard and `arguments`."""
+        access = self.client_access
+        return [make(self.world, name, shard, *arguments, **access) for name, shard in self.shards.items()]
 
     @property
-    def server_access(self) -> dict[str, float]:
+    def client_access(self) -> dict[str, Any]:
+        """What each client's access to the network and its machine are, as `parties.party.Party` takes them."""
+        return client_access(self.tables)
+
+    @property
+    def server_access(self) -> dict[str, Any]:
         """The same for the server."""
-        network, device = self.tables.network, self.tables.device
-        own = _pipe(network.server_bandwidth)
-        return {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
+        return server_access(self.tables)
+
+
+def client_access(tables: Tables) -> dict[str, Any]:
+    """Each client's bytes a second `up` and `down`, its `cores` and their `speed`."""
+    network, device = tables.network, tables.device
+    return {
+        "up": _pipe(network.up or network.bandwidth),
+        "down": _pipe(network.down or network.bandwidth),
+        "cores": device.cores,
+        "speed": device.speed,
+    }
+
+
+def server_access(tables: Tables) -> dict[str, Any]:
+    """The same of the server."""
+    network, device = tables.network, tables.device
+    own = _pipe(network.server_bandwidth)
+    return {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
 
 
 def _pipe(text: str) -> float:

@@ -11,13 +11,24 @@ from protocols.xclp.timing import deadline_cautions
 from sim.setting_error import Problem
 from sim.units import format_bytes
 
-__all__ = ["check_clients", "check_graph", "check_keys", "xclp_cautions"]
+__all__ = ["check_clients", "check_graph", "check_keys", "graph_memory", "xclp_cautions"]
 
 BYTES_PER_DISTANCE = 40
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included.
 
 Measured, inline: between 17 and 39, the latter with half of the points labeled.
 """
+
+BYTES_PER_PAIR = 35_000
+"""Peak memory for each pair of clients, beside what it sends: all pairs are under way at the same time.
+
+Measured with 50 and with 120 clients.
+"""
+
+
+def graph_memory(points: int, clients: int) -> int:
+    """Bytes that XCLP holds at most among `clients` with that many `points` together."""
+    return BYTES_PER_DISTANCE * points**2 + BYTES_PER_PAIR * (clients * (clients - 1) // 2)
 
 
 def check_keys(tables: XclpTables) -> None:
@@ -48,9 +59,9 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
         problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise Problem("protocol.threshold", problem)
     points = sum(len(shard.rows) for shard in together)
-    needed, free = BYTES_PER_DISTANCE * points**2, psutil.virtual_memory().available
+    needed, free = graph_memory(points, len(together)), psutil.virtual_memory().available
     if needed > free:
-        most = math.isqrt(free // BYTES_PER_DISTANCE)
+        most = math.isqrt(max(0, free - graph_memory(0, len(together))) // BYTES_PER_DISTANCE)
         problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
         raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
 
@@ -59,9 +70,10 @@ def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]])
     """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
     keys, clients = tables.protocol, tables.data.clients
     try:
-        found = deadline_cautions(tables, shards())
+        held = shards()
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
-        found = []
+        held = {}
+    found = deadline_cautions(tables, held) if held else []
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
     elif keys.key_bits < 2048:

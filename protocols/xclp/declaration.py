@@ -8,15 +8,15 @@ from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.promises import Promise
 from protocols.steps import Step
-from protocols.xclp.checks import check_clients, check_graph, check_keys, xclp_cautions
+from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.experiment import Xclp
-from protocols.xclp.foreseen import round_mails
 from protocols.xclp.keys import ProtocolKeys, XclpTables
 from protocols.xclp.payloads import round_payloads
+from protocols.xclp.planned import Among, round_plan
 from protocols.xclp.promises import PROMISES
 from protocols.xclp.xclp import STEPS
-from sim.foreseen import Mail
+from sim.planned import Planned
 from sim.wire import Message
 
 __all__ = ["ACROSS", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
@@ -90,10 +90,14 @@ class XclpDeclaration(Declaration):
         once = round_payloads(keys, *counted(shards), len(parts.held.classes), tables.network.topology)
         return {kind: keys.rounds * size for kind, size in once.items()}
 
-    def sent_messages(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Mail]:
-        points, labeled = counted(shards)
+    def planned(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
+        features = max(shard.features.shape[1] for shard in shards.values())
+        among = Among(*counted(shards), len(parts.held.classes), features)
         for number in range(1, tables.protocol.rounds + 1):
-            yield from round_mails(tables.protocol, points, labeled, len(parts.held.classes), number)
+            yield from round_plan(tables.protocol, among, number)
+
+    def memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
+        return graph_memory(len(parts.held.labels), len(shards))
 
     def promises(self, tables: XclpTables) -> Mapping[str, Promise]:
         return PROMISES

@@ -30,13 +30,14 @@ from protocols.crypto.groups import Group as ExponentGroup
 from protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums_work
 from protocols.setup import Group, Keys, NoContribution
 from protocols.values import BadValues
-from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before
 from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
+from sim.compute import total_work
 from sim.wire import Message
 
-__all__ = ["NaorPinkasHamming"]
+__all__ = ["WINDOW", "NaorPinkasHamming"]
 
-_WINDOW = 2  # a chunk is seconds of computing: the next request is there before
+WINDOW = 2  # a chunk is seconds of computing: the next request is there before
 
 
 class TransferSetup(Message):
@@ -75,7 +76,7 @@ class NaorPinkasHamming(NoContribution):
             pair = pair_of_vectors(me, group, me.name, k, self.bits)
             parts += [naor_pinkas.setup_work(self.exponents), sums_work(pair)]
             parts += [ot_hamming.reply_work(pair, self.exponents, chunk) for chunk in pair.naor_pinkas_chunks()]
-        return total_work(parts)
+        return total_work(*parts)
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
         for k in pairs_after(me.name, group):
@@ -101,7 +102,7 @@ class NaorPinkasHamming(NoContribution):
                 work = ot_hamming.receive_work(pair, self.exponents, chunks[number])
                 return await me.compute(work, NaorPinkasReceiver.finish, receiver, chunks[number], answer.values)
 
-            await ask_for_chunks(me, pair, j, TransferReply, len(chunks), _WINDOW, deadline, ask, finish)
+            await ask_for_chunks(me, pair, j, TransferReply, len(chunks), WINDOW, deadline, ask, finish)
 
         await for_each(me, TransferSetup, pairs_before(me.name, group), deadline, receive)
 
@@ -118,7 +119,7 @@ class NaorPinkasHamming(NoContribution):
                 return TransferReply(number, reply), part
 
             with suppress(BadValues):
-                await answer_chunks(me, pair, k, TransferRequest, len(chunks), _WINDOW, deadline, answer)
+                await answer_chunks(me, pair, k, TransferRequest, len(chunks), WINDOW, deadline, answer)
 
         await me.together(*(send(k) for k in pairs_after(me.name, group)))
 

@@ -41,7 +41,7 @@ from protocols.values import announced, understood, values_of
 from protocols.xclp.graph import Influence, neighbour_graph
 from sim.wire import Message
 
-__all__ = ["STEPS", "ClientInfluence", "client", "server"]
+__all__ = ["STEPS", "ClientInfluence", "client", "server", "solve_work"]
 
 STEPS = (
     Step("client", "influence.request", "say which points are labeled; receive their influence columns"),
@@ -114,13 +114,18 @@ async def server(
         require(sum(count > 0 for count in labeled.values()), "clients with labels", min_clients)
         indices = [_indices(group, name, flag) for name, flag in flags.items()]
         n = len(h)
-        work = {"graph.entry": n * n, "solve.entry": n * sum(labeled.values())}
+        work = solve_work(n, sum(labeled.values()))
         columns = await me.compute(work, _solve, h, bits, k, edge_power, alpha, indices)
         announcement = Rows(list(flags), [np.packbits(flag).tobytes() for flag in flags.values()])
         for name, values in zip(flags, columns, strict=True):
             me.send(name, announcement)
             me.send(name, Columns(values))
     return labeled
+
+
+def solve_work(points: int, labeled: int) -> dict[str, int]:
+    """Operations of the graph of all points, and of the columns of the labeled ones."""
+    return {"graph.entry": points * points, "solve.entry": points * labeled}
 
 
 def _solve(

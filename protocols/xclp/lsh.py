@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sim.streams import generator
 
-__all__ = ["distances", "hash_bits", "pack_bits", "planes"]
+__all__ = ["distances", "hash_bits", "hash_work", "pack_bits", "planes"]
 
 SEED_BYTES = 32
 
@@ -41,6 +41,11 @@ def planes(seed: bytes, bits: int, dimension: int) -> NDArray[np.float64]:
 def hash_bits(features: NDArray[np.float64], planes: NDArray[np.float64]) -> NDArray[np.bool_]:
     """The bits of each row: bool (n, L) from features (n, d) and planes (L, d)."""
     return features @ planes.T >= 0.0
+
+
+def hash_work(points: int, dimension: int, bits: int) -> dict[str, int]:
+    """Operations of drawing the planes and of `hash_bits`."""
+    return {"lsh.multiply": (points + 1) * dimension * bits}
 
 
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -34,9 +34,9 @@ def round_payloads(
     In a star what one client sends another counts twice, once for each hop.
     """
     hamming = hamming_payloads(keys, points)
-    modulus = {"paillier": keys.key_bits // 8}.get(keys.hamming, 0)
+    contribution = VARIANTS[keys.hamming].contribution(options_of(keys)).size
     balanced = RECIPES[keys.recipe].class_balanced
-    once = sizes.xclp(points, labeled, keys.bits, classes, hamming, modulus, keys.rows == "paper", balanced)
+    once = sizes.xclp(points, labeled, keys.bits, classes, hamming, contribution, keys.rows == "paper", balanced)
     once |= ROW_SUMS[keys.recovery].payloads(points)
     relayed = {"Seed", "DealtShares", *hamming} - set(TO_SERVER) if topology == "star" else set()
     return {kind: size * (2 if kind in relayed else 1) for kind, size in once.items()}

@@ -1,20 +1,22 @@
 """The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios give them."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from protocols import dealing
-from protocols.crypto import ot_sizes, sizes
+from protocols.crypto import key_proof, ot_sizes, packed_hamming, sizes
 from protocols.crypto.groups import find_group
 from protocols.declaration import messages_in
-from protocols.foreseen import dealing_mails, revealing_mails
+from protocols.planned import PlannedContribution
 from protocols.steps import Step
 from protocols.xclp import (
-    foreseen_hamming,
     hamming_iknp,
     hamming_naor_pinkas,
     hamming_paillier,
     hamming_plaintext,
+    planned_hamming,
+    planned_sums,
     rowsums,
     rowsums_shamir,
 )
@@ -25,7 +27,7 @@ from protocols.xclp.hamming_paillier import PaillierHamming
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.rowsums import Restart, SecureRowSums
 from protocols.xclp.rowsums_shamir import Shamir
-from sim.foreseen import Mail
+from sim.planned import Planned
 from sim.registry import Registry
 from sim.wire import Message
 
@@ -52,23 +54,26 @@ class HammingOptions:
 class Variant:
     """A variant of SecureHamming: what makes it, the messages that it sends, and the formulas of them.
 
-    `payloads` gives the bytes of each message type, every message counted once; `mails` lists the messages of a round
-    with its number, none lost. None where there is no formula.
+    `payloads` gives the bytes of each message type, every message counted once; `planned` lists what is done in a round
+    with its number, with nobody lost. None where there is no formula. `contribution`: what each client publishes at the
+    set-up, as a public key.
     """
 
     description: str
     make: Callable[[HammingOptions], SecureHamming]
     messages: tuple[type[Message], ...]
     payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
-    mails: Callable[[HammingOptions, Points, int], Iterable[Mail]] | None = None
+    planned: Callable[[HammingOptions, Points, int], Iterable[Planned]] | None = None
+    contribution: Callable[[HammingOptions], PlannedContribution] = lambda options: PlannedContribution()
 
 
 @dataclass(frozen=True)
 class RowSums:
     """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, messages and their payloads.
 
-    `messages` and `payloads` are those besides `rowsums`' own. `mails` lists these messages of a round with its number,
-    those before the masked rows and those after them; None where there is no formula.
+    `messages` and `payloads` are those besides `rowsums`' own. `planned` lists what is done in a round with
+    its number, of clients with that many rows of numbers for the classes, once the server has begun to sum; None where
+    there is no formula.
     """
 
     description: str
@@ -76,7 +81,16 @@ class RowSums:
     steps: tuple[Step, ...]
     messages: tuple[type[Message], ...] = ()
     payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {}
-    mails: Callable[[Sequence[str], int], tuple[Iterable[Mail], Iterable[Mail]]] | None = None
+    planned: Callable[[Points, int, int | None, int], Iterable[Planned]] | None = None
+
+
+_SLOTS = {"slots": None, "none": 1}
+"""Vectors in one ciphertext, by `protocol.packing`; None: as many as fit."""
+
+
+def _proved_key(bits: int) -> PlannedContribution:
+    made = packed_hamming.keygen_work(bits), key_proof.prove_work(bits)
+    return PlannedContribution(key_proof.proved_bytes(bits), made, partial(key_proof.check_work, bits))
 
 
 VARIANTS: Registry[Variant] = Registry(
@@ -88,16 +102,22 @@ VARIANTS: Registry[Variant] = Registry(
                 options.bits,
                 options.key_bits,
                 options.insecure_keys,
-                {"slots": None, "none": 1}[options.packing],
+                _SLOTS[options.packing],
                 options.rerandomise == "fresh",
             ),
             messages_in(hamming_paillier),
             lambda options, points: sizes.paillier_hamming(
                 points, options.bits, options.key_bits, options.packing == "slots"
             ),
-            lambda options, points, number: foreseen_hamming.paillier(
-                points, number, options.bits, options.key_bits, options.packing == "slots"
+            lambda options, points, number: planned_hamming.paillier(
+                points,
+                number,
+                options.bits,
+                options.key_bits,
+                _SLOTS[options.packing],
+                options.rerandomise == "fresh",
             ),
+            lambda options: _proved_key(options.key_bits),
         ),
         "iknp": Variant(
             "oblivious-transfer extension",
@@ -108,8 +128,8 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: ot_sizes.iknp_hamming(
                 points, options.bits, find_group(options.group).element_bytes
             ),
-            lambda options, points, number: foreseen_hamming.iknp(
-                points, number, options.bits, find_group(options.group).element_bytes
+            lambda options, points, number: planned_hamming.iknp(
+                points, number, options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
         ),
         "naor-pinkas": Variant(
@@ -121,8 +141,8 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: ot_sizes.naor_pinkas_hamming(
                 points, options.bits, find_group(options.group).element_bytes
             ),
-            lambda options, points, number: foreseen_hamming.naor_pinkas(
-                points, number, options.bits, find_group(options.group).element_bytes
+            lambda options, points, number: planned_hamming.naor_pinkas(
+                points, number, options.bits, find_group(options.group, short_exponents=options.short_exponents)
             ),
         ),
         "plaintext": Variant(
@@ -130,7 +150,7 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options: PlaintextHamming(options.bits),
             messages_in(hamming_plaintext),
             lambda options, points: sizes.plaintext_hamming(points, options.bits),
-            lambda options, points, number: foreseen_hamming.plaintext(points, number, options.bits),
+            lambda options, points, number: planned_hamming.plaintext(points, number, options.bits),
         ),
     },
 )
@@ -142,7 +162,7 @@ ROW_SUMS: Registry[RowSums] = Registry(
             "a new attempt without the lost client",
             lambda threshold: Restart(),
             rowsums.STEPS,
-            mails=lambda names, number: ((), ()),
+            planned=planned_sums.restart,
         ),
         "shamir": RowSums(
             "secret shares make up for the lost client",
@@ -150,10 +170,7 @@ ROW_SUMS: Registry[RowSums] = Registry(
             rowsums_shamir.STEPS,
             messages_in(dealing),
             sizes.dealing,
-            lambda names, number: (
-                dealing_mails(names, number, "rowsums.deal", "rowsums.sum"),
-                revealing_mails(names, number, "rowsums.reveal", "rowsums.sum"),
-            ),
+            planned_sums.shamir,
         ),
     },
 )

@@ -51,7 +51,7 @@ from protocols.xclp import hamming, influence, rowsums_shamir
 from protocols.xclp.graph import class_counts, contribution
 from protocols.xclp.hamming import SecureHamming
 from protocols.xclp.label_propagation import label_by
-from protocols.xclp.lsh import hash_bits, planes
+from protocols.xclp.lsh import hash_bits, hash_work, planes
 from protocols.xclp.recipe import PAPER, Recipe
 from protocols.xclp.rowsums import Candidates, Restart, Scores, SecureRowSums, Summing
 from sim.wire import Message
@@ -177,7 +177,7 @@ async def client(
     """
     group, keys = await setup.client(me, settings.deadline, settings.variant)
     with me.step("lsh.hash"):
-        work = {"lsh.multiply": (len(features) + 1) * features.shape[1] * settings.bits}
+        work = hash_work(len(features), features.shape[1], settings.bits)
         bits = await me.compute(work, _hash, features, group.seed, settings.bits)
         hashed(bits)
     names = await hamming.client(me, group, settings.variant, keys, bits, settings.deadline)

@@ -4,7 +4,7 @@ Each check raises `ScenarioError` without a place; `check` adds it.
 """
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -66,13 +66,18 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
 def cautions(scenario: Scenario) -> list[str]:
     """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
     found = [_SIZED] if scenario.fidelity == "sized" else []
-    found += fault_cautions(scenario)
-    return found + PROTOCOLS[scenario.protocol.name].cautions(scenario, lambda: _shards(scenario))
+    return [*found, *fault_cautions(scenario), *_protocol_cautions(scenario)]
 
 
 @lru_cache(maxsize=4)
-def _shards(scenario: Scenario) -> dict[str, Shard]:
-    return named(split_data(scenario)[1])
+def _protocol_cautions(scenario: Scenario) -> tuple[str, ...]:
+    """Kept, for they are asked for before and after a run; the lines alone, for data are large."""
+
+    @cache
+    def shards() -> dict[str, Shard]:
+        return named(split_data(scenario)[1])
+
+    return tuple(PROTOCOLS[scenario.protocol.name].cautions(scenario, shards))
 
 
 def _check_specs(scenario: Scenario) -> None:

@@ -93,7 +93,9 @@ def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list
         shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
         more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
         lines.append(f"output    {shown}{more}")
-    if any(getattr(one, "changed", None) is not None for one in result.rounds):  # at least two rounds agreed on labels
+    if any(
+        getattr(one, "changed", None) is not None for one in result.round_records
+    ):  # at least two rounds agreed on labels
         changes = (
             "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
         )
@@ -119,14 +121,14 @@ def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list
         copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again"
         lines.append(f"network   {copies}; lost: {lost_by or 'none'}")
     lines += _struck_lines(result)
-    many = len(result.rounds) > 1
+    many = len(result.round_records) > 1
     lost = [
         f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
         + "".join(f"\n          because {reason}" for reason in why)
         for loss, why in zip(result.lost, reasons or [()] * len(result.lost), strict=True)
     ]
     if len(lost) > _LOSSES:
-        lost = [f"lost      {len(lost)} losses in {len(result.rounds)} rounds: see below, and result.json"]
+        lost = [f"lost      {len(lost)} losses in {len(result.round_records)} rounds: see below, and result.json"]
     return lines + (lost or ["lost      nobody"])
 
 
@@ -168,8 +170,8 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
     print_lines(console, outcome_lines(result, _reasons(result)))
     if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
         print_lines(console, ["          the traceback is in the folder's failure.txt"])
-    if len(result.rounds) > 1:
-        for _, alike in itertools.groupby(result.rounds, key=type):
+    if len(result.round_records) > 1:
+        for _, alike in itertools.groupby(result.round_records, key=type):
             console.print(round_table(list(alike)))
     if rows:
         console.print(byte_table(rows))

@@ -13,7 +13,7 @@ from scenarios.schema.scenario import Expect
 from scenarios.seeing.story import explained
 from sim.units import format_duration
 
-__all__ = ["losses", "outcome", "remarks", "verdict", "warnings_of"]
+__all__ = ["figures", "losses", "outcome", "remarks", "verdict", "warnings_of"]
 
 _LOSSES = 50
 """The most losses that are shown one by one."""
@@ -26,12 +26,12 @@ _ELSEWHERE = ("outcome", "lost", "privacy", "result")
 
 def verdict(run: RecordedRun) -> Html:
     """The whole part."""
-    content = [outcome(run), _figures(run), losses(run), _failure(run), _replay(run), _printed(run)]
+    content = [outcome(run), figures(run), losses(run), _failure(run), _replay(run), _printed(run)]
     return join([one for one in content if one])
 
 
-def outcome(run: RecordedRun) -> Html:
-    """The outcome with its reason, and what can be said of the result."""
+def outcome(run: RecordedRun, *, linked: bool = True) -> Html:
+    """The outcome with its reason, and what can be said of the result; `linked` to the other parts of the page."""
     said = {
         UNDER_WAY: "This page shows what was recorded until it was made; make it again for the rest.",
         BROKEN_OFF: "There is no result.json: the run was killed, and the record ends where it was.",
@@ -40,7 +40,8 @@ def outcome(run: RecordedRun) -> Html:
     colour = _CLASSES.get(run.outcome, "warn")
     head = element("p", run.outcome.capitalize(), class_=f"outcome {colour}", data_name="outcome")
     why = element("p", reason, data_name="reason") if reason else None
-    return join([head, why, element("ul", *(_check(good, text) for good, text in _checks(run)), class_="checks")])
+    checks = (_check(good, text) for good, text in _checks(run, linked))
+    return join([head, why, element("ul", *checks, class_="checks")])
 
 
 def _check(good: bool | None, text: str) -> Html:
@@ -48,7 +49,7 @@ def _check(good: bool | None, text: str) -> Html:
     return element("li", element("span", sign, class_=class_, aria_hidden="true"), element("span", text))
 
 
-def _checks(run: RecordedRun) -> Iterator[tuple[bool | None, str]]:
+def _checks(run: RecordedRun, linked: bool) -> Iterator[tuple[bool | None, str]]:
     result = run.result
     equal = None if result is None else result.equals_plaintext
     yield (
@@ -72,11 +73,13 @@ def _checks(run: RecordedRun) -> Iterator[tuple[bool | None, str]]:
     few = ", ".join(parties) if len(parties) <= 6 else f"{len(parties)} parties"
     yield None if parties else True, f"Lost: {few}." if parties else "Nobody was lost."
     if count := len(warnings_of(run)):
-        link = element("a", f"{count} warning{'s' * (count > 1)}", href="#learned")
+        warnings = f"{count} warning{'s' * (count > 1)}"
+        link = element("a", warnings, href="#learned") if linked else element("span", warnings)
         yield None, join([link, ": what the run does not protect, or could not do."])
 
 
-def _figures(run: RecordedRun) -> Html:
+def figures(run: RecordedRun) -> Html:
+    """Accuracy, virtual time, bytes and messages."""
     result, sums = run.result, run.sums()
     so_far = "" if run.has_ended else " so far"
     found: list[tuple[str, Html]] = []

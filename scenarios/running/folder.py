@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked, what came out, and every event in between.
+"""The folder of a run: the scenario, the results and every event in between.
 
 | file | holds |
 | --- | --- |
@@ -155,7 +155,7 @@ class RunFolder:
         """Write a file whole or not at all."""
         partial = self.path / _partial(name)
         try:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # of an error's text any character
             os.replace(partial, self.path / name)
         except OSError as error:
             partial.unlink(missing_ok=True)
@@ -244,7 +244,7 @@ def ending_of(folder: Path) -> Ending | None:
 
 
 def read_result(folder: Path) -> Result:
-    """What came of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
+    """The result of the run in `folder`; of its rounds only what those of all protocols have. Raises FolderError."""
     result = _decoded(folder, Result)
     result.folder = folder
     return result

@@ -1,20 +1,26 @@
-"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; all bytes of one to come."""
+"""The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; what one to come will take."""
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from parties.data.splits import named
-from protocols.foreseen import SERVER
+from protocols.observing.experiment import client_access, server_access
+from protocols.planned import SERVER
 from protocols.registry import PROTOCOLS
 from scenarios.files.reading import read
 from scenarios.observing.splits import parts_of, split
+from scenarios.running.memory import predicted_memory
+from scenarios.running.simulation import conditions_of
 from scenarios.schema.scenario import Scenario, ScenarioError
-from sim.foreseen import Counts, counts
+from sim.compute import CostTable
+from sim.planned import Counts, counts
+from sim.planned_course import Access, planned_course
 from sim.setting_error import Problem
 from sim.toml_text import toml
 
-__all__ = ["foreseen", "predicted"]
+__all__ = ["Prediction", "predict_run", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
@@ -42,19 +48,40 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
     return {} if found is None else {**dict.fromkeys(types, 0), **found}
 
 
-def foreseen(scenario: Scenario, where: str = "") -> dict[tuple[str, str], Counts]:
-    """Messages and bytes of a run of `scenario` with nobody lost, by step and type, over all hops.
+@dataclass(frozen=True)
+class Prediction:
+    """What a run of which nobody is lost will take: messages and bytes by step and type, virtual seconds, memory."""
 
-    Raises ScenarioError, naming `where`, if the protocol or one of its choices has no formula of its messages.
+    counts: dict[tuple[str, str], Counts]
+    virtual_seconds: float
+    peak_memory: int
+
+
+def predict_run(scenario: Scenario, where: str = "") -> Prediction:
+    """What a run of `scenario` will take with nobody lost and nothing sent again. Nothing is run.
+
+    Raises ScenarioError, naming `where`, if the protocol or one of its choices is not planned.
     """
     try:
         parts = parts_of(scenario)
         shards = named(split(parts.held, scenario.data, scenario.seed))
-        mails = PROTOCOLS[scenario.protocol.name].sent_messages(scenario, parts, shards)
-        if mails is None:
+        planned = PROTOCOLS[scenario.protocol.name].planned(scenario, parts, shards)
+        if planned is None:
             raise ScenarioError(
                 where, "protocol.name", f"{toml(scenario.protocol.name)} has no formula of its messages"
             )
-        return counts(mails, SERVER if scenario.network.topology == "star" else "")
+        everything = list(planned)
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
+    client, server = (Access(**access) for access in (client_access(scenario), server_access(scenario)))
+    table, free = CostTable.load(), scenario.cost == "free"
+    course = planned_course(
+        everything,
+        lambda name: server if name == SERVER else client,
+        conditions_of(scenario.network),
+        lambda work: 0.0 if free else table.duration(work),
+        scenario.seed,
+    )
+    found = counts(everything, SERVER if scenario.network.topology == "star" else "")
+    memory = predicted_memory(scenario, parts, shards, course.most_held)
+    return Prediction(found, course.seconds, memory)

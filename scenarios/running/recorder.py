@@ -211,10 +211,10 @@ class Recorder:
 
     def _end(self, ending: Ending) -> None:
         losses = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in ending.lost]
-        told = (ending.outcome, ending.reason, ending.virtual_seconds)
+        fields = (ending.outcome, ending.reason, ending.virtual_seconds)
         self._connection.execute("BEGIN")
         self._connection.executemany("INSERT INTO final_losses VALUES (?, ?, ?, ?, ?)", losses)
-        self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", zip(_OF_END, told, strict=True))
+        self._connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", zip(_OF_END, fields, strict=True))
         self._connection.execute("COMMIT")
 
     # Writing

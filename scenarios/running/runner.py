@@ -3,6 +3,7 @@
 import sqlite3
 import time
 import traceback
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +26,14 @@ from scenarios.running.environment import environment, version
 from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.running.interruption import Interruption
 from scenarios.running.membership import attack, contents
+from scenarios.running.memory import peak_memory
 from scenarios.running.recorder import Ending, Recorder
 from scenarios.running.simulation import Simulated, Simulation
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Expect, Scenario
 from sim.taps import Taps
 from sim.trace import Event, Sink
+from sim.units import duration, format_duration
 
 __all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
 
@@ -154,7 +157,7 @@ def _carry_out(
             if scenario.attack.kind:
                 recorder.flush()
                 vulnerability = attack(scenario, record, [interruption])
-        except (Exception, KeyboardInterrupt) as raised:
+        except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a program of a plugin may call sys.exit
             error = interruption.asked or raised
         finally:
             interruption.over()
@@ -203,7 +206,7 @@ def _complete(
     try:
         if recorder is not None:
             found, now = simulated or _so_far(simulation), 0.0 if simulation is None else simulation.now
-            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.rounds))
+            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.round_records))
             folder.write_rounds()
         if simulated is not None:
             simulated.keep(folder.path)
@@ -250,7 +253,8 @@ def _result(
         faults=[] if simulation is None else simulation.observer.strikes(),
         virtual_seconds=0.0 if simulation is None else simulation.now,
         wall_seconds=wall_seconds,
-        messages=total["messages"],
+        peak_memory=peak_memory(),
+        message_count=total["messages"],
         bytes_total=total["payload"] + total["sealing"] + total["envelope"],
         bytes_payload=total["payload"],
         bytes_sealing=total["sealing"],
@@ -265,11 +269,25 @@ def _result(
         error=error,
     )
     result.unmet = unmet(scenario.expect, result)
+    result.warnings += _late_returns(scenario, result)
     for number, problem in (simulated.silent if simulated else {}).items():
         fault = scenario.fault[number]
         expected = scenario.expect != Expect() and fault.probability is None
         (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
     return result
+
+
+def _late_returns(scenario: Scenario, result: Result) -> Iterator[str]:
+    """One line for each `back_after` after which no party had returned when the run ended, unless a caution says so."""
+    for number, fault in enumerate(scenario.fault):
+        key, struck = f"fault[{number}].back_after", [one for one in result.faults if one.fault == number]
+        if fault.back_after is None or not struck or any(line.startswith(f"{key} ") for line in result.warnings):
+            continue
+        back = min(one.time for one in struck) + duration(fault.back_after)
+        if back >= result.virtual_seconds:
+            party, ended = struck[0].party, format_duration(result.virtual_seconds)
+            problem = f"{party} was to return at {format_duration(back)}, and the run ended at {ended}"
+            yield f"{key} = {toml(fault.back_after)} changed nothing: {problem}"
 
 
 def _device(scenario: Scenario) -> str:

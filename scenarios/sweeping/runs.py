@@ -170,7 +170,7 @@ def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
 
 def fields(result: Result) -> list[object]:
     """The values of a line for one run, in the order of `FIGURES`; the entries of a list, joined by semicolons."""
-    many = len(result.rounds) > 1
+    many = len(result.round_records) > 1
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
     numbers = map(str, result.output or ())
     lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet), "output": "; ".join(numbers)}

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocols.crypto import ot_sizes, sizes
+from protocols.crypto.key_proof import proved_bytes
 from protocols.xclp.recipe import RECIPES
 
 HAMMING = {
@@ -41,10 +42,10 @@ def test_payload_by_type(federation, make_shards, variant, points, bits, rows, r
     if variant == "naor-pinkas":
         bits //= 4  # a transfer a bit takes its time
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
-    modulus_bytes = 64 if variant in ("paillier", "unpacked") else 0
+    contribution = proved_bytes(512) if variant in ("paillier", "unpacked") else 0
     named, all_rows = {client.name: len(client.shard.rows) for client in run.clients}, rows == "paper"
     hamming = HAMMING[variant](named, bits)
-    expected = sizes.xclp(named, labeled_of(run), bits, 3, hamming, modulus_bytes, all_rows, recipe.class_balanced)
+    expected = sizes.xclp(named, labeled_of(run), bits, 3, hamming, contribution, all_rows, recipe.class_balanced)
     assert measured(run) == {kind: size for kind, size in expected.items() if size}
 
 

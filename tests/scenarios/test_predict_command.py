@@ -40,12 +40,45 @@ def test_the_cheapest_choice_is_named(quick: Path) -> None:
     assert len(totals) == 4 and min(totals, key=lambda values: totals[values]) == ("plaintext", "restart")
     assert written["cheapest"] == [{"protocol.hamming": "plaintext", "protocol.recovery": "restart"}]
     least = f"{totals['plaintext', 'restart']:,} bytes"
-    assert f"cheapest  protocol.hamming = plaintext, protocol.recovery = restart: {least}" in done.stdout
+    assert f"cheapest  by bytes, protocol.hamming = plaintext, protocol.recovery = restart: {least}" in done.stdout
     assert "WARNING" in done.stdout  # it protects nothing
 
 
+def test_the_time_is_that_of_the_run_and_the_median_of_seeds(quick: Path, tmp_path: Path) -> None:
+    found = json.loads(predict(quick, "--json", "-").stdout)["predicted"][0]
+    times = {int(seed): seconds for seed, seconds in found["virtual_seconds_by_seed"].items()}
+    assert list(times) == list(range(found["seed"], found["seed"] + 5))
+    assert found["virtual_seconds"] == sorted(times.values())[2]
+    for seed in list(times)[:2]:
+        out = tmp_path / str(seed)
+        assert CliRunner().invoke(app, ["run", str(quick), "--seed", str(seed), "--out", str(out)]).exit_code == 0
+        assert times[seed] == pytest.approx(json.loads((out / "result.json").read_text())["virtual_seconds"], rel=0.02)
+    one = predict(quick, "--seeds", "1").stdout
+    assert "median" not in one and "median of the seeds" in predict(quick).stdout
+
+
+def test_the_cheapest_is_another_by_time_and_by_memory(quick: Path) -> None:
+    over = ["--over", "protocol.hamming=plaintext,iknp", "--over", "network.latency=1ms,99ms", "--seeds", "1"]
+    ways = ("bytes", "time")
+    found = {by: json.loads(predict(quick, *over, "--by", by, "--json", "-").stdout) for by in ways}
+    cheapest = {by: [one["network.latency"] for one in record["cheapest"]] for by, record in found.items()}
+    assert cheapest == {"bytes": ["1ms", "99ms"], "time": ["1ms"]}
+    assert [found[by]["by"] for by in found] == list(found)
+    assert (
+        "cheapest  by time, protocol.hamming = plaintext, network.latency = 1ms: "
+        in predict(quick, *over, "--by", "time").stdout
+    )
+
+    larger = predict(quick, "--over", "data.limit=40,60", "--over", "network.latency=1ms", "--by", "memory").stdout
+    assert "cheapest  by memory, data.limit = 40, network.latency = 1ms: " in larger
+
+
+def test_computing_that_is_measured_is_said_to_be_unknown(quick: Path) -> None:
+    assert "cost      is that of the cost table" in predict(quick, "--set", 'cost="measured"').stdout
+
+
 def test_what_changes_no_byte_has_no_cheapest(quick: Path) -> None:
-    assert "cheapest  none: all send " in predict(quick, "--over", "network.latency=1ms,9ms").stdout
+    assert "cheapest  none by bytes: " in predict(quick, "--over", "network.latency=1ms,9ms").stdout
 
 
 def test_faults_and_losses_are_left_out_and_said_to_be(quick: Path) -> None:
@@ -57,7 +90,7 @@ def test_faults_and_losses_are_left_out_and_said_to_be(quick: Path) -> None:
 
 
 def test_a_protocol_without_a_formula_says_so(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(PROTOCOLS["xclp"]), "sent_messages", Declaration.sent_messages)
+    monkeypatch.setattr(type(PROTOCOLS["xclp"]), "planned", Declaration.planned)
     done = predict(quick)
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
     assert 'protocol.name: "xclp" has no formula of its messages' in done.stderr

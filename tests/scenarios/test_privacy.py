@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from parties.data.splits import Shard
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.local_training import Public
-from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingSettings
 from protocols.cotraining.spending import estimate
 from protocols.privacy import accounting

@@ -268,7 +268,7 @@ class InRound(Watch):
 def test_a_run_that_is_broken_off_is_charged_the_round_that_it_was_in(tmp_path: Path) -> None:
     scenario = scenario_of(tmp_path, TRAINED, "entropy=os")
     broken = carry_out(scenario, "broken", out=tmp_path / "broken", watch=InRound(2))
-    assert broken.outcome == "interrupted" and len(broken.rounds) == 1
+    assert broken.outcome == "interrupted" and len(broken.round_records) == 1
     spent = privacy_of(broken)
     assert (spent.rounds, spent.planned) == (2, 4) and spent.epsilon == pytest.approx(composed(5.0, 2), rel=1e-6)
     assert any("charged: 2 of 4 rounds" in line for line in outcome_lines(broken))

@@ -64,6 +64,7 @@ OPTIONAL = (
     "scenarios/observing/result.py",
     "scenarios/reporting/charts.py",
     "scenarios/seeing/plot.py",
+    "scenarios/seeing/tracing/writer.py",
 )
 """Where packages of the extras may be imported."""
 

@@ -148,7 +148,7 @@ def model_of(folder: Path) -> Model:
         messages = [Sent._make((*row, 0, "")) for row in connection.execute(_MESSAGES)]
         copies = [Copy._make(row) for row in connection.execute(_COPIES)]
         lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
-    return _made(messages, copies, lost, Record(folder).news())  # what was recorded in between has no message yet
+        return _made(messages, copies, lost, Record(folder).news())  # what was recorded in between has no message yet
 
 
 def _made(messages: list[Sent], copies: list[Copy], lost: list[Mark], news: News) -> Model:

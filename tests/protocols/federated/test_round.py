@@ -1,5 +1,7 @@
 """Rounds of federated training, whoever is lost: averages over those whose models were received, and nothing hangs."""
 
+import math
+import struct
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -7,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.data.sets import load
+from parties.client import Client
+from parties.data.sets import Dataset, load
 from parties.data.splits import Shard, shards
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
@@ -15,7 +18,7 @@ from parties.learning.spec import ModelSpec
 from parties.learning.vectors import average, decode
 from parties.party import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
-from protocols.federated.averaging import Averaging, Plain, Secure
+from protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once
 from protocols.federated.method import Method, Options
@@ -46,16 +49,17 @@ def trained(
     seed: int = 1,
     dealt: list[Shard] = SHARDS,
     opened: int | None = None,
+    spec: ModelSpec = SPEC,
     **changes: Any,
 ) -> tuple[FedAvgServer, list[FedAvgClient], list[Record], World]:
     """A run; the server opens `opened` rounds, by default as many as its clients have agreed on."""
     world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = TrainingSettings(
-        SPEC, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
+        spec, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
     )
     clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(dealt)]
     of_server = settings if opened is None else replace(settings, rounds=opened)
-    server = FedAvgServer(world, [client.name for client in clients], of_server, FIRST)
+    server = FedAvgServer(world, [client.name for client in clients], of_server, jobs.initial(spec, 1))
     records: list[Record] = []
     server.observers.append(records.append)
     try:
@@ -156,7 +160,8 @@ def test_the_bytes_of_a_model_travel_both_ways() -> None:
     for row in world.ledger.rows():
         payload[row.type] += row.payload
     size = 4 * jobs.size(SPEC)
-    assert payload["TrainingRound"] == payload["LocalModel"] == 2 * CLIENTS * size
+    assert payload["TrainingRound"] == 2 * CLIENTS * size
+    assert payload["LocalModel"] == 2 * CLIENTS * (size + 16)  # weight and loss
 
 
 def test_what_surrounds_the_models_does_not_grow_with_the_number_of_clients() -> None:
@@ -170,6 +175,35 @@ def test_what_surrounds_the_models_does_not_grow_with_the_number_of_clients() ->
         envelopes.append({row.type: row.envelope for row in rows})
     assert envelopes[0] == envelopes[1]
     assert set(envelopes[0]) == {"Enroll", "Enrolled", "TrainingRound", "LocalModel"}
+
+
+@pytest.mark.long
+def test_2500_clients_send_at_most_a_tenth_beside_models_of_840_bytes() -> None:
+    rng = np.random.default_rng(1)
+    points = Dataset("", rng.normal(size=(5000, 20)).astype(np.float32), np.arange(5000) % 10, 10)
+    _, _, records, world = trained(
+        PLAIN, rounds=5, dealt=shards(points, 2500, "iid", 1.0, 1), spec=ModelSpec("linear", (20,), 10)
+    )
+    assert [len(record.averaged) for record in records] == [2500] * 5
+    payload = 5 * 2500 * (2 * 840 + 16)
+    assert world.ledger.total("payload") == payload
+    assert world.ledger.total("total") <= 1.1 * payload
+
+
+@pytest.mark.parametrize("figures", [b"", bytes(15), struct.pack("<2d", -1.0, 0.0), struct.pack("<2d", math.nan, 0.0)])
+def test_a_model_without_a_valid_weight_is_left_out(figures: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = Plain.client
+
+    async def sends(self: Plain, me: Client, update: Update, *rest: Any) -> None:
+        if me.name == "client/2":
+            me.send(me.server, LocalModel(update.vectors[0], [], figures))
+        else:
+            await send(self, me, update, *rest)
+
+    monkeypatch.setattr(Plain, "client", sends)
+    server, _, records, _ = trained(PLAIN, rounds=1)
+    assert records[0].averaged == ("client/0", "client/1", "client/3")
+    assert [loss.party for loss in server.lost] == ["client/2"]
 
 
 def test_the_control_of_scaffolds_server_moves_by_the_changes_over_all_clients() -> None:
@@ -196,7 +230,7 @@ def test_scaffold_sends_control_variates_beside_the_models() -> None:
     for row in world.ledger.rows():
         sent[row.type] += row.payload
     model, control = 4 * jobs.size(SPEC), 4 * jobs.trained_size(SPEC)
-    assert sent["LocalModel"] == 2 * CLIENTS * (model + control)
+    assert sent["LocalModel"] == 2 * CLIENTS * (model + control + 16)
     assert sent["TrainingRound"] == CLIENTS * (2 * model + control)  # in the first round there is no variate yet
 
 

@@ -1,18 +1,18 @@
-"""The messages that a run will send, by formula, against those that it sends: every column, to the byte."""
+"""What a run will take, by formula, against what it takes: messages in every column, to the byte, and virtual time."""
 
 import pytest
 from msgspec import structs
 
-from scenarios.running.prediction import foreseen
+from scenarios.running.prediction import predict_run
 from scenarios.running.simulation import Simulation
 from scenarios.schema.scenario import Attack, Scenario
-from sim.foreseen import Blank, Counts, body_size
+from sim.planned import Blank, Counts, body_size
 from sim.wire import encode_body
 from tests.scenarios.test_fault_messages import every_choice, named, small
 
 
-def sent(scenario: Scenario) -> dict[tuple[str, str], Counts]:
-    """The messages and bytes of a run, by step and type."""
+def measured(scenario: Scenario) -> tuple[dict[tuple[str, str], Counts], float]:
+    """The messages and bytes of a run, by step and type, and its virtual seconds."""
     simulation = Simulation(scenario, engine="inline")
     try:
         result = simulation.run()
@@ -24,12 +24,19 @@ def sent(scenario: Scenario) -> dict[tuple[str, str], Counts]:
         one = found.setdefault((row.step, row.type), Counts())
         for name in ("messages", "payload", "sealing", "envelope"):
             setattr(one, name, getattr(one, name) + getattr(row, name))
-    return found
+    return found, simulation.now
+
+
+def check(scenario: Scenario) -> None:
+    """What is planned is what is sent, and takes as long, but for what overtakes what on links that are unalike."""
+    prediction, (counts, seconds) = predict_run(scenario), measured(scenario)
+    assert prediction.counts == counts
+    assert prediction.virtual_seconds == pytest.approx(seconds, rel=0.03)
 
 
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)
-def test_what_is_foreseen_is_what_is_sent(scenario: Scenario) -> None:
-    assert foreseen(scenario) == sent(scenario)
+def test_what_is_predicted_is_what_a_run_takes(scenario: Scenario) -> None:
+    check(scenario)
 
 
 CHANGES = [
@@ -53,15 +60,39 @@ def changed(name: str, tables: dict[str, dict[str, object]]) -> Scenario:
     return structs.replace(scenario, **others)
 
 
+WORLDS = [
+    {"network": {"latency": "lognormal:40ms,0.3", "bandwidth": "2Mbit/s", "server_bandwidth": "5Mbit/s"}},
+    {"network": {"topology": "mesh", "latency": "uniform:5ms,90ms", "up": "1Mbit/s", "jitter": "20ms"}},
+    {"network": {"transport": "datagram", "latency": "normal:40ms,9ms"}, "device": {"cores": 2, "speed": 0.02}},
+    {"device": {"speed": 0.01, "server_cores": 3, "server_speed": 0.1}, "data": {"clients": 9}},
+]
+"""What a scenario may say of links and machines."""
+
+OVER = [("xclp", {"hamming": "iknp", "recovery": "shamir"}), ("fedavg+xclp", {}), ("fedct", {})]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: ", ".join(world))
+@pytest.mark.parametrize(("name", "keys"), OVER)
+def test_links_and_machines_are_those_of_the_run(
+    name: str, keys: dict[str, object], world: dict[str, dict[str, object]]
+) -> None:
+    check(changed(name, world | {"protocol": {"deadline": "9999s", **keys}}))
+
+
+def test_where_computing_is_free_only_messages_take_time() -> None:
+    scenario = structs.replace(changed("xclp", {"device": {"speed": 0.001}}), cost="free")
+    check(scenario)
+    modelled = structs.replace(scenario, cost="modelled")
+    assert predict_run(scenario).virtual_seconds < predict_run(modelled).virtual_seconds
+
+
 @pytest.mark.parametrize(("name", "tables"), CHANGES)
-def test_other_sizes_are_foreseen_too(name: str, tables: dict[str, dict[str, object]]) -> None:
-    scenario = changed(name, tables)
-    assert foreseen(scenario) == sent(scenario)
+def test_other_sizes_are_predicted_too(name: str, tables: dict[str, dict[str, object]]) -> None:
+    check(changed(name, tables))
 
 
-def test_the_answers_to_an_attacker_are_foreseen() -> None:
-    scenario = structs.replace(small("fedct"), attack=Attack(kind="membership", points=8, epochs=130))
-    assert foreseen(scenario) == sent(scenario)
+def test_the_answers_to_an_attacker_are_predicted() -> None:
+    check(structs.replace(small("fedct"), attack=Attack(kind="membership", points=8, epochs=130)))
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])

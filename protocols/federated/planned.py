@@ -1,0 +1,120 @@
+"""Federated training, planned, where nobody is lost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from parties.data.sets import Dataset
+from parties.data.splits import Shard, counted
+from parties.learning import jobs
+from protocols import secure_sum
+from protocols.federated import fedavg_then_xclp
+from protocols.federated.averaging import FIGURES_BYTES, LocalModel, average_work
+from protocols.federated.experiment import cohorts_of, settings_of
+from protocols.federated.keys import TrainingTables
+from protocols.federated.labelling import Across
+from protocols.federated.payloads import sum_dimension, trains
+from protocols.federated.round import TrainingRound, TrainingSettings
+from protocols.planned import SERVER, enrolment_plan, secure_sum_plan, setup_plan
+from protocols.xclp.planned import Among, round_plan
+from sim.compute import Work
+from sim.planned import Blank, Planned, PlannedMessage, PlannedWork
+
+__all__ = ["training_plan"]
+
+
+def training_plan(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> Iterator[Planned]:
+    """The whole run among clients with the shards `of` theirs, where every point without a label gets a pseudo-label.
+
+    Where noise makes training private, cohorts are as large as those that are drawn, and may be others.
+    """
+    plan = _Plan(tables, held, of)
+    yield from enrolment_plan(*counted(of))
+    for number, members in enumerate(cohorts_of(plan.settings, of, tables.seed), 1):
+        yield from plan.round(number, members)
+    yield from plan.prediction()
+
+
+class _Plan:
+    """What is planned of a round; `seen` are the clients whose models were averaged before."""
+
+    def __init__(self, tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> None:
+        self.settings: TrainingSettings = settings_of(tables, held, shards=list(of.values()))
+        self._tables, self._classes, self._of = tables, len(held.classes), of
+        self._companions = [make() for _, make in self.settings.method.additions]
+        self._model = Blank(self.settings.expected.sizes[0])
+        self._numbers = jobs.size(self.settings.spec)
+        self._labelled: set[str] = set()
+        self.seen: list[str] = []
+
+    def round(self, number: int, members: Sequence[str]) -> Iterator[Planned]:
+        """Round `number` with `members`: the model to each, its training there, and the average."""
+        settings = self.settings
+        for name in members:
+            sizes = [one.outgoing_size(settings.spec, name, self.seen) for one in self._companions]
+            call = TrainingRound(self._model, [Blank(size) for size in sizes])
+            yield PlannedMessage("train.open", SERVER, [name], call, number, 1)
+        if settings.labels_in(number):
+            yield from self._labelling(number, members)
+        for name in members:
+            points = len(self._of[name].rows)
+            known = int(self._of[name].labeled.sum())
+            others = points - known if settings.trains_unlabeled(number) else 0
+            yield PlannedWork("train.update", name, jobs.train_work(settings.spec, settings.update, known, others))
+            if settings.private is not None:
+                yield PlannedWork("train.update", name, settings.private.sent_work(self._numbers))
+        trained = [name for name in members if trains(settings, self._of[name], number)]
+        yield from self._average(number, members, len(trained))
+        self.seen += [name for name in trained if name not in self.seen]
+        for work in self._closing():
+            yield PlannedWork("train.average", SERVER, work)
+
+    def prediction(self) -> Iterator[Planned]:
+        """What follows the rounds: XCLP among all, where the method predicts with it."""
+        settings = self.settings
+        if isinstance(settings, fedavg_then_xclp.PredictingSettings):
+            last, names = settings.rounds + 1, list(self._of)
+            yield PlannedMessage("train.open", SERVER, names, TrainingRound(self._model, []), last, 1)
+            for name in names:
+                yield PlannedWork("predict.embed", name, jobs.embed_work(settings.spec, len(self._of[name].rows)))
+            yield from round_plan(self._tables.protocol, self._among(names), last)
+
+    def _among(self, names: Sequence[str]) -> Among:
+        features = jobs.feature_count(self.settings.spec)
+        return Among(*counted({name: self._of[name] for name in names}), self._classes, features)
+
+    def _labelling(self, number: int, members: Sequence[str]) -> Iterator[Planned]:
+        labeller = self.settings.method.labeller
+        assert labeller is not None
+        for name in members:
+            work = labeller.work(len(self._of[name].rows), name in self._labelled)
+            self._labelled.add(name)
+            if work is not None:
+                yield PlannedWork("train.label", name, work)
+        if isinstance(labeller, Across):
+            keys = msgspec.structs.replace(self._tables.protocol, recovery=labeller.parameters.recovery.name)
+            yield from round_plan(keys, self._among(members), number)
+
+    def _average(self, number: int, members: Sequence[str], trained: int) -> Iterator[Planned]:
+        settings = self.settings
+        if settings.averaging.individual:
+            model, *beside = map(Blank, settings.expected.sizes)
+            for name in members:
+                sent = LocalModel(model, list(beside), Blank(FIGURES_BYTES))
+                yield PlannedMessage("train.update", name, [SERVER], sent, number, 1)
+            yield PlannedWork("train.average", SERVER, average_work(trained, settings.expected))
+            return
+        points, _ = counted({name: self._of[name] for name in members})
+        yield from setup_plan(points, number)
+        yield from secure_sum_plan(list(members), number, secure_sum.Settings(sum_dimension(settings)))
+
+    def _closing(self) -> Iterator[Work]:
+        """What the server makes of the average."""
+        settings = self.settings
+        if settings.private is not None:
+            yield settings.private.released_work(self._numbers)
+        if settings.method.server is not None:
+            yield settings.method.server.work(jobs.trained_size(settings.spec))
+        for companion in self._companions:
+            if (work := companion.take_work(settings.spec, len(self.seen))) is not None:
+                yield work

@@ -1,0 +1,54 @@
+"""The memory of this process, as its operating system counts it, and of one that carries out a run to come.
+
+Measured on Linux x86-64 by the `peak_memory` of runs with the engine inline, each in a process of its own.
+"""
+
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from parties.data.sets import Dataset
+from parties.data.splits import Shard
+from protocols.observing.parts import Parts
+from protocols.registry import PROTOCOLS
+from scenarios.schema.scenario import Scenario
+
+__all__ = ["peak_memory", "predicted_memory"]
+
+BASE = 204_000_000
+"""Python, numpy, scipy, scikit-learn and Tacit: a run of XCLP in the clear among eight clients, without n^2."""
+
+PER_CLIENT = 110_000
+"""A party with its links: a hundred clients beside ten, with a network of 2.6 kB."""
+
+HELD_COPIES = 1.5
+"""A message as it travels, and what is made of it at either end: IKNP among eight clients."""
+
+
+def peak_memory() -> int:
+    """The most bytes of memory that this process has held so far; its workers' are their own."""
+    try:
+        # On Linux getrusage begins with the memory of the process that started this one.
+        status = Path("/proc/self/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shard], held: int) -> int:
+    """About the most bytes that a run of `scenario` holds, with nobody lost, in one process and on the processor.
+
+    `held`: the most bytes of messages at the same time.
+    """
+    protocol = PROTOCOLS[scenario.protocol.name]
+    sets = (getattr(parts, name) for name in parts.__dataclass_fields__)
+    points = sum(_size(one) for one in sets if one is not None)
+    used = max(protocol.memory(scenario, parts, shards), int(HELD_COPIES * held))
+    return BASE + protocol.loaded(scenario) + 2 * points + PER_CLIENT * len(shards) + used
+
+
+def _size(points: Dataset) -> int:
+    """Bytes of the arrays of `points`, which their owners' shares take once more."""
+    return sum(int(getattr(value, "nbytes", 0)) for value in vars(points).values())

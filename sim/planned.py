@@ -1,0 +1,166 @@
+"""What the parties of a run would send and compute, planned, and the bytes that it would take.
+
+A formula lists it: `PlannedMessage`, `PlannedWork` and `PlannedWait`. Each party does what is listed of it in that
+order, one after the other, and waits for a message to it at the place where that is listed, or where a `PlannedWait`
+is, if the message is not `awaited`. What it does at the same time has a `strand` each: strands begin at the place where
+they are first listed, and what comes next without a strand waits for all of them. `sim.planned_course` says how long
+all of it takes.
+
+In place of each byte string a message has a `Blank`: so it has the very fields of one that is sent, and one of a
+megabyte takes no megabyte here. The bytes have the columns of `wire`, and are those of parties in their first
+incarnation of whom none is lost.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sim.compute import Work
+from sim.wire import Frame, Message, frame_size, payload_size
+
+__all__ = [
+    "Blank",
+    "Counts",
+    "Planned",
+    "PlannedMessage",
+    "PlannedWait",
+    "PlannedWork",
+    "body_size",
+    "counts",
+    "travelling_sizes",
+]
+
+FIRST = 1
+"""The incarnation of a party that was never lost."""
+
+
+class Blank(bytes):
+    """A byte string that has a length and no contents."""
+
+    _length: int
+
+    def __new__(cls, length: int) -> "Blank":
+        made = super().__new__(cls)
+        made._length = length
+        return made
+
+    def __len__(self) -> int:
+        return self._length
+
+
+@dataclass(frozen=True)
+class PlannedMessage:
+    """A message from `sender` to each of `receivers`, sent in the step `step` of (`round`, `attempt`).
+
+    `sealing`: the bytes of nonce and tag, 0 for a message that is not sealed. `strand` is the sender's, `into` the
+    receivers'.
+    """
+
+    step: str
+    sender: str
+    receivers: Sequence[str]
+    message: Message
+    round: int = 1
+    attempt: int = 0
+    sealing: int = 0
+    strand: str = ""
+    into: str = ""
+    awaited: bool = True
+
+
+@dataclass(frozen=True)
+class PlannedWork:
+    """A job of `party` in the step `step`."""
+
+    step: str
+    party: str
+    work: Work
+    strand: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedWait:
+    """Where `party` waits for `count` more messages of `kind`, sent in `step` of `round`, that are not `awaited`."""
+
+    step: str
+    party: str
+    kind: type[Message]
+    round: int = 1
+    count: int = 1
+    strand: str = ""
+
+
+Planned = PlannedMessage | PlannedWork | PlannedWait
+
+
+@dataclass
+class Counts:
+    """Numbers of messages and of bytes over all hops, in the columns of `wire.LedgerRow`."""
+
+    messages: int = 0
+    payload: int = 0
+    sealing: int = 0
+    envelope: int = 0
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return self.payload + self.sealing + self.envelope
+
+
+def counts(planned: Iterable[Planned], relay: str = "") -> dict[tuple[str, str], Counts]:
+    """Messages and bytes by step and type, in the order in which each was first sent.
+
+    `relay`: the party through which all others reach each other, "" where they do so themselves.
+    """
+    found: dict[tuple[str, str], Counts] = {}
+    for one in planned:
+        if not isinstance(one, PlannedMessage):
+            continue
+        kind, payload, sizes = type(one.message).__name__, payload_size(one.message), travelling_sizes(one)
+        row = found.setdefault((one.step, kind), Counts())
+        alike = Counter((len(name.encode()), _hops(one.sender, name, relay)) for name in one.receivers)
+        for (length, hops), times in alike.items():
+            number = times * hops
+            row.messages += number
+            row.payload += number * payload
+            row.sealing += number * one.sealing
+            row.envelope += number * (sizes[length] - payload - one.sealing)
+    return {key: row for key, row in found.items() if row.messages}
+
+
+def travelling_sizes(one: PlannedMessage) -> dict[int, int]:
+    """The bytes that travel to a receiver of `one`, by the length of that one's name."""
+    kind, length = type(one.message).__name__, body_size(one.message) + one.sealing
+    named = {len(name.encode()): name for name in one.receivers}
+    return {
+        size: frame_size(Frame(kind, one.sender, name, FIRST, one.round, one.attempt, one.sealing > 0, b""), length)
+        for size, name in named.items()
+    }
+
+
+def _hops(sender: str, receiver: str, relay: str) -> int:
+    return 2 if relay and relay not in (sender, receiver) else 1
+
+
+def body_size(value: Any) -> int:
+    """The bytes of `value`, a message or part of one, in MessagePack."""
+    if isinstance(value, Blank):
+        return len(value) + _mark(len(value), (1 << 8, 2), (1 << 16, 3))
+    if isinstance(value, list | tuple):
+        return sum(map(body_size, value)) + _mark(len(value), (1 << 4, 1), (1 << 16, 3))
+    if isinstance(value, msgspec.Struct):
+        fields = [getattr(value, name) for name in value.__struct_fields__]
+        return body_size(fields)
+    return len(_encode(value))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def _mark(length: int, *limits: tuple[int, int]) -> int:
+    """The bytes of MessagePack's mark of what is `length` long: those of the first limit above it, else 5."""
+    return next((size for limit, size in limits if length < limit), 5)

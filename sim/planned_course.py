@@ -1,0 +1,290 @@
+"""How long what is planned takes, and the bytes held meanwhile: links, processors and waits, without the parties.
+
+Messages of the planned sizes go through the links of a run with the same seed, whose latencies they draw, and jobs
+take the cores of their party, one after another. Nothing is lost, and nothing is computed.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sim.compute import Work
+from sim.link import Link, Pipe
+from sim.loop import Environment
+from sim.network import Conditions
+from sim.planned import Planned, PlannedMessage, PlannedWait, PlannedWork, travelling_sizes
+from sim.streams import generator
+
+__all__ = ["Access", "Course", "planned_course"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A party's bytes a second (0: unlimited), its cores, and their speed."""
+
+    up: float = 0.0
+    down: float = 0.0
+    cores: int = 1
+    speed: float = 1.0
+
+
+@dataclass(frozen=True)
+class Course:
+    """Virtual seconds until all is done, and the most bytes of messages that were on their way or not used up yet."""
+
+    seconds: float
+    most_held: int
+
+
+def planned_course(
+    planned: Iterable[Planned],
+    access: Callable[[str], Access],
+    conditions: Conditions,
+    seconds: Callable[[Work], float],
+    seed: int,
+    hub: str = "server",
+) -> Course:
+    """The course of all that is `planned`; `seconds`: what work takes on one core of speed 1.
+
+    Raises RuntimeError where a party waits for what nobody sends.
+    """
+    schedule = _Schedule(access, conditions, seconds, seed, hub)
+    for one in planned:
+        schedule.add(one)
+    return schedule.run()
+
+
+_Place = tuple[str, str]
+"""A party and its strand."""
+
+
+@dataclass
+class _Strand:
+    """What is left to do, in order, and what has been received of what may be waited for.
+
+    `coming`: what is to be done each time that it begins again. `unused`: the bytes received since it last did
+    something with what it has received.
+    """
+
+    party: "_Party"
+    to_do: deque[tuple[Any, ...]] = field(default_factory=deque)
+    coming: deque[deque[tuple[Any, ...]]] = field(default_factory=deque)
+    received: Counter[str] = field(default_factory=Counter)
+    unused: int = 0
+    listed: Counter[str] = field(default_factory=Counter)
+    waits: Callable[[], bool] | None = None
+
+    @property
+    def listed_last(self) -> deque[tuple[Any, ...]]:
+        """Where the plan goes on."""
+        return self.coming[-1] if self.coming else self.to_do
+
+
+@dataclass
+class _Party:
+    """A party, with its strands that the main one has not waited for yet in the plan."""
+
+    name: str
+    access: Access
+    up: Pipe | None
+    down: Pipe | None
+    strands: dict[str, _Strand] = field(default_factory=dict)
+    open: dict[str, None] = field(default_factory=dict)
+    free: int = 1
+    jobs: deque[tuple[float, Callable[[], object]]] = field(default_factory=deque)
+
+
+class _Schedule:
+    def __init__(
+        self,
+        access: Callable[[str], Access],
+        conditions: Conditions,
+        seconds: Callable[[Work], float],
+        seed: int,
+        hub: str,
+    ) -> None:
+        self._env = Environment()
+        self._access, self._conditions, self._seconds = access, conditions, seconds
+        self._seed, self._hub = seed, hub if conditions.topology == "star" else ""
+        self._parties: dict[str, _Party] = {}
+        self._links: dict[_Place, Link] = {}
+        self._left = 0  # to do, of all
+        self._held = self._most = 0
+
+    def add(self, one: Planned) -> None:
+        """Add to what its parties do."""
+        match one:
+            case PlannedMessage():
+                sizes, kind = travelling_sizes(one), f"{type(one.message).__name__} {one.step} {one.round}"
+                receivers = [(name, sizes[len(name.encode())]) for name in one.receivers]
+                self._append(one.sender, one.strand, ("send", receivers, one.into, kind))
+                if one.awaited:
+                    for name in one.receivers:
+                        self._await(name, one.into, kind, 1)
+            case PlannedWork():
+                self._append(one.party, one.strand, ("work", self._seconds(one.work)))
+            case PlannedWait():
+                self._await(one.party, one.strand, f"{one.kind.__name__} {one.step} {one.round}", one.count)
+
+    def run(self) -> Course:
+        """Do all of it."""
+        for party in list(self._parties.values()):
+            if "" in party.strands:
+                self._begin(party.strands[""])
+        while self._left:
+            if not self._env.live:
+                raise RuntimeError(f"the plan waits for what nobody sends: {'; '.join(self._stuck())}")
+            self._env.step()
+        return Course(float(self._env.now), self._most)
+
+    def _stuck(self) -> list[str]:
+        return [
+            f"{party.name}{f' ({name})' if name else ''}: {strand.to_do[0]}"
+            for party in self._parties.values()
+            for name, strand in party.strands.items()
+            if strand.to_do
+        ]
+
+    # The plan
+
+    def _append(self, name: str, strand: str, what: tuple[Any, ...]) -> None:
+        party = self._party(name)
+        if strand:
+            if strand not in party.open:
+                party.open[strand] = None
+                self._push(self._strand(party, ""), ("fork", strand))
+                self._strand(party, strand).coming.append(deque())
+        elif party.open:
+            self._push(self._strand(party, ""), ("join", tuple(party.open)))
+            party.open.clear()
+        self._push(self._strand(party, strand), what)
+
+    def _push(self, strand: _Strand, what: tuple[Any, ...]) -> None:
+        strand.listed_last.append(what)
+        self._left += 1
+
+    def _await(self, name: str, strand: str, kind: str, count: int) -> None:
+        where = self._strand(self._party(name), strand)
+        where.listed[kind] += count
+        follows = strand in where.party.open if strand else not where.party.open
+        if follows and where.listed_last and where.listed_last[-1][:2] == ("wait", kind):
+            where.listed_last[-1] = ("wait", kind, where.listed[kind])
+        else:
+            self._append(name, strand, ("wait", kind, where.listed[kind]))
+
+    def _party(self, name: str) -> _Party:
+        party = self._parties.get(name)
+        if party is None:
+            access = self._access(name)
+            up, down = (Pipe(self._env, rate) if rate else None for rate in (access.up, access.down))
+            party = self._parties[name] = _Party(name, access, up, down, free=access.cores)
+        return party
+
+    def _strand(self, party: _Party, name: str) -> _Strand:
+        strand = party.strands.get(name)
+        if strand is None:
+            strand = party.strands[name] = _Strand(party)
+        return strand
+
+    # What is done
+
+    def _begin(self, strand: _Strand) -> None:
+        """Do what a strand does up to where it has to wait."""
+        while strand.to_do:
+            match strand.to_do[0]:
+                case ("wait", kind, count):
+                    if strand.received[kind] < count:
+                        strand.waits = partial(self._has, strand, kind, count)
+                        return
+                case ("send", receivers, into, kind):
+                    self._use(strand)
+                    self._held += sum(size for _, size in receivers)
+                    self._most = max(self._most, self._held)
+                    for name, size in receivers:
+                        self._send(strand.party, self._parties[name], size, into, kind)
+                case ("work", seconds):
+                    self._work(strand, seconds / strand.party.access.speed)
+                    return
+                case ("fork", name):
+                    other = strand.party.strands[name]
+                    other.to_do = other.coming.popleft()
+                    self._done(strand)
+                    self._begin(other)
+                    continue
+                case ("join", names):
+                    if any(strand.party.strands[name].to_do for name in names):
+                        strand.waits = partial(self._ended, strand.party, names)
+                        return
+            self._done(strand)
+        main = strand.party.strands.get("")
+        if main is not None and main is not strand:
+            self._wake(main)
+
+    def _done(self, strand: _Strand) -> None:
+        strand.to_do.popleft()
+        self._left -= 1
+
+    def _wake(self, strand: _Strand) -> None:
+        if strand.waits is not None and strand.waits():
+            strand.waits = None
+            self._begin(strand)
+
+    @staticmethod
+    def _has(strand: _Strand, kind: str, count: int) -> bool:
+        return strand.received[kind] >= count
+
+    @staticmethod
+    def _ended(party: _Party, names: tuple[str, ...]) -> bool:
+        return not any(party.strands[name].to_do for name in names)
+
+    def _work(self, strand: _Strand, seconds: float) -> None:
+        party = strand.party
+
+        def end() -> None:
+            party.free += 1
+            if party.jobs:
+                begin(*party.jobs.popleft())
+            self._use(strand)
+            self._done(strand)
+            self._begin(strand)
+
+        def begin(seconds: float, end: Callable[[], object]) -> None:
+            party.free -= 1
+            self._env.at(self._env.now + seconds, end)
+
+        if party.free:
+            begin(seconds, end)
+        else:
+            party.jobs.append((seconds, end))
+
+    def _send(self, near: _Party, far: _Party, size: int, into: str, kind: str) -> None:
+        arrive = partial(self._arrive, far, into, kind, size)
+        if self._hub and self._hub not in (near.name, far.name):
+            hub = self._party(self._hub)
+            relay = partial(self._hop, hub, far, size, arrive)
+            self._hop(near, hub, size, relay)
+        else:
+            self._hop(near, far, size, arrive)
+
+    def _hop(self, near: _Party, far: _Party, size: int, then: Callable[[], object]) -> None:
+        key = (near.name, far.name)
+        link = self._links.get(key)
+        if link is None:
+            conditions = self._conditions
+            link = self._links[key] = Link(
+                self._env, conditions.latency, generator(self._seed, "link", *key), up=near.up, down=far.down,
+                jitter=conditions.jitter, ordered=conditions.transport == "reliable",
+            )  # fmt: skip
+        link.send(size, then, lambda why: None)
+
+    def _use(self, strand: _Strand) -> None:
+        self._held -= strand.unused
+        strand.unused = 0
+
+    def _arrive(self, party: _Party, into: str, kind: str, size: int) -> None:
+        strand = self._strand(party, into)
+        strand.received[kind] += 1
+        strand.unused += size
+        self._wake(strand)

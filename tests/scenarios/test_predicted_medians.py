@@ -1,0 +1,80 @@
+"""Virtual time and peak memory by formula, against what runs of the shipped scenarios and protocols take."""
+
+import json
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from protocols.registry import PROTOCOLS
+from scenarios.files.reading import read
+from scenarios.running.prediction import predict_run
+from scenarios.running.simulation import Simulation
+from scenarios.schema.scenario import Scenario, ScenarioError
+
+UNDISTURBED = ["fault=[]", "network.loss=0.0", 'engine="inline"', "expect={}"]
+
+
+def virtual_seconds(scenario: Scenario) -> float:
+    """The virtual time of a run."""
+    simulation = Simulation(scenario, engine="inline")
+    try:
+        assert simulation.run().outcome == "completed"
+        return simulation.now
+    finally:
+        simulation.close()
+
+
+def peak_memory(file: str, changes: list[str], folder: Path) -> int:
+    """The peak memory of a run in a process of its own."""
+    options = [part for change in changes for part in ("--set", change)]
+    command = [sys.executable, "-m", "scenarios.command.entry", "run", file, "--seed", "1", "--out", str(folder)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return int(json.loads((folder / "result.json").read_text())["peak_memory"])
+
+
+def check(file: str, changes: list[str], folder: Path) -> None:
+    """The median time of five seeds within a tenth, and the memory of the first within a quarter."""
+    try:
+        scenarios = [read(file, changes, seed=seed).scenario for seed in range(1, 6)]
+    except ScenarioError as error:
+        pytest.skip(str(error))  # its data are not on this machine
+    predicted = [predict_run(scenario) for scenario in scenarios]
+    times = [virtual_seconds(scenario) for scenario in scenarios]
+    assert median(one.virtual_seconds for one in predicted) == pytest.approx(median(times), rel=0.1)
+    assert predicted[0].peak_memory == pytest.approx(peak_memory(file, changes, folder / "run"), rel=0.25)
+
+
+SHIPPED = sorted(
+    path.stem
+    for path in Path(str(resources.files("scenarios"))).glob("library/**/*.toml")
+    if path.parent.name != "tables"  # many runs each, of hours
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_scenarios(name: str, tmp_path: Path) -> None:
+    check(name, UNDISTURBED, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_shipped_protocols(name: str, tmp_path: Path) -> None:
+    trained = "training.rounds" in PROTOCOLS[name].uses or "training.share" in PROTOCOLS[name].uses
+    changes = [f'protocol.name="{name}"', "data.limit=300", "training.rounds=3", "cotraining.rounds=3"]
+    if name == "centralised":
+        changes.append("data.clients=1")
+    check("fedavg-xclp-digits" if trained else "fedct-digits", [*UNDISTURBED, *changes], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hamming", ["plaintext", "paillier", "iknp", "naor-pinkas"])
+@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+def test_variants_of_xclp(hamming: str, recovery: str, tmp_path: Path) -> None:
+    changes = [f'protocol.hamming="{hamming}"', f'protocol.recovery="{recovery}"', "protocol.bits=64", "data.limit=80"]
+    check("xclp-digits", [*UNDISTURBED, *changes], tmp_path)
