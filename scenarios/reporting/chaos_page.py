@@ -204,7 +204,7 @@ def _replayed(folder: Path, number: int, failure: FailureRecord) -> Iterable[Htm
         yield element("p", "A run of it here has another trace, so there is no timeline of it.", class_="note")
         return
     yield losses(run, heading="Who was lost in it, and why")
-    yield timeline_of(run)
+    yield timeline_of(run, compact=number > 1)  # whole ones of several would make a page too large
 
 
 def _listed(verdicts: Sequence[Verdict]) -> Html:
