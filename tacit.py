@@ -116,12 +116,17 @@ else:
     }
     """Where the names are from; the others are in `scenarios.schema.scenario`."""
 
+    _WITH_RESULTS = ("Result", "run", "sweep")
+    """Names that come with results, which notebooks show as pictures from then on."""
+
     def __getattr__(name: str) -> object:
         """The public name, imported."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module, _, attribute = _PLACES.get(name, f"scenarios.schema.scenario.{name}").rpartition(".")
         found = globals()[name] = getattr(import_module(module), attribute)
+        if name in _WITH_RESULTS:
+            import_module("scenarios.reporting.notebook").show()
         return found
 
     def __dir__() -> list[str]:

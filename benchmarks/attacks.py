@@ -6,7 +6,6 @@ is meant to get, it guesses others' labels better than blindly; and a client tha
 outside the semi-honest model, can let the server read another's bits.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.table import Table
 
 from benchmarks import attacks_keys, attacks_labels, attacks_openings, attacks_pairs, attacks_privacy, attacks_sums
 from benchmarks.attacks_finding import Finding
-from benchmarks.measure import environment
+from benchmarks.measure import environment, write_json
 from scenarios.console import printing
 
 __all__ = ["ATTACKS", "main"]
@@ -58,10 +57,8 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
         console,
         [f"{finding.name} ({finding.sought}): {finding.remark}" for finding in findings.values() if finding.remark],
     )
-    if json_file is not None:
-        rows = [{"attack": letter, "verdict": _verdict(f)} | asdict(f) for letter, f in findings.items()]
-        content = {"environment": environment(("numpy", "gmpy2")), "quick": quick, "findings": rows}
-        json_file.write_text(json.dumps(content, indent=2) + "\n")
+    rows = [{"attack": letter, "verdict": _verdict(f)} | asdict(f) for letter, f in findings.items()]
+    write_json(json_file, environment=environment(("numpy", "gmpy2")), quick=quick, findings=rows)
     wrong = [finding.name for finding in findings.values() if not finding.as_stated]
     if wrong:
         console.print(f"not as stated: {', '.join(wrong)}")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.data.sets import load
 from parties.data.splits import Shard
-from parties.party import play
+from parties.party import play_out
 from protocols.crypto.fixed_point import decode
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.influence import Columns, Rows
@@ -133,10 +133,7 @@ def _run(shards: list[Shard], rows: str) -> tuple[XclpClient, list[Packet]]:
     settings = Parameters(PlaintextHamming(_BITS), len(shards), _CLASSES, bits=_BITS, k=3, rows=rows)
     clients = [XclpClient(world, f"client/{i}", own, settings) for i, own in enumerate(shards)]
     server = XclpServer(world, tuple(client.name for client in clients), settings)
-    try:
-        world.loop.run(play([server, *clients], server))
-    finally:
-        world.loop.finish()
+    play_out([server, *clients])
     return clients[0], [packet for packet in packets if packet.receiver == "client/0"]
 
 

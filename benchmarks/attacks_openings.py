@@ -12,7 +12,8 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.attacks_finding import Finding, randomness, share
-from benchmarks.attacks_sums import Contributor, pair_secrets, play_out
+from benchmarks.attacks_sums import Contributor, pair_secrets
+from parties.party import play_out
 from parties.server import Server
 from protocols import dealing, quorum, refusal, secure_sum, uncovering
 from protocols.crypto.agreement import SharedSecret
@@ -128,7 +129,7 @@ def _read(plan: Callable[[_Opener], Any], faults: Sequence[Fault] = (), *, weake
     clients = [Contributor(world, name, vectors[name], secrets[name], settings) for name in _NAMES]
     server = _Opener(world, _NAMES, plan)
     with weakened():
-        play_out(server, clients)
+        play_out([server, *clients])
     first, second, *_ = (*map(server.opened, server.openings), None, None)
     true = encode(vectors[_VICTIM], _FRACTION_BITS, len(_NAMES))
     if first is None:

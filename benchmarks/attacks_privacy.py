@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.data.sets import load
 from parties.data.splits import shards
-from parties.party import play
+from parties.party import play_out
 from protocols.cotraining.dp_fedct import NoisyLabels
 from protocols.crypto.fixed_point import decode, encode
 from protocols.privacy.noise import bernoulli
@@ -81,10 +81,7 @@ def _exact_entries(labeled: int, quick: bool) -> tuple[float, int]:
     able = [i for i, part in enumerate(parts) if part.labeled.any()]
     clients = [XclpClient(world, f"client/{i}", part, settings) for i, part in enumerate(parts)]
     server = XclpServer(world, tuple(client.name for client in clients), settings)
-    try:
-        world.loop.run(play([server, *clients], server))
-    finally:
-        world.loop.finish()
+    play_out([server, *clients])
     found = clients[able[0]].labels
     assert found is not None
     starts = np.cumsum([0, *(len(part.labels) for part in parts)])

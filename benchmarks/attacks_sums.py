@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play
+from parties.party import NoAnswer, play_out
 from parties.server import Server
 from protocols import dealing, quorum, secure_sum
 from protocols.crypto import shamir
@@ -36,7 +36,7 @@ from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
 
 __all__ = [
-    "Contributor", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "play_out", "rows_of_a_lost_client",
+    "Contributor", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "rows_of_a_lost_client",
     "two_answers_an_attempt",
 ]  # fmt: skip
 
@@ -98,14 +98,6 @@ def _record(world: World) -> list[Packet]:
     return packets
 
 
-def play_out(server: Server, clients: Sequence[Client]) -> None:
-    """Run server and clients to their end."""
-    try:
-        server.world.loop.run(play([server, *clients], server))
-    finally:
-        server.world.loop.finish()
-
-
 def _sent(packets: Sequence[Packet], attempt: int) -> dict[str, bytes]:
     """The masked values of an attempt, counted from 0, by sender."""
     numbers = sorted({packet.attempt for packet in packets if packet.type == "Summing"})
@@ -127,7 +119,7 @@ def old_masks_again(quick: bool = False) -> Finding:
             _Summer(world, name, how, Scores(z, rows, secrets[name], _FRACTION_BITS, _LEAST))
             for name, z in zip(names, zbar, strict=True)
         ]
-        play_out(_Curious(world, how, rows, classes), clients)
+        play_out([_Curious(world, how, rows, classes), *clients])
         first, again = (_sent(packets, attempt)["client/0"] for attempt in (0, 1))
         size = each * classes
         difference = read(first, [size, size])[0] - read(again, [size])[0]
@@ -192,7 +184,7 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
             _Summer(world, name, how, Scores(z, kept, secrets[name], _FRACTION_BITS, _LEAST))
             for name, z in zip(living, zbar, strict=True)
         ]
-        play_out(_Curious(world, how, kept, classes, living), clients)
+        play_out([_Curious(world, how, kept, classes, living), *clients])
         # From the last block sent: that of the lost client if it is sent, otherwise that of the last remaining one.
         owner = list(kept)[-1]
         size = each * classes
@@ -333,7 +325,7 @@ class _Sum:
         ]
         server = _Asking(world, self.names, requests)
         with patch.object(dealing, "Dealt", kind):
-            play_out(server, clients)
+            play_out([server, *clients])
         if server.secret(self.victim, 1) is None:
             raise Abort("the attack asks for shares of the seed, which all give")
         true = encode(vectors[self.names.index(self.victim)], _FRACTION_BITS, len(self.names))

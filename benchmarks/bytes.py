@@ -10,9 +10,8 @@ whole round.
 Second, the crossover of Paillier and oblivious-transfer extension: see `benchmarks.crossover`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sweep
-from benchmarks.measure import environment
+from benchmarks.measure import environment, write_json
 from benchmarks.plots import check_plot
 from parties.data.splits import Shard
-from parties.party import Party, play
+from parties.party import play_out
 from protocols.xclp.choices import variant_of
 from protocols.xclp.payloads import hamming_payloads, round_payloads
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from scenarios.console.printing import make_console
+from scenarios.console.printing import make_console, table
 from scenarios.schema.scenario import ProtocolKeys
 from sim.compute import Free
 from sim.latency import parse_latency
@@ -146,17 +145,9 @@ def main(
     found = crossings(points)
     print_crossings(console, found, grid)
     different = any(row.differences for row in rows)
-    if json_file is not None:
-        content = {
-            "environment": environment(("numpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "simpy")),
-            "quick": quick,
-            "rows": [asdict(row) for row in rows],
-            "grid": asdict(grid),
-            "points": [asdict(point) for point in points],
-            "crossings": [asdict(crossing) for crossing in found],
-            "equal": not different,
-        }
-        json_file.write_text(json.dumps(content, indent=2) + "\n")
+    packages = ("numpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "simpy")
+    found_in = {"environment": environment(packages), "quick": quick, "rows": rows}
+    write_json(json_file, **found_in, grid=grid, points=points, crossings=found, equal=not different)
     if plot is not None:
         save_plot(plot, points, found)
     verdict = "NOT EQUAL: see above" if different else "every measured payload equals its formula, type by type"
@@ -214,11 +205,7 @@ def _run(case: Case, protocol: ProtocolKeys) -> list[LedgerRow]:
         for number, (name, count) in enumerate(case.named.items())
     ]
     server = XclpServer(world, tuple(client.name for client in clients), parameters)
-    parties: list[Party] = [server, *clients]
-    try:
-        world.loop.run(play(parties, server))
-    finally:
-        world.loop.finish()
+    play_out([server, *clients])
     if server.aborted:
         raise RuntimeError(f"the round was aborted: {server.aborted}")
     return world.ledger.rows()
@@ -232,17 +219,14 @@ def _shard(number: int, count: int, classes: int) -> Shard:
 
 
 def _table(case: Case, rows: Sequence[Row]) -> Table:
-    table = Table(title=case.title, title_justify="left")
-    table.add_column("SecureHamming")
     names = ("formula", "payload", "sealing", "envelope", "x plaintext", "formula, round", "payload, round")
-    for name in names:
-        table.add_column(name, justify="right", overflow="fold")
+    lines = []
     plain = next(row.formula for row in rows if row.variant == "plaintext")
     for row in rows:
         numbers = (row.payload, row.sealing, row.envelope)
         cells = [_cell(row.formula), *map(_cell, numbers), f"{row.formula / plain:,.4g}"]
-        table.add_row(row.variant, *cells, _cell(row.round_formula), _cell(row.round_payload))
-    return table
+        lines.append((row.variant, *cells, _cell(row.round_formula), _cell(row.round_payload)))
+    return table(("SecureHamming", *names), lines, names, case.title)
 
 
 def _cell(size: int | None) -> str:

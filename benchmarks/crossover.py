@@ -6,28 +6,23 @@ latency. Computing costs what the cost table says (`cost = modelled`), on one co
 first client's `hamming.encode` to the server's H; the set-up before it is not counted, so neither is Paillier's key.
 
 A pair is run once for each bandwidth and latency, always through the same simulator with the real messages, sealed and
-opened again. Only the long computations are not repeated: the engine (`Remembering`) stores the result of a job under
-its function and the pickled bytes of its arguments, and returns it for an equal job. As all randomness is seeded, the
-later runs of a variant find nearly all their jobs done; other jobs are computed.
+opened again. Only computations are not repeated: the engine (`scenarios.chaos.memory`) returns the result of an equal
+job. As all randomness is seeded, the later runs of a variant find nearly all their jobs done; others are computed.
 """
 
-import hashlib
-import io
 import math
-import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
 from parties.client import Client
 from parties.data.splits import Shard
-from parties.party import Party, play
+from parties.party import play_out
 from parties.server import Server
 from protocols import setup
 from protocols.crypto.groups import find_group
@@ -35,7 +30,8 @@ from protocols.xclp import hamming
 from protocols.xclp.hamming import SecureHamming
 from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
-from sim.compute import Job
+from scenarios.chaos.memory import Remembering
+from scenarios.console.printing import table
 from sim.latency import parse_latency
 from sim.network import Conditions
 from sim.streams import generator
@@ -46,15 +42,12 @@ __all__ = [
     "Crossing",
     "Grid",
     "Point",
-    "Remembering",
     "crossings",
     "duration",
     "print_crossings",
     "save_plot",
     "sweep",
 ]
-
-R = TypeVar("R")
 
 PAILLIER, IKNP = "paillier", "iknp"
 _DEADLINE = 1e7  # virtual seconds: no party misses it on a slow network
@@ -105,50 +98,6 @@ class Crossing:
     note: str = ""
 
 
-class _Done:
-    def __init__(self, result: Any) -> None:
-        self._result = result
-
-    def result(self) -> Any:
-        return self._result
-
-    def cancel(self) -> None:
-        pass
-
-
-class Remembering:
-    """An engine that runs a job in this process the first time, and then returns its result; `computed` counts them."""
-
-    name = "remembering"
-    least = 0.002  # looking up a shorter job takes longer than running it
-
-    def __init__(self) -> None:
-        self._results: dict[bytes, Any] = {}
-
-    @property
-    def computed(self) -> int:
-        """The number of jobs that were run."""
-        return len(self._results)
-
-    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]:
-        key = hashlib.sha256(_plain_pickle((function, arguments))).digest()
-        if key not in self._results:
-            self._results[key] = function(*arguments)
-        return _Done(self._results[key])
-
-    def close(self) -> None:
-        self._results.clear()
-
-
-def _plain_pickle(value: Any) -> bytes:
-    """The same bytes for equal values, whether or not parts of them are one object."""
-    buffer = io.BytesIO()
-    pickler = pickle.Pickler(buffer, protocol=5)
-    pickler.fast = True
-    pickler.dump(value)
-    return buffer.getvalue()
-
-
 class _PairClient(Client):
     """Takes part only in the set-up and in SecureHamming, with random bits."""
 
@@ -194,11 +143,7 @@ def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latenc
     vectors = [generator(1, "bits", name).integers(2, size=(n, bits)).astype(np.bool_) for name in names]
     clients = [_PairClient(world, name, variant, own, **access) for name, own in zip(names, vectors, strict=True)]
     server = _PairServer(world, names, variant, bits, **access)
-    parties: list[Party] = [server, *clients]
-    try:
-        world.loop.run(play(parties, server))
-    finally:
-        world.loop.finish()
+    play_out([server, *clients])
     return max(ended) - min(begun)
 
 
@@ -208,7 +153,7 @@ def sweep(grid: Grid) -> list[Point]:
     for n, bits in grid.pairs:
         variants = (PaillierHamming(bits, grid.key_bits, grid.key_bits < 2048), IknpHamming(bits, find_group("p256")))
         for variant in variants:
-            engine = Remembering()  # a new one for each variant, as results may be large
+            engine = Remembering(most=1 << 32)  # a new one for each variant, as results may be large
             points += [
                 Point(n, bits, variant.name, latency, bandwidth, duration(variant, n, bits, bandwidth, latency, engine))
                 for latency in grid.latencies
@@ -251,15 +196,14 @@ def print_crossings(console: Console, found: Sequence[Crossing], grid: Grid) -> 
     low, high = (_rate(bandwidth) for bandwidth in (grid.bandwidths[0], grid.bandwidths[-1]))
     title = f"From which bandwidth iknp is done before Paillier ({grid.key_bits}-bit keys), one pair, {low} to {high}"
     console.print(title)
-    table = Table()
-    for column in ("n", "L", "latency", "iknp is faster", "then both take"):
-        table.add_column(column, justify="right")
+    rows = []
     for crossing in found:
         text, both = crossing.note, ""
         if crossing.bandwidth is not None and crossing.seconds is not None:
             text, both = f"from {_rate(crossing.bandwidth)}", f"{crossing.seconds:.3g} s"
-        table.add_row(str(crossing.n), str(crossing.bits), f"{crossing.latency * 1e3:g} ms", text, both)
-    console.print(table)
+        rows.append((str(crossing.n), str(crossing.bits), f"{crossing.latency * 1e3:g} ms", text, both))
+    columns = ("n", "L", "latency", "iknp is faster", "then both take")
+    console.print(table(columns, rows, columns))
 
 
 def _rate(bandwidth: float) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 
 from rich.console import Console
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks.costs import measure_costs, write_costs
@@ -22,7 +21,7 @@ from benchmarks.crypto_symmetric import measure_masks, measure_symmetric
 from benchmarks.measure import Standing, environment, print_standings, write_json
 from benchmarks.plots import check_plot, plot_standings
 from protocols.crypto import paillier
-from scenarios.console.printing import make_console
+from scenarios.console.printing import make_console, table
 from sim.streams import Entropy
 
 __all__ = ["main"]
@@ -68,9 +67,8 @@ def main(
         pair = measure_pair(peers.get("phe.paillier"), quick, console)
         durations = _pairs(quick)
     _print_durations(durations, console)
-    if json_file is not None:
-        content = {"environment": found, "quick": quick, "pair": pair, "pair_seconds": durations, "mask_seconds": masks}
-        write_json(json_file, content, standings)
+    seconds = {"pair_seconds": durations, "mask_seconds": masks}
+    write_json(json_file, environment=found, quick=quick, pair=pair, **seconds, standings=standings)
     if plot_file is not None:
         plot_standings(plot_file, f"Operations a second. {machine}", standings)
 
@@ -118,10 +116,8 @@ def _pairs(quick: bool) -> Durations:
 
 
 def _print_durations(durations: Durations, console: Console) -> None:
-    table = Table(title="Distances of a whole pair", title_justify="left")
-    table.add_column("pair")
-    table.add_column("seconds", justify="right")
-    table.add_column("parts")
-    for name, parts in durations.items():
-        table.add_row(name, f"{sum(parts.values()):.2f}", ", ".join(f"{part} {s:.2f}" for part, s in parts.items()))
-    console.print(table)
+    rows = [
+        (name, f"{sum(parts.values()):.2f}", ", ".join(f"{part} {s:.2f}" for part, s in parts.items()))
+        for name, parts in durations.items()
+    ]
+    console.print(table(("distances of a whole pair", "seconds", "parts"), rows, ("seconds",)))

@@ -5,7 +5,6 @@ import json
 import platform
 import ssl
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Standing", "environment", "print_standings", "race", "seconds_each", "timed", "write_json"]
+from parties.learning.measuring import timed
+from scenarios.console.printing import table
+
+__all__ = ["Standing", "environment", "grouped", "print_standings", "race", "seconds_each", "timed", "write_json"]
 
 Action = Callable[[], object]
 
@@ -29,13 +31,6 @@ class Standing:
     contender: str
     rate: float
     lead: float
-
-
-def timed(action: Action) -> float:
-    """The processor time of one call in seconds (this process, all threads), which depends less on other load."""
-    start = time.process_time()
-    action()
-    return time.process_time() - start
 
 
 def seconds_each(action: Action, operations: int, repeats: int = 7) -> float:
@@ -94,21 +89,23 @@ def _processor() -> str:
 
 def print_standings(title: str, standings: Sequence[Standing], console: Console) -> None:
     """Print a table of `standings`."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("task")
-    table.add_column("contender")
-    table.add_column("a second", justify="right")
-    table.add_column("first is faster by", justify="right")
-    previous = ""
-    for standing in standings:
-        if previous not in ("", standing.task):
-            table.add_section()
-        task = standing.task if standing.task != previous else ""
-        previous = standing.task
-        table.add_row(task, standing.contender, f"{standing.rate:,.4g}", f"{standing.lead:,.2f} x")
-    console.print(table)
+    rows = [(one.task, one.contender, f"{one.rate:,.4g}", f"{one.lead:,.2f} x") for one in standings]
+    numbers = ("a second", "first is faster by")
+    console.print(grouped(("task", "contender", *numbers), rows, numbers, title))
 
 
-def write_json(path: Path, content: Mapping[str, object], standings: Sequence[Standing]) -> None:
-    """Write `content` and the `standings` as JSON."""
-    path.write_text(json.dumps({**content, "standings": [asdict(standing) for standing in standings]}, indent=2))
+def grouped(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str], title: str) -> Table:
+    """A table with a section for each value of the first column, which is written once."""
+    firsts = [row[0] for row in rows]
+    new = [place == 0 or firsts[place - 1] != first for place, first in enumerate(firsts)]
+    shown = [(row[0] if begins else "", *row[1:]) for row, begins in zip(rows, new, strict=True)]
+    found = table(columns, shown, numbers, title)
+    for row, begins in zip(found.rows, [*new[1:], False], strict=True):
+        row.end_section = begins
+    return found
+
+
+def write_json(path: Path | None, **content: object) -> None:
+    """Write `content` as JSON, records among it as tables, unless `path` is None."""
+    if path is not None:
+        path.write_text(json.dumps(content, indent=2, default=asdict) + "\n")

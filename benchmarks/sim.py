@@ -16,18 +16,17 @@ A rate is the median over the repeats, in messages per second of this process's 
 
 import asyncio
 import importlib
-import json
 import statistics
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import simpy
 from rich.table import Table
 
-from benchmarks.measure import environment, timed
-from parties.party import Party, play
+from benchmarks.measure import environment, grouped, timed, write_json
+from parties.party import Party, play_out
 from scenarios.console.printing import make_console
 from sim.compute import CostTable, Free
 from sim.latency import parse_latency
@@ -67,9 +66,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one core")
     rows = measure(messages=2_000 if quick else 20_000, repeats=3 if quick else 7)
     console.print(_table(rows))
-    if json_file is not None:
-        content = {"environment": found, "quick": quick, "rows": [asdict(row) for row in rows]}
-        json_file.write_text(json.dumps(content, indent=2) + "\n")
+    write_json(json_file, environment=found, quick=quick, rows=rows)
 
 
 def measure(messages: int, repeats: int) -> list[Row]:
@@ -95,21 +92,12 @@ def _repeat(layer: str, case: str, run: Callable[[int], int], messages: int, rep
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table(title="Messages a second of processor time", title_justify="left")
-    for column in ("layer", "case"):
-        table.add_column(column)
-    for column in ("median", "best", "target"):
-        table.add_column(column, justify="right")
-    previous = rows[0].layer
-    for row in rows:
-        if row.layer != previous:
-            table.add_section()
-        layer = row.layer if row.layer != previous or row is rows[0] else ""
-        previous = row.layer
-        table.add_row(
-            layer, row.case, f"{row.rate:,.0f}", f"{row.best:,.0f}", f"{row.target:,.0f}" if row.target else ""
-        )
-    return table
+    lines = [
+        (row.layer, row.case, f"{row.rate:,.0f}", f"{row.best:,.0f}", f"{row.target:,.0f}" if row.target else "")
+        for row in rows
+    ]
+    numbers = ("median", "best", "target")
+    return grouped(("layer", "case", *numbers), lines, numbers, "Messages a second of processor time")
 
 
 # Bare: the loop and its links
@@ -253,20 +241,16 @@ def _world(topology: str) -> World:
     )
 
 
-def _play(world: World, parties: list[Party]) -> None:
-    _run(world.loop, play(parties, parties[0]))
-
-
 def _whole_ping_pong(messages: int) -> int:
     world, each = _world("mesh"), messages // 2
-    _play(world, [_Caller(world, "a", "b", each, serves=True), _Caller(world, "b", "a", each, serves=False)])
+    play_out([_Caller(world, "a", "b", each, serves=True), _Caller(world, "b", "a", each, serves=False)])
     return world.ledger.messages
 
 
 def _whole_star(messages: int) -> int:
     world, each = _world("star"), messages // 2
     callers = [_Caller(world, "a", "b", each, serves=True), _Caller(world, "b", "a", each, serves=False)]
-    _play(world, [*callers, _Hub(world, "server", **_ACCESS)])
+    play_out([*callers, _Hub(world, "server", **_ACCESS)])
     return world.ledger.messages // 2
 
 
@@ -278,7 +262,7 @@ def _whole_fan_in(messages: int) -> int:
     server.rounds = messages // (2 * _CLIENTS)
     for client in clients:
         client.rounds = server.rounds
-    _play(world, [server, *clients])
+    play_out([server, *clients])
     return world.ledger.messages
 
 

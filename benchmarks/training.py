@@ -17,7 +17,6 @@ round of the plain loop, and their times are reported separately. A run gives on
 given for contenders that compute in this process alone.
 """
 
-import json
 import math
 import os
 import statistics
@@ -25,15 +24,15 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from benchmarks.measure import environment
-from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size
+from benchmarks.measure import environment, write_json
+from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size, layers
 from parties.data.splits import Shard
 from parties.datasets import store
 from parties.datasets.content import Content, Part
@@ -41,7 +40,7 @@ from parties.learning import jobs
 from parties.learning.extras import MissingExtra, require
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.observer import TrainedRound
-from scenarios.console.printing import make_console
+from scenarios.console.printing import make_console, table
 from scenarios.observing.splits import split_data
 from scenarios.running import runner
 from scenarios.running.runner import Watch
@@ -86,12 +85,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     console.print(_table(size, standings))
     ratio = statistics.median(standings[1].share)
     console.print(f"Tacit: {ratio:.3f} of the plain loop's rounds a second; {_TARGET} are wanted")
-    if json_file is not None:
-        content = {
-            "environment": found, "quick": quick, "size": asdict(size), "target": _TARGET,
-            "standings": [asdict(one) for one in standings],
-        }  # fmt: skip
-        json_file.write_text(json.dumps(content, indent=2) + "\n")
+    write_json(json_file, environment=found, quick=quick, size=size, target=_TARGET, standings=standings)
 
 
 def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
@@ -174,15 +168,13 @@ def _standing(size: Size, contender: Contender, pairs: Sequence[tuple[Times, Tim
 def _table(size: Size, standings: Sequence[Standing]) -> Table:
     what = f"{size.clients} clients x {size.images} images, {size.cohort} a round, batches of {size.batch}"
     title = f"Rounds of FedAvg a second: {what}; {size.rounds} rounds in a run"
-    table = Table(title=title, title_justify="left")
-    table.add_column("contender")
-    for column in ("median", "least", "most", "of the plain loop", "by processor time"):
-        table.add_column(column, justify="right")
+    numbers = ("median", "least", "most", "of the plain loop", "by processor time")
+    rows = []
     for one in standings:
         rates = [f"{rate:.2f}" for rate in (statistics.median(one.rates), min(one.rates), max(one.rates))]
         shares = [f"{statistics.median(all_):.3f}" if all_ else "-" for all_ in (one.share, one.processor_share)]
-        table.add_row(one.contender, *rates, *shares)
-    return table
+        rows.append((one.contender, *rates, *shares))
+    return table(("contender", *numbers), rows, numbers, title)
 
 
 # What is trained
@@ -288,7 +280,7 @@ def tacit(federation: Federation, after_round: AfterRound) -> tuple[bytes, int]:
         with np.load(result.folder / "model.npz") as saved:
             vector: bytes = saved["parameters"].tobytes()
     size = federation.size
-    trained = sum(len(one.cohort) for one in result.rounds if isinstance(one, TrainedRound))
+    trained = sum(len(one.cohort) for one in result.round_records if isinstance(one, TrainedRound))
     return vector, trained * math.ceil(size.images / size.batch)
 
 
@@ -297,11 +289,7 @@ def plain(federation: Federation) -> Generator[None, None, tuple[bytes, int]]:
     import torch
     from torch import nn
 
-    network = nn.Sequential(
-        nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(32 * 5 * 5, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
+    network = nn.Sequential(*layers())
     parameters = list(network.parameters())
     images = torch.from_numpy(federation.images[:, :, np.newaxis]).float() / 255
     labels = torch.from_numpy(federation.labels)

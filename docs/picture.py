@@ -16,10 +16,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from scenarios.command import report
 from scenarios.console import printing
 from scenarios.files.checks import cautions
 from scenarios.files.reading import Loaded, read
+from scenarios.reporting import printed
 from scenarios.running.folder import byte_rows
 from scenarios.running.runner import carry_out
 
@@ -50,7 +50,7 @@ def draw(command: str, loaded: Loaded) -> str:
     result = carry_out(loaded.scenario, loaded.name)
     if result.outcome not in ("completed", "aborted") or result.unmet:
         raise ValueError("\n".join([f"{result.outcome}: {result.reason}", *result.unmet]))
-    report.print_result(console, result, byte_rows(result.folder), loaded.scenario.network.topology)
+    printed.print_result(console, result, byte_rows(result.folder), loaded.scenario.network.topology)
     console.width = max(WIDTH, *map(len, console.export_text(clear=False).splitlines()))
     return FONTS.sub("", console.export_svg(title="tacit", unique_id="tacit"))
 

@@ -93,8 +93,8 @@ def page() -> str:
         f"{number}. {what}:\n\n   ```sql\n{_indented(sql)}\n   ```\n" for number, (what, sql) in enumerate(QUERIES, 1)
     ]
     python = (
-        'In Python, `tacit.run(...).frame("rounds")` is any view as a pandas DataFrame (extra `frames`). It is no\n'
-        "method `rounds()`, because `Result.rounds` and `Result.messages` are fields, whose meaning stays.\n"
+        "In Python, `messages()`, `rounds()`, `steps()` and `events()` of the result of `tacit.run(...)` are pandas\n"
+        'DataFrames (extra `frames`), and `frame("losses")` is any view.\n'
         '`pandas.read_sql("SELECT * FROM hops", sqlite3.connect("runs/.../run.sqlite"))` needs no Tacit.\n'
     )
     return "\n".join(

@@ -57,6 +57,7 @@ class Device:
         self._slowed: list[Slow] = []
         self._pauses = 0  # those that go on
         self._after_pause: list[Callable[[], object]] = []
+        self._has_left = False
 
     def start(self, changed: Callable[[], None] = lambda: None) -> None:
         """Begin the party's program, and apply the faults that have a time when it comes."""
@@ -74,12 +75,15 @@ class Device:
         self._go(why, self.endpoint.fall)
 
     def leave(self, why: str = "leave") -> None:
-        """Go for good; what was sent already still goes out."""
+        """Go for good; what was sent already still goes out. Of a party that is down: it does not come back."""
+        if not self.endpoint.alive:
+            self._note_fault(why)
         self._go(why, self.endpoint.leave)
+        self._has_left = True
 
     def rejoin(self) -> None:
         """Come back as the next incarnation: a new party with nothing but this device, and a processor that is free."""
-        if self.endpoint.alive:
+        if self.endpoint.alive or self._has_left:
             return
         self.endpoint.rejoin()
         self.machine = self._new_machine(self._factor)
@@ -115,7 +119,7 @@ class Device:
 
     def state(self) -> dict[str, Any]:
         """Its state, without the access to the network (`sim.snapshot`)."""
-        return {name: getattr(self, name) for name in ("disk", "_slowed", "_pauses", "_after_pause")}
+        return {name: getattr(self, name) for name in ("disk", "_slowed", "_pauses", "_after_pause", "_has_left")}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state`; the endpoint keeps its own factor."""
@@ -135,7 +139,8 @@ class Device:
     def strike(self, fault: PartyFault) -> None:
         """Apply `fault`, unless it needs a party that is up and this one is not, or has ended."""
         effect, needs_life = _EFFECTS[type(fault)]
-        if needs_life and (not self.endpoint.alive or self.party.finished):
+        is_there = not self._has_left if isinstance(fault, Leave) else self.endpoint.alive
+        if needs_life and (not is_there or self.party.finished):
             return
         peer = fault.peer if isinstance(fault, Partition | Hold) else ""
         step = fault.before or fault.after or self.party.step_name

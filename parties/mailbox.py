@@ -73,7 +73,7 @@ class Mailbox:
         self.owner, self.loop = owner, loop
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
-        self._waiting: list[Arrivals[Any] | Watch] = []
+        self.waiting: list[Arrivals[Any] | Watch] = []
 
     def __len__(self) -> int:
         return sum(map(len, self._frames.values()))
@@ -81,7 +81,7 @@ class Mailbox:
     @property
     def awaited(self) -> str:
         """What is waited for, in words; "" if nothing is."""
-        return "; ".join(waiter.what for waiter in self._waiting)
+        return "; ".join(waiter.what for waiter in self.waiting)
 
     def state(self) -> list[tuple[str, list[Frame]]]:
         """The messages received, by type."""
@@ -95,7 +95,7 @@ class Mailbox:
     @property
     def timer(self) -> Timer | None:
         """The timer of the only wait for messages; None if there are several, or none."""
-        waits = [waiter for waiter in self._waiting if isinstance(waiter, Arrivals)]
+        waits = [waiter for waiter in self.waiting if isinstance(waiter, Arrivals)]
         return waits[0].timer if len(waits) == 1 else None
 
     def is_late(self, frame: Frame) -> bool:
@@ -108,7 +108,7 @@ class Mailbox:
         if is_lasting(frame):
             frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
         frames.append(frame)
-        for waiter in self._waiting:
+        for waiter in self.waiting:
             if waiter.concerns(frame):
                 waiter.wake()
 
@@ -119,7 +119,7 @@ class Mailbox:
         if late:
             for kind, frames in self._frames.items():
                 self._frames[kind] = deque(frame for frame in frames if not self.is_late(frame))
-        for waiter in self._waiting:  # a message that was early may be the one it waits for
+        for waiter in self.waiting:  # a message that was early may be the one it waits for
             waiter.wake()
         return late
 
@@ -140,15 +140,13 @@ class Mailbox:
                     return frame.sender, message
         return None
 
-    def holds(
-        self, kinds: Iterable[type[Message]], sources: Container[str], after: tuple[int, int] | None = None
-    ) -> bool:
-        """Whether there is a message to take, of a later (round, attempt) than `after` if that is given."""
-        return any(
-            self._may_take(frame, kind, sources) and (after is None or (frame.round, frame.attempt) > after)
-            for kind in kinds
-            for frame in self._frames.get(kind.__name__, ())
-        )
+    def first_sender(self, kinds: Kinds, sources: Container[str], after: tuple[int, int] = (-1, -1)) -> str | None:
+        """The sender of the first message to take, of a later (round, attempt) than `after`; None if there is none."""
+        for kind in kinds:
+            for frame in self._frames.get(kind.__name__, ()):
+                if self._may_take(frame, kind, sources) and (frame.round, frame.attempt) > after:
+                    return frame.sender
+        return None
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
         """Whether one of `kinds` was received, from anybody and for any round."""
@@ -163,11 +161,11 @@ class Mailbox:
 
     def add(self, waiter: "Arrivals[Any] | Watch") -> None:
         """Wake `waiter` from now on."""
-        self._waiting.append(waiter)
+        self.waiting.append(waiter)
 
     def remove(self, waiter: "Arrivals[Any] | Watch") -> None:
         """Wake `waiter` no more."""
-        self._waiting.remove(waiter)
+        self.waiting.remove(waiter)
 
     async def wait(self, waiter: "Arrivals[Any]", future: "asyncio.Future[None]") -> None:
         """Wait for `future`, which `waiter` sets when it is woken."""
@@ -193,27 +191,25 @@ class Arrivals(Generic[M]):
     def __init__(
         self, mailbox: Mailbox, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: Kinds
     ) -> None:
-        self._mailbox, self._kinds, self._sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
+        self._mailbox, self._kinds, self.sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
         self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | None = None
-        self._in_time = True
+        self._in_time, self._until_found = True, False
         self._future: asyncio.Future[None] | None = None
-        self._types = _type_names(kinds)
-        self._ends = _type_names(until + self._owner.interrupts)
+        self._types, self._ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
         self._is_timed = not self._owner.paused
         self._wait: Wait | None = None  # as reported to those who look on
         self._heard: set[str] = set()
         self._last = ""  # who sent the last message
-        self._times = (mailbox.loop.time(), mailbox.loop.time())  # of that, and of the last from anybody else
-        self._until_found = False
+        self._times = (0.0, 0.0)  # of that, and of the last from anybody else; of the wait's beginning if it is later
         if not self._is_timed:
             self._owner.after_pause(self._begin_clock)
 
     @property
     def what(self) -> str:
         """What is waited for, in words."""
-        sources = list(self._sources)
+        sources = list(self.sources)
         return f"{names_of(self._kinds)} from {', '.join(sources) if len(sources) < 4 else f'{len(sources)} parties'}"
 
     @property
@@ -235,8 +231,8 @@ class Arrivals(Generic[M]):
             wait.ended = "interrupted" if issubclass(kind, Exception) else "cancelled"
         else:
             wait.ended = "until" if self._until_found else "answered" if self._in_time else "deadline"
-        wait.silent = tuple(source for source in self._sources if source not in self._heard)
-        wait.missing = wait.silent if wait.ended == "answered" else tuple(self._sources)
+        wait.silent = tuple(source for source in self.sources if source not in self._heard)
+        wait.missing = wait.silent if wait.ended == "answered" else tuple(self.sources)
         wait.last, wait.alone = self._last, self._times[0] - self._times[1]
         self._owner.waited(wait)
 
@@ -252,25 +248,29 @@ class Arrivals(Generic[M]):
     async def next(self) -> tuple[str, M] | None:
         """The next message and its sender, or None when the waiting has ended."""
         while True:
-            found = self._mailbox.take(self._kinds, self._sources)
+            found = self._mailbox.take(self._kinds, self.sources)
             if found is not None:
-                others = self._times[1] if found[0] == self._last else self._times[0]
-                self._last, self._times = found[0], (self._mailbox.loop.time(), others)
-                self._heard.add(self._last)
+                self._hear(found[0])
                 return found
             if not await self._look_again():
                 return None
 
     async def begun(self) -> bool:
         """Wait until a message is there to be taken; false when the waiting has ended without one."""
-        while not self._mailbox.holds(self._kinds, self._sources):
+        while (sender := self._mailbox.first_sender(self._kinds, self.sources)) is None:
             if not await self._look_again():
                 return False
+        self._hear(sender)
         return True
+
+    def _hear(self, sender: str) -> None:
+        self._times = (self._mailbox.loop.time(), self._times[sender == self._last])
+        self._last = sender
+        self._heard.add(sender)
 
     def leave_out(self, source: str) -> None:
         """Take no more messages from `source`: they stay in the mailbox."""
-        self._sources.pop(source, None)
+        self.sources.pop(source, None)
 
     async def _look_again(self) -> bool:
         """Wait for something to come; false when the waiting has ended."""
@@ -281,8 +281,10 @@ class Arrivals(Generic[M]):
         if self._until and mailbox.holds_any(self._until):
             self._until_found = True
             return False
-        if self._wait is None and self._sources:
-            self._wait = self._owner.waits(tuple(map(_name, self._kinds)), tuple(self._sources), self._deadline)
+        if self._wait is None and self.sources:
+            names = tuple(kind.__name__ for kind in self._kinds)
+            self._wait = self._owner.waits(names, tuple(self.sources), self._deadline)
+            self._times = (mailbox.loop.time(),) * 2
         if self._timer is None and self._is_timed:
             self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
         self._future = mailbox.loop.create_future()
@@ -302,11 +304,11 @@ class Arrivals(Generic[M]):
 
     def concerns(self, frame: Frame) -> bool:
         """Whether the arrival of `frame` is a reason to look again."""
-        return (frame.type in self._types and frame.sender in self._sources) or frame.type in self._ends
+        return (frame.type in self._types and frame.sender in self.sources) or frame.type in self._ends
 
     def wake(self) -> None:
         """Look again."""
-        if self._future is not None and not self._future.done():
+        if self._future and not self._future.done():
             self._future.set_result(None)
 
 
@@ -370,7 +372,7 @@ class Watch:
 
     def _look(self) -> None:
         self._mailbox.check_interrupts()
-        if not self._mailbox.holds(self._kinds, self._sources, self._begun_at):
+        if self._mailbox.first_sender(self._kinds, self._sources, self._begun_at) is None:
             return
         if not self._grace:
             raise self._error
@@ -388,10 +390,6 @@ class Watch:
 def names_of(kinds: Iterable[type[Message]]) -> str:
     """``Hello or Goodbye``."""
     return " or ".join(kind.__name__ for kind in kinds)
-
-
-def _name(kind: type[Message]) -> str:
-    return kind.__name__
 
 
 @cache

@@ -32,7 +32,7 @@ from sim.wire import (
 )
 from sim.world import World
 
-__all__ = ["Arrivals", "Begin", "Channel", "Collected", "NoAnswer", "Party", "play"]
+__all__ = ["Arrivals", "Begin", "Channel", "Collected", "NoAnswer", "Party", "play", "play_out"]
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
@@ -103,6 +103,12 @@ class Party(Lifecycle):
         if not self.alive or self.finished:
             return ""
         return f"{self._mailbox.awaited or 'nothing that it names'} (in {self._step or 'no step'})"
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The parties from which it waits for messages. May be read at any time, also from another thread."""
+        waits = [wait for wait in list(self._mailbox.waiting) if isinstance(wait, Arrivals)]
+        return tuple(dict.fromkeys(name for wait in waits for name in list(wait.sources)))
 
     def state(self) -> dict[str, Any]:
         mailbox = self._mailbox.state()
@@ -258,7 +264,7 @@ class Party(Lifecycle):
 
     def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
         """Whether a message of `kinds` was received for a later round or attempt than the party's."""
-        return self._mailbox.holds(kinds, frozenset(sources), self._mailbox.stamp)
+        return self._mailbox.first_sender(kinds, frozenset(sources), self._mailbox.stamp) is not None
 
     async def together(self, *coroutines: Coroutine[Any, Any, R]) -> list[R]:
         """Run all at the same time and return their results. The first error ends the others and is raised as it is."""
@@ -354,3 +360,12 @@ async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None
             return
         await changed.wait()
         changed.clear()
+
+
+def play_out(parties: Sequence[Party]) -> None:
+    """`play` the `parties`, of which the first is the coordinator, in their world, which ends with it."""
+    loop = parties[0].world.loop
+    try:
+        loop.run(play(parties, parties[0]))
+    finally:
+        loop.finish()

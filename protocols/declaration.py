@@ -16,7 +16,7 @@ the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
 | `sent_bytes` | `tacit bytes` |
 | `planned`, `memory`, `loaded` | `tacit predict` |
-| `promises`, `quick` | chaos |
+| `promises`, `waits`, `quick` | chaos |
 | `sums`, `attacked` | a server that lies, an attack on membership |
 
 What `tables` has is said by `protocols.observing.experiment.Tables`, and by the structs of the tables in `uses`.
@@ -194,6 +194,10 @@ class Declaration:
     def promises(self, tables: Any) -> Mapping[str, Promise] | None:
         """What must hold under any faults, by name, besides what holds for every protocol; None: not known."""
         return {}
+
+    def waits(self, tables: Any) -> int:
+        """For how many deadlines a client waits in a round at most, with whatever is lost."""
+        return 4 * tables.data.clients + 4
 
     def sums(self, tables: Any, clients: int) -> Sequence[SecureSum]:
         """The secure sums that are taken with this number of clients."""

@@ -12,8 +12,12 @@ here.
 | round.enrol | TakingPart | server -> each that is present | names | who takes part |
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from numbers import Integral
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -24,9 +28,9 @@ from parties.client import Client
 from parties.data.splits import Shard
 from parties.party import NoAnswer
 from parties.server import Loss, Server
-from protocols import setup
+from protocols import secure_sum, setup
 from protocols.crypto import sizes
-from protocols.declaration import Declaration, messages_in
+from protocols.declaration import Declaration, SecureSum, messages_in
 from protocols.endings import EndingsObserver
 from protocols.observing.experiment import Setting, Tables
 from protocols.observing.parts import Parts
@@ -89,8 +93,8 @@ class OneShot(Declaration):
     A subclass sets `name`, `summary` and `own_steps`, and defines `client`, `server`, `oracle` and, for `tacit bytes`,
     `own_payloads`. `agrees`: clients first agree on a key for each pair (`setup`); what they send each other is sealed
     with those. `modules`: whose message types it sends; `between_clients`: those
-    that one client sends another. `waits`: the deadlines that a client is patient for until
-    the round begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact.
+    that one client sends another. `patience`: the number of deadlines for which a client waits until the round
+    begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact.
 
     What its methods get as `keys` is the [protocol] table, with `deadline` and `min_clients` among its fields.
     """
@@ -99,7 +103,7 @@ class OneShot(Declaration):
     own_steps: ClassVar[tuple[Step, ...]] = ()
     modules: ClassVar[tuple[Any, ...]] = ()
     between_clients: ClassVar[tuple[type[Message], ...]] = ()
-    waits: ClassVar[int] = 8
+    patience: ClassVar[int] = 8
     uses: Collection[str] = ("protocol.min_clients",)
     tolerance: ClassVar[float] = 0.0
 
@@ -129,6 +133,12 @@ class OneShot(Declaration):
         for method in ("client", "server", "oracle"):
             if getattr(type(self), method) is getattr(OneShot, method):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
+        for method in ("client", "server"):
+            if not iscoroutinefunction(getattr(type(self), method)):
+                raise ValueError(f"the {method} of {kind} must be defined by async def.")
+        for name, value, least in (("waits", self.waits, 1), ("tolerance", self.tolerance, 0)):
+            if not isinstance(value, int | float) or not least <= value < math.inf:
+                raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
         """A client's part, once it knows the `group`; with `agrees` it holds its pairs' secrets in it.
@@ -184,10 +194,21 @@ class OneShot(Declaration):
             raise Problem("protocol.name", f"{where}: {type(error).__name__}: {error}") from error
         if once is None:
             return None
+        if wrong := {kind: size for kind, size in once.items() if not isinstance(size, Integral) or size < 0}:
+            raise Problem("protocol.name", f"{where}: {wrong} are no numbers of bytes; allowed: whole ones, 0 or more")
         if strange := [kind for kind in once if kind not in self.messages_with(tables)]:
             raise Problem("protocol.name", f"{where}: {', '.join(map(str, strange))} is no message that it sends")
         twice = self.relayed if tables.network.topology == "star" else frozenset()
         return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
+
+    def waits(self, tables: Tables) -> int:
+        """For how many deadlines a client waits at most, with whatever is lost."""
+        return self.patience + super().waits(tables)
+
+    def sums(self, tables: Tables, clients: int) -> Sequence[SecureSum]:
+        """The sum of `protocols.secure_sum` if that is among `modules`, of at least `protocol.min_clients` inputs."""
+        fewest = max(2, tables.protocol.min_clients)
+        return [SecureSum("secure_sum", fewest)] if secure_sum in self.modules else []
 
     def promises(self, tables: Tables) -> Mapping[str, Promise]:
         """What must hold under any faults besides what holds for every protocol."""
@@ -198,7 +219,7 @@ class OneShotClient(CalledClient):
     """A client of a `protocol` with its `keys`."""
 
     def __init__(self, world: World, name: str, shard: Shard, protocol: OneShot, keys: Any, **access: Any) -> None:
-        super().__init__(world, name, shard, protocol.waits * duration(keys.deadline), **access)
+        super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
         self.protocol, self.keys = protocol, keys
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
 
@@ -243,11 +264,11 @@ class OneShotServer(Server):
         kind = f"{type(self.protocol).__name__}.server"
         if not isinstance(found, Found):
             raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
-        over = tuple(found.over)
-        if len(set(over)) != len(over) or not set(over) <= set(group.names):
+        over = tuple(found.over) if isinstance(found.over, Collection) else (found.over,)
+        if any(name not in group.names for name in over) or len(set(over)) != len(over):
             raise ValueError(f"over(={over}) of {kind} must be different clients of the group.")
         require(len(over), "clients", self.keys.min_clients)
-        return Found(over, np.asarray(found.value, np.float64))
+        return Found(over, _numbers(found.value, f"the value of {kind}"))
 
     async def _agree(self) -> Group:
         return await setup.server(self, self.clients, 1, self.keys.min_clients, duration(self.keys.deadline))
@@ -267,6 +288,15 @@ class OneShotServer(Server):
         return Group(names, {}, {})
 
 
+def _numbers(value: Any, what: str) -> NDArray[np.float64]:
+    """The array of numbers that `value` is. Raises TypeError naming `what` is not."""
+    with suppress(TypeError, ValueError):  # the latter of lists of different lengths, too
+        numbers = np.asarray(value)
+        if numbers.dtype.kind in "biufO" and None not in numbers.ravel().tolist():
+            return numbers.astype(np.float64)
+    raise TypeError(f"{what} must be numbers, not {value!r}.")
+
+
 class OneRound:
     """The parties of a run of a declared protocol of one round, and its observer."""
 
@@ -274,10 +304,7 @@ class OneRound:
 
     def __init__(self, setting: Setting, protocol: OneShot) -> None:
         world, keys = setting.world, setting.keys
-        self.clients = [
-            OneShotClient(world, name, shard, protocol, keys, **setting.client_access)
-            for name, shard in setting.shards.items()
-        ]
+        self.clients = setting.clients(OneShotClient, protocol, keys)
         self.server = OneShotServer(world, tuple(setting.shards), protocol, keys, **setting.server_access)
         self.observer = _Observer(setting, protocol, self.server, self.clients)
 
@@ -307,7 +334,7 @@ class _Observer(EndingsObserver[OneShotClient]):
             accuracy=None,
             output=output,
             lost=self._losses(),
-            rounds=[],
+            round_records=[],
             equals_plaintext=self._equals_oracle(),
             endings=endings,
             silent=self._fault_record.silent(),
@@ -339,5 +366,5 @@ class _Observer(EndingsObserver[OneShotClient]):
         if found is None:
             return None
         wanted = self._protocol.oracle(self._keys, {name: self._shards[name] for name in found.over})
-        value, expected = (np.asarray(one, np.float64) for one in (found.value, wanted))
+        value, expected = found.value, _numbers(wanted, f"what {type(self._protocol).__name__}.oracle returns")
         return value.shape == expected.shape and bool((abs(value - expected) <= self._protocol.tolerance).all())

@@ -13,7 +13,7 @@ from parties.server import Loss
 from protocols.endings import EndingsObserver
 from protocols.observing.parts import Parts
 from protocols.observing.scores import counting
-from protocols.observing.simulated import ResultFields, Round
+from protocols.observing.simulated import ResultFields, Round, Simulated
 from protocols.privacy.spent import Spending, Spent
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from sim.faults import Fault
@@ -28,9 +28,12 @@ Points = tuple[NDArray[np.generic], NDArray[np.int64]]
 class HeldRound(Round, frozen=True, kw_only=True):
     """The results of one round of learning. `cohort`: who was called, `problem`: why the round was lost.
 
+    `figures`: the names of those fields that are numbers, None where they were not measured.
+
     Some of those who were `lost` may have answered: they fell after that, or were back before it.
     """
 
+    figures: ClassVar[tuple[str, ...]] = ()
     cohort: tuple[str, ...]
     problem: str
 
@@ -38,6 +41,11 @@ class HeldRound(Round, frozen=True, kw_only=True):
     def counted(self) -> tuple[str, ...]:
         """Whose answer the round is made of."""
         raise NotImplementedError(f"{type(self).__name__} does not say whose answers it is made of")
+
+    def numbers(self) -> tuple[str, ...]:
+        """The cells of its `figures`."""
+        values = (getattr(self, name) for name in self.figures)
+        return tuple("-" if value is None else f"{value:.4f}" for value in values)
 
     def losses(self) -> str:
         """Who was lost; of whose answer the round is made nevertheless, it is said."""
@@ -53,9 +61,10 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
     ended. `answer` is what a client is to send in a round, and `last_step` where it does. `spending` gives what rounds
-    reveal, where that is known.
+    reveal, where that is known; `measured_on` are the points that models are tested on, in words.
     """
 
+    measured_on = ""
     answer: ClassVar[str]
     last_step: ClassVar[str]
 
@@ -85,12 +94,12 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         self.keep(record, measured=number % self.every == 0 or number == rounds)
         self.after_round(number)
 
-    def tell(self, one: H, figures: Sequence[str]) -> None:
-        """Enter a round that has just ended, with those of its fields that are to be seen in the trace."""
+    def tell(self, one: H) -> None:
+        """Enter a round that has just ended; its figures are to be seen in the trace."""
         now = self.world.loop.time()
         self.rounds.append(one)
         self.ended.append(now)
-        for name in figures:
+        for name in one.figures:
             value = getattr(one, name)
             if value is not None:
                 self.world.trace.tell(
@@ -126,12 +135,34 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     def so_far(self) -> ResultFields:
         """The results, so far, of a run that was broken off."""
         lost = self.losses()
-        rounds = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
-        return ResultFields(lost=lost, rounds=list(rounds), endings=self.endings(noted=False), privacy=self.privacy)
+        endings = self.endings(noted=False)
+        return ResultFields(lost=lost, round_records=self.reported(lost), endings=endings, privacy=self.privacy)
 
-    def silent(self) -> dict[int, str]:
-        """Each [[fault]] that has not struck once, by its number, with why it did not, in words."""
-        return self._fault_record.silent()
+    def reported(self, lost: Sequence[Loss]) -> list[Round]:
+        """The rounds, each with those of the `lost` that were lost in it."""
+        return [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
+
+    def found(self) -> dict[str, Any]:
+        """The fields of the results that rounds of this kind have besides those of all."""
+        raise NotImplementedError(f"{type(self).__name__} finds nothing")
+
+    def sum_up(self) -> Simulated:
+        """The results, once all parties have ended."""
+        if self.unended is not None:
+            self.keep(self._coordinator.record_type(**self.unended), measured=False)
+        found, lost = self.found(), self.losses()
+        outcome, reason = self.outcome(lost)
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            measured_on=self.measured_on,
+            privacy=self.privacy,
+            lost=lost,
+            round_records=self.reported(lost),
+            endings=self.endings(),
+            silent=self._fault_record.silent(),
+            **found,
+        )
 
     # Losses and the outcome
 

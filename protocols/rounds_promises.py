@@ -4,7 +4,9 @@ It looks at what was delivered to the server and at whom the server calls, and a
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, update_wrapper
+from typing import Any
 
 from protocols.promises import Affected, Promise, Trial
 
@@ -57,14 +59,56 @@ def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"{trial.outcome} ({trial.reason}), and nobody was affected"
 
 
-def promises_of_rounds(share: float, labeled: bool) -> dict[str, Promise]:
-    """The promises of rounds that draw a `share` of the clients; with `labeled`, of those that have labels."""
+def only_who_answered_counts(trial: Trial, affected: Affected, *, answers: Sequence[str]) -> Iterator[str]:
+    """Who counts in a round was called to it, and its answer was received."""
+    arrived = {
+        (event.party, event.round)
+        for event in trial.events
+        if event.kind == "deliver" and event.peer == "server" and event.type in answers
+    }
+    for record in trial.records:
+        for name in record.counted:
+            if (name, record.number) not in arrived or name not in record.cohort:
+                yield f"{name} counts in round {record.number}, its {answers[0]} had not been received"
 
-    def called(trial: Trial, affected: Affected) -> Iterator[str]:
-        return who_is_heard_is_called(trial, affected, share=share, labeled=labeled)
 
-    called.__doc__ = who_is_heard_is_called.__doc__
+def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool) -> Iterator[str]:
+    """In each round, every client of its cohort that is well from its beginning on, and has something to say, counts.
+
+    No round is lost while its cohort and the server are well.
+    """
+    able = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not silent}
+    for record in trial.records:
+        well = [name for name in record.cohort if affected.well_since(name, record.began)]
+        if record.lost and record.cohort and len(well) == len(record.cohort) and "server" not in affected:
+            yield f"round {record.number} was lost, and no fault affected its cohort: {record.lost}"
+        missing = [] if record.lost else [name for name in well if name in able and name not in record.counted]
+        if missing:
+            yield f"round {record.number} counts without {', '.join(missing)}"
+
+
+def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A completed run has had all its rounds."""
+    numbers = [record.number for record in trial.records]
+    if trial.outcome == "completed" and numbers != list(range(1, trial.simulation.server.settings.rounds + 1)):
+        yield f"rounds {', '.join(map(str, numbers))} were recorded"
+
+
+def promises_of_rounds(
+    share: float, *, labeled: bool, answers: Sequence[str], silent: bool = False
+) -> dict[str, Promise]:
+    """The promises of rounds that draw a `share` of the clients; with `labeled`, of those that have labels.
+
+    `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to say.
+    """
+
+    def with_these(broken: Callable[..., Iterator[str]], **keys: Any) -> Callable[..., Iterator[str]]:
+        return update_wrapper(partial(broken, **keys), broken)
+
     return {
         "training ends for a loss": Promise(ends_early_only_for_loss, True),
-        "who is heard is called": Promise(called),
+        "who is heard is called": Promise(with_these(who_is_heard_is_called, share=share, labeled=labeled)),
+        "only who answered counts": Promise(with_these(only_who_answered_counts, answers=answers)),
+        "who is well is counted": Promise(with_these(all_who_are_well_count, silent=silent), True),
+        "all rounds of learning": Promise(all_rounds_are_held, True),
     }

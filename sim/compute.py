@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from importlib import resources
 from multiprocessing import resource_tracker as standard_tracker
 from pathlib import Path
@@ -50,12 +50,22 @@ __all__ = [
     "end_with",
     "interrupts_held_back",
     "make_engine",
+    "total_work",
 ]
 
 R = TypeVar("R")
 
 Work = Mapping[str, float]
 """Operations of a job: how many of each that the cost table names."""
+
+
+def total_work(*parts: Work) -> dict[str, Any]:
+    """The sum of some jobs' operations."""
+    total: dict[str, Any] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
 
 
 @dataclass(frozen=True)
@@ -70,19 +80,7 @@ class CostTable:
     def load(cls, path: Path | None = None) -> "CostTable":
         """The table in the TOML file `path`, by default the one that comes with Tacit. Raises ValueError."""
         data = (resources.files("sim") / "costs.toml").read_bytes() if path is None else path.read_bytes()
-        where = path or "sim/costs.toml"
-        try:
-            table = tomllib.loads(data.decode())
-            seconds = {name: float(value) for name, value in table["seconds"].items()}
-            machine = str(table["machine"]["text"])
-        except (ArithmeticError, RecursionError, KeyError, TypeError, ValueError, AttributeError) as error:
-            problem = " ".join(str(error).split())
-            form = "[machine] text, [seconds] operation = s"
-            raise ValueError(f"{where}: not a cost table ({form}): {problem}") from None
-        for name, value in seconds.items():
-            if not 0 <= value < math.inf:
-                raise ValueError(f"{where}: seconds.{name} is {value}; allowed: finite numbers >= 0")
-        return cls(seconds, machine, hashlib.sha256(data).hexdigest())
+        return _table_in(data, str(path or "sim/costs.toml"))
 
     def duration(self, work: Work) -> float:
         """Seconds that `work` takes. Raises KeyError for an operation that the table lacks."""
@@ -90,6 +88,23 @@ class CostTable:
             return sum(count * self.seconds[name] for name, count in work.items())
         except KeyError as error:
             raise KeyError(f"the cost table has no operation {error.args[0]!r}") from None
+
+
+@lru_cache(4)
+def _table_in(data: bytes, where: str) -> CostTable:
+    """The table in the content of a file: to read one takes a good part of a short run."""
+    try:
+        table = tomllib.loads(data.decode())
+        seconds = {name: float(value) for name, value in table["seconds"].items()}
+        machine = str(table["machine"]["text"])
+    except (ArithmeticError, RecursionError, KeyError, TypeError, ValueError, AttributeError) as error:
+        problem = " ".join(str(error).split())
+        form = "[machine] text, [seconds] operation = s"
+        raise ValueError(f"{where}: not a cost table ({form}): {problem}") from None
+    for name, value in seconds.items():
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{where}: seconds.{name} is {value}; allowed: finite numbers >= 0")
+    return CostTable(seconds, machine, hashlib.sha256(data).hexdigest())
 
 
 class Cost(Protocol):

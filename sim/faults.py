@@ -176,14 +176,12 @@ class Slow(PartyFault):
 
 
 @dataclass(frozen=True)
-class Partition(PartyFault):
-    """Nothing gets through between the party and each `peer`, or only from the party to them if `one_way`.
+class LinkFault(PartyFault):
+    """A fault of the links between the party and each `peer`, or only from the party to them if `one_way`.
 
-    It heals after `lasts` seconds; None: never. What two parties of a star say to each other by way of the relay is cut
-    off, too: the relay does not carry it.
+    It ends after `lasts` seconds; None: never.
     """
 
-    kind: ClassVar[str] = "partition"
     peer: str = field(default="*", kw_only=True)
     one_way: bool = field(default=False, kw_only=True)
     lasts: float | None = field(default=None, kw_only=True)
@@ -195,21 +193,21 @@ class Partition(PartyFault):
 
 
 @dataclass(frozen=True)
-class Hold(PartyFault):
-    """Messages between the party and each `peer` are held back, and released in order after `lasts` seconds.
+class Partition(LinkFault):
+    """Nothing gets through.
 
-    Only those from the party to them if `one_way`.
+    What two parties of a star say to each other by way of the relay is cut off, too: the relay does not carry it.
     """
 
-    kind: ClassVar[str] = "hold"
-    peer: str = field(default="*", kw_only=True)
-    one_way: bool = field(default=False, kw_only=True)
-    lasts: float = field(kw_only=True)
+    kind: ClassVar[str] = "partition"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check(bool(self.peer), "peer(='') must be a name or a pattern such as client/*.")
-        self._check_seconds(True, lasts=self.lasts)
+
+@dataclass(frozen=True)
+class Hold(LinkFault):
+    """Messages are held back, and released in order at the end."""
+
+    kind: ClassVar[str] = "hold"
+    lasts: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)

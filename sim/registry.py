@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sim import plugged
+from sim.setting_error import Problem
+from sim.toml_text import toml
 
-__all__ = ["Added", "Registry", "UnknownNameError", "added_by_plugins", "conflict", "similar", "undone_on_error"]
+__all__ = [
+    "Added", "Registry", "UnknownNameError", "added_by_plugins", "check_name", "conflict", "similar", "undone_on_error",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -129,6 +133,12 @@ def similar(word: object, known: Iterable[str]) -> str:
     if isinstance(known, Registry) and (missing := plugged.left_out()):
         hint += f"; an installed plugin that is left out may have it: {'; '.join(missing)}"
     return hint
+
+
+def check_name(key: str, name: str, known: Mapping[str, object]) -> None:
+    """Raise Problem at `key` unless `name` is one of those `known`."""
+    if name not in known:
+        raise Problem(key, f"{toml(name)} is not known; allowed: {', '.join(known)}{similar(name, known)}")
 
 
 def added_by_plugins() -> list[Added]:

@@ -16,7 +16,9 @@ FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room
 BY_NAME = {
     "scenarios/chaos/configurations.py",  # the list of what broad chaos runs
     "scenarios/command/bytes.py",  # "fedavg" is a field of result.json there, and below
-    "scenarios/command/report.py",
+    "scenarios/reporting/printed.py",
+    "scenarios/reporting/run_page.py",
+    "scenarios/reporting/html.py",  # "dd" is an element of HTML
     "scenarios/files/unused.py",  # "fedprox" is a value of training.update
 }
 """Files of scenarios/ that may have a protocol's name in them."""

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ _ALLOWED = "iid, dirichlet:a or dirichlet:a/b with numbers a, b > 0, classes:c w
 Rows = NDArray[np.int64]
 Numbers = tuple[float, ...]
 
+A = TypeVar("A")
+
 
 @dataclass(frozen=True, eq=False)
 class Shard:
@@ -45,6 +48,8 @@ class Shard:
     every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be used
     by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' indices in the
     data set. `new`, bool (n_j,), by default false everywhere, marks points to be predicted that are no training data.
+
+    All arrays are read-only: oracles and baselines get the same ones.
     """
 
     points: Points = field(repr=False)
@@ -56,11 +61,22 @@ class Shard:
     def __post_init__(self) -> None:
         if not len(self.new):
             object.__setattr__(self, "new", np.zeros(len(self.labels), np.bool_))
+        for name in ("points", "labels", "labeled", "rows", "new"):
+            object.__setattr__(self, name, _read_only(getattr(self, name)))
 
     @cached_property
     def features(self) -> NDArray[np.float64]:
         """The points as float64 (n_j, d), made by `parties.data.dataset.as_features` at the first use."""
-        return as_features(self.points)
+        return _read_only(as_features(self.points))
+
+
+def _read_only(array: A) -> A:
+    """A view of `array` that cannot be written to; what is no array as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from parties.learning import rows
 from parties.learning.extras import require
+from parties.learning.learner import Learner
 from parties.learning.rows import Labels, Points, Rows
 from sim.compute import Work
 from sim.setting_error import SettingError
@@ -22,7 +23,7 @@ __all__ = ["XGBoostLearner"]
 
 
 @dataclass(frozen=True)
-class XGBoostLearner:
+class XGBoostLearner(Learner):
     """Gradient boosting of `trees` trees, for each class if there are more than two; histograms have 256 bins.
 
     Each `fit` of a `warm` learner adds that number of trees to those of its state; otherwise it starts from no tree, as
@@ -37,8 +38,7 @@ class XGBoostLearner:
     warm: bool = False
 
     def __post_init__(self) -> None:
-        if self.columns < 1 or self.classes < 2:
-            raise ValueError(f"columns(={self.columns}) and classes(={self.classes}) must be >= 1 and >= 2")
+        rows.check_sizes(self.columns, self.classes)
         if self.trees < 1 or self.max_depth < 1:
             raise SettingError("trees", self.trees, f"and max_depth(={self.max_depth}) must be >= 1")
         if not 0 < self.learning_rate <= 1:
@@ -65,10 +65,6 @@ class XGBoostLearner:
         start = rows.sealed(before) if self.warm else state
         return rows.cold_fit(start, points, labels, self.columns, self.classes, grow)
 
-    def predict(self, state: bytes, points: Points) -> Labels:
-        """The likeliest class of every point; ties go to the lower class."""
-        return self.probabilities(state, points).argmax(1)
-
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
         """The probability of each class for every point. Raises MissingExtra."""
         data = rows.as_rows(points, self.columns)
@@ -82,7 +78,6 @@ class XGBoostLearner:
         return np.column_stack([1 - found, found]) if self.classes == 2 else found
 
     def fit_work(self, points: int) -> Work:
-        """The work of `fit` on that number of points."""
         return {"xgboost.fit": float(self._all_trees * points * self.columns), "xgboost.tree": float(self._all_trees)}
 
     def predict_work(self, points: int) -> Work:

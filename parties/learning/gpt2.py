@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning.extras import require
+from parties.learning.learner import Learner
 from sim.compute import Work
 from sim.setting_error import SettingError
 
@@ -34,7 +35,7 @@ _BATCH = 16
 
 
 @dataclass(frozen=True)
-class GPT2Learner:
+class GPT2Learner(Learner):
     """The model in the folder `path`, all its parameters trained by Adam on the first `tokens` tokens of each text.
 
     `fit` takes `steps` batches of `batch` texts from shuffled passes. The state is the number of steps so far, as 8
@@ -106,12 +107,7 @@ class GPT2Learner:
         optimiser.zero_grad()
         return (done + self.steps).to_bytes(_COUNTER, "little") + b"".join(map(join, (trained, *moments)))
 
-    def predict(self, state: bytes, points: Points) -> Labels:
-        """The likeliest class of every text; ties go to the lower class."""
-        return self.probabilities(state, points).argmax(1)
-
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        """The probability of each class for every text, float32 (n, classes)."""
         from parties.learning.backend import choose_device, torch
 
         texts = _texts(points)

@@ -13,34 +13,30 @@ from parties.learning.spec import ModelSpec
 
 __all__ = ["embed_all", "logits", "probabilities"]
 
+Points = NDArray[np.generic]
+
 BATCH = 250
 
 
-def embed_all(
-    spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
-) -> NDArray[np.float32]:
-    """The features of every point; see `parties.learning.jobs.embed_all`."""
+def embed_all(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
+    """The features of every point; this and the others as in `parties.learning.jobs`."""
     return _run(spec, parameters, images, device, lambda network, batch: network.embed(batch))
 
 
-def logits(
-    spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
-) -> NDArray[np.float32]:
-    """The last layer's outputs for every point; see `parties.learning.jobs.logits`."""
+def logits(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
+    """The last layer's outputs for every point."""
     return _run(spec, parameters, images, device, lambda network, batch: network(batch))
 
 
-def probabilities(
-    spec: ModelSpec, parameters: bytes, images: NDArray[np.generic], device: str = "auto"
-) -> NDArray[np.float32]:
-    """The probabilities of the classes; see `parties.learning.jobs.probabilities`."""
+def probabilities(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
+    """The probabilities of the classes for every point."""
     return _run(spec, parameters, images, device, lambda network, batch: network(batch).softmax(1))
 
 
 def _run(
     spec: ModelSpec,
     parameters: bytes,
-    images: NDArray[np.generic],
+    images: Points,
     device: str,
     function: Callable[[NeuralNetwork, Tensor], Tensor],
 ) -> NDArray[np.float32]:

@@ -26,31 +26,27 @@ class Learner(Protocol):
     """
 
     @property
-    def warm(self) -> bool: ...
+    def warm(self) -> bool:
+        return False
 
     def initial(self, seed: int | bytes) -> bytes:
         """The state of a learner that has learnt nothing yet."""
-        ...
 
     def fit(self, state: bytes, points: Points, labels: Labels, seed: int | bytes) -> bytes:
         """The state after learning from points (n, ...) with labels int64 (n,), which are all known."""
-        ...
 
     def predict(self, state: bytes, points: Points) -> Labels:
-        """The label of every point, int64 (n,)."""
-        ...
+        """The label of every point, int64 (n,): the likeliest class; ties go to the lower one."""
+        return self.probabilities(state, points).argmax(1)
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
         """The probability of each class for every point, float32 (n, classes)."""
-        ...
 
     def fit_work(self, points: int) -> Work:
         """The work of `fit` on that number of points."""
-        ...
 
     def predict_work(self, points: int) -> Work:
         """The work of `predict` or `probabilities` for that number of points."""
-        ...
 
 
 @runtime_checkable
@@ -59,11 +55,10 @@ class SoftLearner(Learner, Protocol):
 
     def fit_soft(self, state: bytes, points: Points, targets: NDArray[np.float32], seed: int | bytes) -> bytes:
         """The state after learning from `targets` (n, classes), rows of probabilities; the work is that of `fit`."""
-        ...
 
 
 @dataclass(frozen=True)
-class NetworkLearner:
+class NetworkLearner(SoftLearner):
     """A network trained by Adam (Kingma and Ba 2015), as in federated co-training's experiments.
 
     `fit` takes `steps` batches of `batch` points from shuffled passes over the data. The state is the number of steps
@@ -105,24 +100,17 @@ class NetworkLearner:
             self.spec, begin, points, targets, seed, self.learning_rate, self.batch, self.steps, self.device
         )
 
-    def predict(self, state: bytes, points: Points) -> Labels:
-        """The likeliest class of every point; ties go to the lower class."""
-        return self.probabilities(state, points).argmax(1)
-
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        """The probability of each class for every point, float32 (n, classes)."""
         from parties.learning import adam, inference
 
         return inference.probabilities(self.spec, adam.parameters(self.spec, state), points, self.device)
 
     def fit_work(self, points: int) -> Work:
-        """The work of `fit` on that number of points."""
         from parties.learning import work
 
         return work.steps_work(self.spec, self.steps, min(self.batch, points), vectors=3.0)
 
     def predict_work(self, points: int) -> Work:
-        """The work of `predict` or `probabilities` for that number of points."""
         from parties.learning import work
 
         return work.embed_work(self.spec, points)

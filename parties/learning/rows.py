@@ -15,13 +15,19 @@ from numpy.typing import NDArray
 
 from sim.streams import derive
 
-__all__ = ["as_rows", "cold_fit", "content", "number", "pack", "sealed", "unpack"]
+__all__ = ["as_rows", "check_sizes", "cold_fit", "content", "number", "pack", "sealed", "unpack"]
 
 Points = NDArray[np.generic]
 Labels = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
 _DIGEST = hashlib.sha256().digest_size
+
+
+def check_sizes(columns: int, classes: int) -> None:
+    """Raise ValueError for numbers of columns and classes that nothing can be learnt of."""
+    if columns < 1 or classes < 2:
+        raise ValueError(f"columns(={columns}) and classes(={classes}) must be >= 1 and >= 2")
 
 
 def as_rows(points: Points, columns: int) -> Rows:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from parties.learning import rows
 from parties.learning.extras import require
 from parties.learning.l1_logistic import l1_logistic
+from parties.learning.learner import Learner
 from parties.learning.rows import Labels, Points, Rows
 from sim.compute import Work
 from sim.setting_error import SettingError
@@ -35,7 +36,7 @@ _NEVER = -np.inf
 
 
 @dataclass(frozen=True)
-class RuleFitLearner:
+class RuleFitLearner(Learner):
     """Rules from trees of `tree_size` leaves, at most `max_rules` for each model; `penalty` is that of the weights.
 
     Raises ValueError.
@@ -48,8 +49,7 @@ class RuleFitLearner:
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.columns < 1 or self.classes < 2:
-            raise ValueError(f"columns(={self.columns}) and classes(={self.classes}) must be >= 1 and >= 2")
+        rows.check_sizes(self.columns, self.classes)
         if self.tree_size < 2 or not self.penalty > 0:
             raise ValueError(f"tree_size(={self.tree_size}) and penalty(={self.penalty}) must be >= 2 and > 0")
         if self.trees < 1:
@@ -86,12 +86,7 @@ class RuleFitLearner:
 
         return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
 
-    def predict(self, state: bytes, points: Points) -> Labels:
-        """The likeliest class of every point; ties go to the lower class."""
-        return self.probabilities(state, points).argmax(1)
-
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
-        """The probability of each class for every point, float32 (n, classes)."""
         scores = 1 / (1 + np.exp(-_log_odds(rows.unpack(rows.content(state)), rows.as_rows(points, self.columns))))
         if self.classes == 2:
             return np.column_stack([1 - scores[:, 0], scores[:, 0]]).astype(np.float32)
@@ -100,12 +95,10 @@ class RuleFitLearner:
         return np.divide(scores, total, out=alike, where=total > 0).astype(np.float32)
 
     def fit_work(self, points: int) -> Work:
-        """The work of `fit` on that number of points."""
         terms = self.columns + self.max_rules
         return {"rulefit.fit": float(self._models * points * terms), "rulefit.tree": float(self._models * self.trees)}
 
     def predict_work(self, points: int) -> Work:
-        """The work of `predict` or `probabilities` for that number of points."""
         terms = self.columns + self.max_rules
         return {"rulefit.predict": float(self._models * points * terms), "rulefit.load": float(self._models)}
 

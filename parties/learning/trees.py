@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning import rows
+from parties.learning.learner import Learner
 from parties.learning.rows import Labels, Points, Rows
 from sim.compute import Work
 from sim.setting_error import SettingError
@@ -28,7 +29,7 @@ _LEAF = -1
 
 
 @dataclass(frozen=True)
-class _Trees:
+class _Trees(Learner):
     """The settings and predictions that both have in common; a node needs `min_samples_split` points to be split."""
 
     columns: int
@@ -37,24 +38,14 @@ class _Trees:
     max_depth: int | None = None
 
     def __post_init__(self) -> None:
-        if self.columns < 1 or self.classes < 2:
-            raise ValueError(f"columns(={self.columns}) and classes(={self.classes}) must be >= 1 and >= 2")
+        rows.check_sizes(self.columns, self.classes)
         if self.min_samples_split < 2 or (self.max_depth is not None and self.max_depth < 1):
             given = f"min_samples_split(={self.min_samples_split}) and max_depth(={self.max_depth})"
             raise ValueError(f"{given} must be >= 2 and >= 1 (none: as deep as they grow)")
 
-    @property
-    def warm(self) -> bool:
-        """False: each `fit` grows new trees."""
-        return False
-
     def initial(self, seed: int | bytes) -> bytes:
         """A single leaf, in which all classes have the same share."""
         return rows.sealed(rows.pack(_arrays([], self.classes)))
-
-    def predict(self, state: bytes, points: Points) -> Labels:
-        """The likeliest class of every point; ties go to the lower class."""
-        return self.probabilities(state, points).argmax(1)
 
     def probabilities(self, state: bytes, points: Points) -> NDArray[np.float32]:
         """The mean over the trees of the classes' shares in the leaf that a point falls into."""
@@ -84,11 +75,9 @@ class DecisionTreeLearner(_Trees):
         return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
 
     def fit_work(self, points: int) -> Work:
-        """The work of `fit` on that number of points."""
         return {"decision-tree.fit": _sorting(points) * self.columns}
 
     def predict_work(self, points: int) -> Work:
-        """The work of `predict` or `probabilities` for that number of points."""
         return {"decision-tree.predict": float(points), "decision-tree.load": 1.0}
 
 
@@ -121,12 +110,10 @@ class RandomForestLearner(_Trees):
         return rows.cold_fit(state, points, labels, self.columns, self.classes, grow)
 
     def fit_work(self, points: int) -> Work:
-        """The work of `fit` on that number of points."""
         work = _sorting(points) * self.columns**0.5
         return {"random-forest.fit": self.trees * work, "random-forest.tree": float(self.trees)}
 
     def predict_work(self, points: int) -> Work:
-        """The work of `predict` or `probabilities` for that number of points."""
         return {"random-forest.predict": float(points * self.trees), "random-forest.load": float(self.trees)}
 
 

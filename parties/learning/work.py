@@ -14,7 +14,7 @@ Operations are counted in one pass of a single point, once for each network. The
 whole updates and embeddings of very different networks (`measure_costs`), so a prediction has the error of that fit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -30,7 +30,7 @@ from parties.learning.sgd import train
 from parties.learning.spec import ModelSpec
 from sim.compute import Work
 
-__all__ = ["Operations", "embed_work", "measure_costs", "operations", "predicted", "steps_work", "train_work"]
+__all__ = ["Operations", "embed_work", "measure_costs", "operations", "steps_work", "train_work"]
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,6 @@ def embed_work(spec: ModelSpec, points: int) -> dict[str, float]:
         "embed.batch": float(-(-points // BATCH)),
         "model.load": float(one.numbers),
     }
-
-
-def predicted(work: Mapping[str, float], costs: Mapping[str, float]) -> float:
-    """The seconds that `work` takes by `costs`, the seconds of each operation."""
-    return sum(count * costs[name] for name, count in work.items())
 
 
 def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:

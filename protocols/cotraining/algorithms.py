@@ -1,27 +1,44 @@
 """The algorithms of co-training by the names that scenarios give them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
-from protocols.cotraining.centralised import centralised
-from protocols.cotraining.dd import dd
-from protocols.cotraining.dp_fedct import dp_fedct
-from protocols.cotraining.dp_pate import dp_pate
-from protocols.cotraining.fedct import fedct
-from protocols.cotraining.fedmd import fedmd
-from protocols.cotraining.local import local
+from protocols.cotraining.dd import SoftLabels
+from protocols.cotraining.dp_fedct import NoisyLabels
+from protocols.cotraining.dp_pate import NoisyTeachers
+from protocols.cotraining.fedct import HardLabels
+from protocols.cotraining.fedmd import DigestAndRevisit
 from protocols.cotraining.local_training import CotrainingMethod
-from protocols.cotraining.options import Options
-from protocols.cotraining.pate import pate
+from protocols.cotraining.pate import Teachers
+from protocols.cotraining.sharing import Sharing
 
-__all__ = ["ALGORITHMS"]
+__all__ = ["ALGORITHMS", "Options"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """`consensus` and `quorum` of those that share labels: see `fedct`.
+
+    Of the differentially private ones `flip`, the probability that a bit flips (`dp_fedct`), and `sigma`, the noise in
+    votes (`dp_pate`).
+    """
+
+    consensus: Literal["majority", "qualified"] = "majority"
+    quorum: float = 0.9
+    flip: float = 0.0
+    sigma: float = 0.0
+
 
 ALGORITHMS: dict[str, Callable[[Options], CotrainingMethod]] = {
-    "fedct": fedct,
-    "dp-fedct": dp_fedct,
-    "dd": dd,
-    "fedmd": fedmd,
-    "pate": pate,
-    "dp-pate": dp_pate,
-    "local": local,
-    "centralised": centralised,
+    "fedct": lambda options: CotrainingMethod(HardLabels(options.consensus, options.quorum)),
+    "dp-fedct": lambda options: CotrainingMethod(NoisyLabels(options.consensus, options.quorum, options.flip)),
+    "dd": lambda options: CotrainingMethod(SoftLabels()),
+    "fedmd": lambda options: CotrainingMethod(SoftLabels(), DigestAndRevisit()),
+    "pate": lambda options: CotrainingMethod(Teachers()),
+    "dp-pate": lambda options: CotrainingMethod(NoisyTeachers(sigma=options.sigma)),
+    # Every client learns by itself. The server still opens rounds and clients answer, without any content.
+    "local": lambda options: CotrainingMethod(Sharing()),
+    # The same with a single client, which scenarios make of all clients (`declaration.Cotraining.alone`).
+    "centralised": lambda options: CotrainingMethod(Sharing()),
 }

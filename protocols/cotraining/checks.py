@@ -17,12 +17,11 @@ from protocols.cotraining.keys import Cotraining, CotrainingTables, Learner
 from protocols.federated.blame import key_of
 from protocols.federated.keys import Model
 from protocols.observing.parts import Parts
-from protocols.privacy.spending import check_noise
-from sim.registry import similar
+from sim.registry import check_name
 from sim.setting_error import Problem
 from sim.toml_text import toml
 
-__all__ = ["check_byzantine", "check_cotraining", "check_privacy", "pooled"]
+__all__ = ["check_byzantine", "check_cotraining", "pooled"]
 
 
 def pooled(tables: Any) -> Any:
@@ -77,18 +76,14 @@ def _check_learners(tables: CotrainingTables) -> None:
     """That they are known, and that a network can be made."""
     names = names_of(tables)
     for name in names:
-        if name not in LEARNERS:
-            problem = f"{toml(name)} is not known; allowed: {', '.join(LEARNERS)}{similar(name, LEARNERS)}"
-            raise Problem(_learner_key(tables), problem)
+        check_name(_learner_key(tables), name, LEARNERS)
     if "network" not in names:
         return
     try:
         jobs.require_torch()
     except MissingExtra as missing:
         raise Problem(_learner_key(tables), f"{toml('network')}: {missing}") from None
-    if tables.model.name not in MODELS:
-        problem = f"{toml(tables.model.name)} is not known; allowed: {', '.join(MODELS)}"
-        raise Problem("model.name", problem + similar(tables.model.name, MODELS))
+    check_name("model.name", tables.model.name, MODELS)
 
 
 def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -> None:
@@ -98,14 +93,6 @@ def _check_soft(tables: CotrainingTables, learners: Sequence[LearnerOfClient]) -
         if not isinstance(learner, SoftLearner):
             problem = f"client/{i} learns by {toml(names[i % len(names)])}, which cannot learn probabilities as "
             raise Problem(_learner_key(tables), f"{problem}{tables.protocol.name} asks for")
-
-
-def check_privacy(tables: CotrainingTables) -> None:
-    """Raise Problem for what [privacy] may not say of a private protocol, and for a missing package."""
-    try:
-        check_noise(tables.privacy)
-    except MissingExtra as missing:
-        raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
 
 
 def check_byzantine(tables: CotrainingTables) -> None:

@@ -18,22 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning.vectors import average, decode, encode
-from protocols.cotraining.local_training import CotrainingMethod, Together
-from protocols.cotraining.options import Options
-from protocols.cotraining.sharing import Needs, Targets
+from protocols.cotraining.sharing import Needs, Sharing, Targets
 from sim.compute import Work
 
-__all__ = ["SoftLabels", "dd"]
+__all__ = ["SoftLabels"]
 
 _ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
-class SoftLabels:
+class SoftLabels(Sharing):
     """Probabilities up, their mean down; all clients count alike."""
 
     needs: ClassVar[Needs] = "probabilities"
-    collaborative: ClassVar[bool] = True
 
     def size(self, points: int, classes: int) -> int:
         return 4 * points * classes
@@ -57,9 +54,6 @@ class SoftLabels:
         mean = _read(merged, points, classes)
         return Targets(mean.argmax(1), mean)
 
-    def send_work(self, points: int, classes: int) -> Work:
-        return {}
-
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
         return {"vector.add": clients * points * classes}
 
@@ -72,8 +66,3 @@ def _read(data: bytes, points: int, classes: int) -> NDArray[np.float32]:
     if not (np.isfinite(found).all() and (found >= 0).all() and (np.abs(found.sum(1) - 1) < _ROUNDING).all()):
         raise ValueError("the probabilities of a point do not sum to 1")
     return found
-
-
-def dd(options: Options) -> CotrainingMethod:
-    """The method."""
-    return CotrainingMethod(SoftLabels(), Together())

@@ -1,7 +1,8 @@
 """Co-training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from parties.data.splits import Shard
 from parties.learning.learners import LEARNERS
@@ -9,7 +10,7 @@ from parties.learning.loaded import ADAM, TORCH
 from protocols import rounds
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.attack import attacked_predictions
-from protocols.cotraining.checks import check_byzantine, check_cotraining, check_privacy, pooled
+from protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
 from protocols.cotraining.experiment import CotrainingRun, exchanges_of, learners_of, method_of, names_of
 from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.payloads import cotraining_payloads
@@ -22,13 +23,12 @@ from protocols.federated.declaration import LEARNING
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
-from protocols.privacy.spending import noise_cautions, sensitivity_cautions, sensitivity_of
+from protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
 from sim.planned import Planned
 from sim.setting_error import Problem
-from sim.wire import Message
 
 __all__ = ["DECLARATIONS", "Cotraining"]
 
@@ -56,13 +56,10 @@ class Cotraining(Declaration):
     alone: bool = False
     shares: str = "nothing of what it predicts"
     returns: str = "nothing of the others"
-    learns: bool = field(default=True, init=False)
-    quick: Mapping[str, int] = field(default_factory=lambda: {"cotraining.rounds": 2}, init=False)
-
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """A test part; a learner may read texts."""
-        return Needs(testing=True, texts=True)
+    message_types = messages_in(rounds, cotraining_round)
+    needs = Needs(testing=True, texts=True)
+    learns = True
+    quick = MappingProxyType({"cotraining.rounds": 2})
 
     @property
     def learned(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -78,11 +75,6 @@ class Cotraining(Declaration):
     def steps(self) -> Sequence[Step]:  # type: ignore[override]
         """All that are taken."""
         return cotraining_steps(student=self.student)
-
-    @property
-    def message_types(self) -> Sequence[type[Message]]:  # type: ignore[override]
-        """Those of any rounds, and of these."""
-        return messages_in(rounds, cotraining_round)
 
     def prepared(self, tables: CotrainingTables) -> CotrainingTables:
         return pooled(tables) if self.alone else tables
@@ -103,7 +95,7 @@ class Cotraining(Declaration):
         if self.spends is not None:
             if self.estimates:
                 sensitivity_of(tables.privacy.sensitivity)
-            check_privacy(tables)
+            check_noise(tables.privacy, self.name)
         check_cotraining(tables, parts, list(shards.values()))
 
     def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
@@ -129,7 +121,7 @@ class Cotraining(Declaration):
         return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else 0
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        return {**PROMISES, **promises_of_rounds(1.0, labeled=False)}
+        return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}
 
     def attacked(self, tables: CotrainingTables) -> AttackedMessages:
         if method_of(tables).sharing.needs == "nothing":

@@ -31,13 +31,11 @@ from numpy.typing import NDArray
 from protocols.cotraining import packing
 from protocols.cotraining.consensus import NO_LABEL, needed
 from protocols.cotraining.fedct import HardLabels
-from protocols.cotraining.local_training import CotrainingMethod, Together
-from protocols.cotraining.options import Options
 from protocols.privacy.xor_mechanism import perturb
 from sim.compute import Work
 from sim.streams import Entropy
 
-__all__ = ["NoisyLabels", "dp_fedct"]
+__all__ = ["NoisyLabels"]
 
 
 @dataclass(frozen=True)
@@ -99,8 +97,3 @@ class NoisyLabels(HardLabels):
             "vector.add": (clients + 1) * points * classes,
             "fields.pack": points,
         }
-
-
-def dp_fedct(options: Options) -> CotrainingMethod:
-    """The method."""
-    return CotrainingMethod(NoisyLabels(options.consensus, options.quorum, options.flip), Together())

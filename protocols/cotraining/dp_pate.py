@@ -16,14 +16,12 @@ import numpy as np
 
 from protocols.cotraining import packing
 from protocols.cotraining.consensus import votes
-from protocols.cotraining.local_training import CotrainingMethod, Together
-from protocols.cotraining.options import Options
 from protocols.cotraining.pate import Teachers
 from protocols.privacy.noisy_max import noisy_max
 from sim.compute import Work
 from sim.streams import Entropy
 
-__all__ = ["NoisyTeachers", "dp_pate"]
+__all__ = ["NoisyTeachers"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,3 @@ class NoisyTeachers(Teachers):
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
         """The work of the majority vote, and a Gaussian number for each count."""
         return {**super().merge_work(clients, points, classes), "vector.add": (clients + 2 * classes) * points}
-
-
-def dp_pate(options: Options) -> CotrainingMethod:
-    """The method."""
-    return CotrainingMethod(NoisyTeachers(sigma=options.sigma), Together())

@@ -6,11 +6,10 @@ from dataclasses import replace
 from parties.data.sets import Dataset
 from parties.learning import jobs, learners
 from parties.learning.learner import Learner
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.local_training import CotrainingMethod, Public
 from protocols.cotraining.observer import CotrainingObserver
-from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from protocols.cotraining.spending import SpendsBy
 from protocols.cotraining.threats import threatened
@@ -33,10 +32,7 @@ class CotrainingRun:
         spending = None if spends is None else spends(tables, settings, shards, setting.progress)
         spent = None if spending is None else spending(settings.rounds)
         self.settings = replace(settings, method=method_of(tables, spent))
-        self.clients = [
-            CotrainingClient(world, name, shard, self.settings, **setting.client_access)
-            for name, shard in setting.shards.items()
-        ]
+        self.clients = setting.clients(CotrainingClient, self.settings)
         self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.server_access)
         self.observer = CotrainingObserver(
             world,

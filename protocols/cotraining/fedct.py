@@ -23,23 +23,20 @@ from numpy.typing import NDArray
 
 from protocols.cotraining import packing
 from protocols.cotraining.consensus import majority, qualified
-from protocols.cotraining.local_training import CotrainingMethod, Together
-from protocols.cotraining.options import Options
-from protocols.cotraining.sharing import Needs, Targets
+from protocols.cotraining.sharing import Needs, Sharing, Targets
 from sim.compute import Work
 from sim.setting_error import SettingError
 
-__all__ = ["HardLabels", "fedct"]
+__all__ = ["HardLabels"]
 
 
 @dataclass(frozen=True)
-class HardLabels:
+class HardLabels(Sharing):
     """Labels up, their consensus down. Raises ValueError."""
 
     consensus: Literal["majority", "qualified"] = "majority"
     quorum: float = 0.9
     needs: ClassVar[Needs] = "labels"
-    collaborative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.consensus not in ("majority", "qualified"):
@@ -84,8 +81,3 @@ class HardLabels:
             "vector.add": (clients + classes) * points,
             "fields.pack": points,
         }
-
-
-def fedct(options: Options) -> CotrainingMethod:
-    """The method."""
-    return CotrainingMethod(HardLabels(options.consensus, options.quorum), Together())

@@ -13,26 +13,25 @@ Bytes and what is revealed are those of `dd`.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning.learner import Learner
-from protocols.cotraining.dd import SoftLabels
-from protocols.cotraining.local_training import CotrainingMethod, Public, add_work, fit_repeatedly, fit_work
-from protocols.cotraining.options import Options
+from protocols.cotraining.local_training import LocalTraining, Public, fit_repeatedly, fit_work
 from protocols.cotraining.sharing import Targets
-from sim.compute import Work
+from sim.compute import Work, total_work
 from sim.streams import derive
 
-__all__ = ["DigestAndRevisit", "fedmd"]
+__all__ = ["DigestAndRevisit"]
 
 
 @dataclass(frozen=True)
-class DigestAndRevisit:
+class DigestAndRevisit(LocalTraining):
     """Learn first the public points, then its own: by their labels at first, then by the consensus."""
 
-    labelled: bool = True
+    labelled: ClassVar[bool] = True
 
     def train(
         self,
@@ -56,9 +55,4 @@ class DigestAndRevisit:
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
         digested = (public if first else 0, targets or 0, own)
-        return add_work(*(fit_work(learner, points, period) for points in digested))
-
-
-def fedmd(options: Options) -> CotrainingMethod:
-    """The method."""
-    return CotrainingMethod(SoftLabels(), DigestAndRevisit())
+        return total_work(*(fit_work(learner, points, period) for points in digested))

@@ -1,8 +1,7 @@
 """How a client learns from its own points and from the consensus: pure functions of a learner and points."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from protocols.cotraining.sharing import Sharing, Targets
 from sim.compute import Work
 from sim.streams import derive
 
-__all__ = ["CotrainingMethod", "LocalTraining", "Public", "Together", "add_work", "fit_repeatedly", "fit_work"]
+__all__ = ["CotrainingMethod", "LocalTraining", "Public", "fit_repeatedly", "fit_work"]
 
 Points = NDArray[np.generic]
 Labels = NDArray[np.int64]
@@ -32,11 +31,16 @@ class Public:
         return len(self.labels)
 
 
-class LocalTraining(Protocol):
-    """One way to learn in a round; picklable. `labelled`: it uses the labels of the public points."""
+@dataclass(frozen=True)
+class LocalTraining:
+    """One way to learn in a round; picklable. This one learns from all at once.
 
-    @property
-    def labelled(self) -> bool: ...
+    h <- A(D u P, h), Algorithm 1, line 3 of Abourayya et al. Targets of probabilities are joined to own labels as 0 and
+    1. A learner that starts again with each fit is fitted once: earlier fits would have no effect.
+    """
+
+    labelled: ClassVar[bool] = False
+    """Whether it uses the labels of the public points."""
 
     def train(
         self,
@@ -52,40 +56,6 @@ class LocalTraining(Protocol):
 
         `targets` are None before there is anything to agree on.
         """
-        ...
-
-    def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
-        """The work of `train` with those numbers of its own points, public ones, and ones to learn from."""
-        ...
-
-
-@dataclass(frozen=True)
-class CotrainingMethod:
-    """An algorithm of co-training."""
-
-    sharing: Sharing
-    training: LocalTraining
-
-
-@dataclass(frozen=True)
-class Together:
-    """All at once: h <- A(D u P, h), Algorithm 1, line 3. Targets of probabilities are joined to own labels as 0 and 1.
-
-    A learner that starts again with each fit is fitted once: earlier fits would have no effect.
-    """
-
-    labelled: bool = False
-
-    def train(
-        self,
-        learner: Learner,
-        state: bytes | None,
-        own: tuple[Points, Labels],
-        public: Public,
-        targets: Targets | None,
-        period: int,
-        seed: bytes,
-    ) -> bytes:
         begun = learner.initial(derive(seed, "initial")) if state is None else state
         points, labels = own
         if targets is None:
@@ -102,7 +72,16 @@ class Together:
         return fit_repeatedly(learner, begun, _joined(points, public.points), labels, everything, period, seed)
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
+        """The work of `train` with those numbers of its own points, public ones, and ones to learn from."""
         return fit_work(learner, own + (targets or 0), period)
+
+
+@dataclass(frozen=True)
+class CotrainingMethod:
+    """An algorithm of co-training."""
+
+    sharing: Sharing
+    training: LocalTraining = LocalTraining()
 
 
 def fit_repeatedly(
@@ -136,16 +115,6 @@ def fit_work(learner: Learner, points: int, period: int) -> Work:
         return {}
     fits = period if learner.warm else 1
     return {name: fits * count for name, count in learner.fit_work(points).items()}
-
-
-def add_work(*parts: Work) -> Work:
-    """All of them."""
-    total: dict[str, float] = {}
-    for part in parts:
-        items: Mapping[str, float] = part
-        for name, count in items.items():
-            total[name] = total.get(name, 0.0) + count
-    return total
 
 
 def _joined(first: Points, second: Points) -> Points:

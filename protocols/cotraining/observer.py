@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +13,6 @@ from parties.life import Present
 from parties.server import Loss
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
 from protocols.observing.parts import Parts
-from protocols.observing.simulated import Simulated
 from protocols.rounds import Enrolled
 from protocols.rounds_observer import HeldRound, RoundsObserver, testing_points
 from sim.faults import Fault
@@ -34,6 +32,7 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("answered", "agreed", "changed", "right", "accuracy", "deviation")
+    figures: ClassVar[tuple[str, ...]] = ("agreed", "changed", "agreed_accuracy", "accuracy", "deviation")
     answered: tuple[str, ...]
     agreed: float | None
     changed: float | None
@@ -46,9 +45,7 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
         return self.answered
 
     def cells(self) -> tuple[str, ...]:
-        figures = (self.agreed, self.changed, self.agreed_accuracy, self.accuracy, self.deviation)
-        shown = ("-" if figure is None else f"{figure:.4f}" for figure in figures)
-        return (str(len(self.answered)), *shown)
+        return (str(len(self.answered)), *self.numbers())
 
 
 class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
@@ -73,7 +70,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
     ) -> None:
         super().__init__(world, clients, server, faults, every)
         self._server, self._clients, self._model_bytes = server, Present(clients), model_bytes
-        self._test, self._measured_on = testing_points(parts, clients)
+        self._test, self.measured_on = testing_points(parts, clients)
         self._labels: NDArray[np.int64] | None = None  # that clients agree on
 
     def state(self) -> Any:
@@ -84,31 +81,18 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         """Go on from a `state`."""
         self.rounds, self.ended, self._labels = state
 
-    def sum_up(self) -> Simulated:
-        """The results, once all parties have ended."""
+    def found(self) -> dict[str, Any]:
         server, states = self._server, self._states()
-        if self.unended is not None:
-            self.keep(Record(**self.unended), measured=False)
-        lost = self.losses()
-        outcome, reason = self.outcome(lost)
         models = self._accuracies()
         accuracy, deviation = self._summary(models)
-        return Simulated(
-            outcome=outcome,
-            reason=reason,
+        return dict(
             accuracy=accuracy,
-            measured_on=self._measured_on,
             deviation=deviation,
             client_accuracy=models,
             message_bytes=self._message_bytes(),
             agreed_after=stable_after(self.rounds),
             labels_digest=hashlib.sha256(server.agreed).hexdigest(),
-            privacy=self.privacy,
             model_digest=hashlib.sha256(b"".join(states.values())).hexdigest(),
-            lost=lost,
-            rounds=[msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds],
-            endings=self.endings(),
-            silent=self.silent(),
             keep=partial(_save, states, server.agreed),
         )
 
@@ -132,7 +116,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             accuracy=accuracy,
             deviation=deviation,
         )
-        self.tell(one, ("agreed", "changed", "agreed_accuracy", "accuracy", "deviation"))
+        self.tell(one)
 
     def _message_bytes(self) -> dict[str, int]:
         settings = self._server.settings

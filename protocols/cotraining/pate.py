@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from protocols.cotraining.fedct import HardLabels
-from protocols.cotraining.local_training import CotrainingMethod, Together
-from protocols.cotraining.options import Options
 
-__all__ = ["Teachers", "pate"]
+__all__ = ["Teachers"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,3 @@ class Teachers(HardLabels):
     """Labels up, once; the student learns from the majority."""
 
     collaborative: ClassVar[bool] = False
-
-
-def pate(options: Options) -> CotrainingMethod:
-    """The method."""
-    return CotrainingMethod(Teachers(), Together())

@@ -6,12 +6,12 @@ from parties.data.splits import Shard, counted
 from parties.learning.learner import Learner
 from protocols.cotraining.experiment import settings_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.local_training import add_work, fit_work
+from protocols.cotraining.local_training import fit_work
 from protocols.cotraining.payloads import asked_points, questions_of
 from protocols.cotraining.round import CotrainingRound, CotrainingSettings, LocalPredictions
 from protocols.observing.parts import Parts
 from protocols.planned import SERVER, enrolment_plan
-from sim.compute import Work
+from sim.compute import Work, total_work
 from sim.planned import Blank, Planned, PlannedMessage, PlannedWork
 
 __all__ = ["cotraining_plan"]
@@ -72,4 +72,4 @@ class _Plan:
 
     def _predict_work(self, learner: Learner, points: int) -> Work:
         sharing, classes = self.settings.method.sharing, self.settings.classes
-        return add_work(learner.predict_work(points), sharing.send_work(points, classes))
+        return total_work(learner.predict_work(points), sharing.send_work(points, classes))

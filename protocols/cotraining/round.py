@@ -39,12 +39,13 @@ from numpy.typing import NDArray
 from parties.learning.learner import Learner
 from protocols import rounds
 from protocols.cotraining.byzantine import Lie
-from protocols.cotraining.local_training import CotrainingMethod, Public, Together, add_work, fit_work
+from protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
 from protocols.cotraining.sharing import Sharing, Targets
 from protocols.outcome import require
 from protocols.rounds import ENROLL, RoundsClient, RoundsServer
 from protocols.steps import Step
 from protocols.values import understood, values_of
+from sim.compute import total_work
 from sim.wire import Message
 
 __all__ = ["STUDENT", "CotrainingClient", "CotrainingServer", "CotrainingSettings", "Record", "steps"]
@@ -171,7 +172,7 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         with self.step("cotrain.predict"):
             sent = b""
             if state is not None and sharing.needs != "nothing":
-                work = add_work(learner.predict_work(len(public)), sharing.send_work(len(public), settings.classes))
+                work = total_work(learner.predict_work(len(public)), sharing.send_work(len(public), settings.classes))
                 seed = self.entropy("sharing").bytes(32)
                 sent = await self.compute(
                     work, _predict, learner, sharing, state, public.points, settings.classes, seed, lie
@@ -266,5 +267,5 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         work = fit_work(learner, _counted(targets) or 0, settings.period)
         seed = self.entropy("student").bytes(32)
         self.student = await self.compute(
-            work, Together().train, learner, None, nothing, settings.public, targets, settings.period, seed
+            work, LocalTraining().train, learner, None, nothing, settings.public, targets, settings.period, seed
         )

@@ -1,4 +1,4 @@
-"""How clients of co-training share their predictions: the interface that every algorithm implements.
+"""How clients of co-training share their predictions: the base class of every algorithm's way.
 
 A client turns its predictions for the n public points into a message, the server merges the messages received, and
 every client reads its targets from the result. All are pure computations, so that they may run anywhere.
@@ -6,7 +6,7 @@ every client reads its targets from the result. All are pure computations, so th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,25 +30,23 @@ class Targets:
     probabilities: NDArray[np.float32] | None = None
 
 
-class Sharing(Protocol):
-    """The settings of one way to share; picklable, and the same arguments give the same bytes.
+class Sharing:
+    """One way to share; picklable, and the same arguments give the same bytes. This one shares nothing, either way.
 
     `needs`: what a client shares of its learner's predictions. `collaborative`: clients learn from what is merged;
     otherwise they learn alone, share once, and only the server's student learns from it.
     """
 
-    @property
-    def needs(self) -> Needs: ...
-    @property
-    def collaborative(self) -> bool: ...
+    needs: ClassVar[Needs] = "nothing"
+    collaborative: ClassVar[bool] = True
 
     def size(self, points: int, classes: int) -> int:
         """Bytes of one client's message."""
-        ...
+        return 0
 
     def merged_size(self, points: int, classes: int) -> int:
         """Bytes of what the server makes of them."""
-        ...
+        return 0
 
     def send(
         self, labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None, classes: int, seed: bytes
@@ -57,24 +55,26 @@ class Sharing(Protocol):
 
         Randomness comes from `seed`, the client's own of this round.
         """
-        ...
+        return b""
 
     def check(self, sent: bytes, points: int, classes: int) -> None:
         """Raise ValueError for what no client can have sent."""
-        ...
+        if sent:
+            raise ValueError(f"{len(sent)} bytes where nothing is shared")
 
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
         """Merge the messages received, at least one, in the clients' order."""
-        ...
+        return b""
 
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
         """Return the targets of a client. Raises ValueError if no server can have sent `merged`."""
-        ...
+        self.check(merged, points, classes)
+        return Targets(np.full(points, -1, np.int64))
 
     def send_work(self, points: int, classes: int) -> Work:
         """The work of `send`."""
-        ...
+        return {}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
         """The work of `merge` with the messages of that number of clients."""
-        ...
+        return {}

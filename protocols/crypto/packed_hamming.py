@@ -147,15 +147,14 @@ def evaluate(
     entropy: Entropy,
     *,
     slots: int | None = None,
-    short_exponent: bool = False,
     fresh: bool = False,
 ) -> tuple[bytes, bytes]:
     """Compute client k's answer: the `ciphertexts` of j's `count` vectors against k's own `bits` (n_k, L).
 
     Returns the masked results for j (n_k * groups ciphertexts) and the masks R for the server (n_k * groups
     plaintexts), both (vector, group). With `fresh` each result is hidden by a power of its own (see
-    `paillier.FreshRerandomiser`), else all by powers of one unit, perhaps with a `short_exponent` (see
-    `paillier.Rerandomiser`). Raises ValueError when `ciphertexts` is not made of that many units of Z_{N^2}.
+    `paillier.FreshRerandomiser`), else all by powers of one unit (see `paillier.Rerandomiser`). Raises ValueError
+    when `ciphertexts` is not made of that many units of Z_{N^2}.
     """
     matrix = _bit_matrix(bits)
     vectors, length = matrix.shape
@@ -169,11 +168,7 @@ def evaluate(
     windows.reshape(vectors, -1)[:, :length] = 1 - matrix
     choices = (windows << np.arange(step, dtype=np.int32)).sum(axis=2).tolist()
 
-    hide: FreshRerandomiser | Rerandomiser
-    if fresh:
-        hide = FreshRerandomiser(key, entropy)
-    else:
-        hide = Rerandomiser(key, entropy, vectors * layout.groups, short_exponent=short_exponent)
+    hide = FreshRerandomiser(key, entropy) if fresh else Rerandomiser(key, entropy, vectors * layout.groups)
     results: list[list[bytes]] = []
     masks: list[list[bytes]] = []
     for group in range(layout.groups):
@@ -271,9 +266,7 @@ def encode_work(bits: int, n_j: int, length: int, *, slots: int | None = None) -
 
 
 @functools.lru_cache(maxsize=1024)
-def _evaluate_counts(
-    bits: int, n_j: int, n_k: int, length: int, slots: int | None, short: bool, fresh: bool
-) -> dict[str, int]:
+def _evaluate_counts(bits: int, n_j: int, n_k: int, length: int, slots: int | None, fresh: bool) -> dict[str, int]:
     groups = packing(bits, n_j, length, slots).groups
     results = n_k * groups
     step = table_width(n_k)
@@ -287,7 +280,7 @@ def _evaluate_counts(
     }
     if fresh:
         return {"power": results, **counts}
-    comb = paillier.rerandomising_comb(bits, results, short_exponent=short)
+    comb = paillier.rerandomising_comb(bits, results)
     return {
         # One r^(2N) draws h; the generators of the comb take a squaring for each bit of its exponents.
         "power": 1,
@@ -300,14 +293,7 @@ def _evaluate_counts(
 
 
 def evaluate_work(
-    bits: int,
-    n_j: int,
-    n_k: int,
-    length: int,
-    *,
-    slots: int | None = None,
-    short_exponent: bool = False,
-    fresh: bool = False,
+    bits: int, n_j: int, n_k: int, length: int, *, slots: int | None = None, fresh: bool = False
 ) -> dict[str, int]:
     """Operations of `evaluate`.
 
@@ -315,7 +301,7 @@ def evaluate_work(
     and slope. table-entry: a subset-table entry. table-multiply: a product by one. mask: what remains once
     for each result.
     """
-    counts = _evaluate_counts(bits, n_j, n_k, length, slots, short_exponent, fresh)
+    counts = _evaluate_counts(bits, n_j, n_k, length, slots, fresh)
     return {f"paillier-{bits}.{name}": count for name, count in counts.items()}
 
 

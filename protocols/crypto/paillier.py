@@ -53,7 +53,6 @@ Integer: TypeAlias = int | mpz
 SECURE_BITS = (2048, 3072)
 INSECURE_BITS = (512, 1024)
 _STATISTICAL = 128  # bits beyond |N| that make an exponent's residue uniform up to 2^-128
-_SHORT = 256  # bits of the exponents under the short-exponent assumption
 _ENCRYPTIONS = 2048  # uses for which the owner's tables are shaped
 
 
@@ -136,11 +135,6 @@ class PublicKey:
         """`ciphertext` in |N|/4 bytes, big-endian. Raises ValueError when it is out of range."""
         return self._in_range(ciphertext).to_bytes(self.ciphertext_bytes, "big")
 
-    def ciphertext_from_bytes(self, data: bytes) -> mpz:
-        """The ciphertext of `ciphertext_to_bytes`, checked. Raises ValueError for a wrong length or value."""
-        (ciphertext,) = self.ciphertexts_from_bytes(data, 1)
-        return self.check([ciphertext])[0]
-
     def ciphertexts_from_bytes(self, data: bytes, count: int) -> list[mpz]:
         """`count` ciphertexts written one after the other. Checks their range, not that they are units."""
         width = self.ciphertext_bytes
@@ -186,9 +180,9 @@ class PublicKey:
         return self._in_range(ciphertext) * self.residue(entropy) % self.square
 
 
-def rerandomising_comb(bits: int, uses: int, *, short_exponent: bool = False) -> Comb:
+def rerandomising_comb(bits: int, uses: int) -> Comb:
     """The comb with which a `Rerandomiser` under a `bits`-bit key hides `uses` ciphertexts."""
-    return choose_comb(_SHORT if short_exponent else bits + _STATISTICAL, uses)
+    return choose_comb(bits + _STATISTICAL, uses)
 
 
 class Rerandomiser:
@@ -198,14 +192,13 @@ class Rerandomiser:
     This ASSUMES a key that its owner made honestly, in the form above. Then h generates the squares among the
     N-th residues except with probability of about 2^-126, and h^s is within 2^-126 of uniform in them. Under a
     crafted key, even one whose proof holds (`key_proof`), the powers of one h may be few, and the owner then
-    reads what they were to hide: `FreshRerandomiser` does not need the assumption. With `short_exponent` s has
-    256 bits; that h^s then looks uniform is an assumption (discrete logarithms with short exponents mod N^2).
+    reads what they were to hide: `FreshRerandomiser` does not need the assumption.
     """
 
-    def __init__(self, key: PublicKey, entropy: Entropy, uses: int, *, short_exponent: bool = False) -> None:
+    def __init__(self, key: PublicKey, entropy: Entropy, uses: int) -> None:
         """`uses` is the expected number of ciphertexts and only shapes the tables."""
         self._key = key
-        comb = rerandomising_comb(key.bits, max(uses, 1), short_exponent=short_exponent)
+        comb = rerandomising_comb(key.bits, max(uses, 1))
         self._powers = FixedBase(key.residue(entropy), key.n, comb)
         self._entropy = entropy
 
@@ -215,14 +208,6 @@ class Rerandomiser:
     def residues(self, count: int) -> Iterator[tuple[mpz, mpz]]:
         """`count` random encryptions of 0, each as (product, slope), see `fixed_base.join`."""
         return self._powers.random_powers(count, self._entropy)
-
-    def apply(self, ciphertexts: Sequence[Integer]) -> list[mpz]:
-        """Ciphertexts of the same plaintexts with fresh randomness."""
-        key = self._key
-        return [
-            join(ciphertext * product % key.square, slope, key.n, key.square)
-            for ciphertext, (product, slope) in zip(ciphertexts, self.residues(len(ciphertexts)), strict=True)
-        ]
 
 
 class FreshRerandomiser:

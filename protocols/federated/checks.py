@@ -16,7 +16,7 @@ from protocols.federated.experiment import settings_of, smallest_cohort
 from protocols.federated.keys import Model, Training, TrainingTables
 from protocols.federated.round import TrainingSettings
 from protocols.privacy.spending import check_noise
-from sim.registry import similar
+from sim.registry import check_name
 from sim.setting_error import Problem
 from sim.toml_text import toml
 from sim.units import format_bytes
@@ -33,9 +33,7 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
         jobs.require_torch()
     except MissingExtra as missing:
         raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
-    if tables.model.name not in MODELS:
-        problem = f"{toml(tables.model.name)} is not known; allowed: {', '.join(MODELS)}"
-        raise Problem("model.name", problem + similar(tables.model.name, MODELS))
+    check_name("model.name", tables.model.name, MODELS)
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
@@ -57,10 +55,7 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
 
 def _check_private(tables: TrainingTables) -> None:
     """Raise Problem for what [privacy] and [training] may not say where models are clipped and noise is added."""
-    try:
-        check_noise(tables.privacy)
-    except MissingExtra as missing:
-        raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
+    check_noise(tables.privacy, tables.protocol.name)
     training = tables.training
     if training.weighting != "equal":
         problem = f"{toml(training.weighting)} lets one client move the average by more than its share"

@@ -1,7 +1,8 @@
 """Federated training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from parties.data.splits import Shard
@@ -55,6 +56,8 @@ _TRAINING = tuple(
 )  # fmt: skip
 _PRIVATE = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
 
+_ANSWERS = ("LocalModel", "MaskedChunk")
+
 _LEARNED = {
     "server": "each client's model, or with a secure average only the average; how many points and labels each has",
     "client": "the average of each round",
@@ -77,15 +80,9 @@ class FederatedTraining(Declaration):
     labels: bool = False
     secure: bool = True
     recovery: str = ""
-    learns: bool = field(default=True, init=False)
-    quick: Mapping[str, int] = field(
-        default_factory=lambda: {"training.rounds": 2, "training.label_from": 2}, init=False
-    )
-
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """A test part, and a part to select the model by."""
-        return Needs(testing=True, validation=True)
+    needs = Needs(testing=True, validation=True)
+    learns = True
+    quick = MappingProxyType({"training.rounds": 2, "training.label_from": 2})
 
     @property
     def private(self) -> bool:
@@ -193,7 +190,7 @@ class FederatedTraining(Declaration):
         if self.private:
             return None
         masks = MASKS_ONCE if tables.training.averaging == "plain" else {}
-        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True)}
+        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True, answers=_ANSWERS)}
 
     def sums(self, tables: TrainingTables, clients: int) -> Sequence[SecureSum]:
         found = []
@@ -215,10 +212,7 @@ class FederatedTraining(Declaration):
 class TrainingThenPrediction(FederatedTraining):
     """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
 
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """Nothing: new points are predicted."""
-        return Needs()
+    needs = Needs()  # nothing: new points are predicted
 
     @property
     def steps(self) -> Sequence[Step]:  # type: ignore[override]

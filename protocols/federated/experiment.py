@@ -60,10 +60,7 @@ class Training:
         spending = spending_by(tables, shards)
         spent = None if spending is None else spending(tables.training.rounds)
         self.settings = settings_of(tables, held, spent, shards=shards)
-        self.clients = [
-            self.kinds.client(world, name, shard, self.settings, **setting.client_access)
-            for name, shard in setting.shards.items()
-        ]
+        self.clients = setting.clients(self.kinds.client, self.settings)
         first = jobs.initial(self.settings.spec, tables.seed)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.server_access)
         self.observer = self.kinds.observer(

@@ -17,7 +17,6 @@ from parties.server import Loss
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from protocols.observing.parts import Parts
-from protocols.observing.simulated import Simulated
 from protocols.rounds_observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from sim.faults import Fault
 from sim.world import World
@@ -35,6 +34,7 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", "accuracy")
+    figures: ClassVar[tuple[str, ...]] = ("loss", "pseudo_accuracy", "validation", "accuracy")
     averaged: tuple[str, ...]
     loss: float | None
     pseudo_accuracy: float | None
@@ -46,9 +46,7 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
         return self.averaged
 
     def cells(self) -> tuple[str, ...]:
-        figures = (self.loss, self.pseudo_accuracy, self.validation, self.accuracy)
-        shown = ("-" if figure is None else f"{figure:.4f}" for figure in figures)
-        return (str(len(self.cohort)), str(len(self.averaged)), *shown)
+        return (str(len(self.cohort)), str(len(self.averaged)), *self.numbers())
 
 
 class TrainingObserver(RoundsObserver[TrainedRound, Record]):
@@ -70,7 +68,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         super().__init__(world, clients, server, faults, every)
         self._server = server
         self._clients = Present(clients)
-        self._test, self._measured_on = testing_points(parts, clients)
+        self._test, self.measured_on = testing_points(parts, clients)
         self._validation = None if parts.validation is None else known_points(parts.validation)
         self._best: tuple[float, int, bytes] | None = None
 
@@ -82,27 +80,14 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         """Go on from a `state`."""
         self.rounds, self.ended, self._best = state
 
-    def sum_up(self) -> Simulated:
-        """The results, once all parties have ended."""
+    def found(self) -> dict[str, Any]:
         server = self._server
-        if self.unended is not None:
-            self.keep(Record(**self.unended), measured=False)
-        lost = self.losses()
-        outcome, reason = self.outcome(lost)
         selected = None if self._best is None else self._best[2]
-        return Simulated(
-            outcome=outcome,
-            reason=reason,
+        return dict(
             accuracy=self._accuracy(server.model, self._test),
-            measured_on=self._measured_on,
             accuracy_selected=None if selected is None else self._accuracy(selected, self._test),
             selected_round=None if self._best is None else self._best[1],
             model_digest=hashlib.sha256(server.model).hexdigest(),
-            privacy=self.privacy,
-            lost=lost,
-            rounds=[msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds],
-            endings=self.endings(),
-            silent=self.silent(),
             keep=partial(self._save, server.model, selected),
         )
 
@@ -126,7 +111,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             validation=validation,
             accuracy=self._accuracy(model, self._test) if measured else None,
         )
-        self.tell(one, ("loss", "pseudo_accuracy", "validation", "accuracy"))
+        self.tell(one)
 
     def _pseudo_accuracy(self, record: Record) -> float | None:
         """The share that is right, of unlabeled points whose label is known; one without a pseudo-label is wrong."""

@@ -56,7 +56,6 @@ class PredictionObserver(TrainingObserver):
         lost = self.losses()
         problems = [one.problem for one in self.rounds]
         untrained = found.outcome == "completed" and all(problems)
-        reported = [msgspec.structs.replace(one, lost=self.names_of(lost, one.round)) for one in self.rounds]
         network = {NETWORK: self._by_network()}
         return msgspec.structs.replace(
             found,
@@ -66,7 +65,7 @@ class PredictionObserver(TrainingObserver):
             balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),
             model_digest=hashlib.sha256(server.model).hexdigest(),
             lost=[*lost, *found.lost],
-            rounds=[*reported, *found.rounds],
+            round_records=[*self.reported(lost), *found.round_records],
             keep=partial(self._save, server.model, None),
         )
 

@@ -22,21 +22,6 @@ Numbers = NDArray[np.float64]
 _CLOSE = 1e-6
 """The error of float32 and of the fixed point of a secure sum, relative to the number or to 1."""
 
-_SENT = ("LocalModel", "MaskedChunk")
-
-
-def averages_what_came(trial: Trial, affected: Affected) -> Iterator[str]:
-    """An average is made of models of the round's cohort that had come."""
-    arrived = {
-        (event.party, event.round)
-        for event in trial.events
-        if event.kind == "deliver" and event.peer == "server" and event.type in _SENT
-    }
-    for record in trial.records:
-        for name in record.averaged:
-            if (name, record.number) not in arrived or name not in record.cohort:
-                yield f"{name} is in the average of round {record.number}, its model had not been received"
-
 
 def equals_plain_average(trial: Trial, affected: Affected) -> Iterator[str]:
     """Each round's model is the plain average of what its contributors trained; a lost round leaves it as it was.
@@ -90,30 +75,6 @@ def _close(found: Numbers, wanted: Numbers) -> bool:
     return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
 
 
-def all_who_are_well_are_averaged(trial: Trial, affected: Affected) -> Iterator[str]:
-    """In each round, every member of its cohort that is well from its beginning on is in the average.
-
-    No round is lost while its cohort and the server are well.
-    """
-    for record in trial.records:
-        well = [name for name in record.cohort if affected.well_since(name, record.began)]
-        if record.lost and record.cohort and len(well) == len(record.cohort) and "server" not in affected:
-            yield f"round {record.number} was lost, and no fault affected its cohort: {record.lost}"
-        missing = [] if record.lost else [name for name in well if name not in record.averaged]
-        if missing:
-            yield f"round {record.number} is averaged without {', '.join(missing)}"
-
-
-def all_training_rounds_come(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A completed run has had all its rounds."""
-    numbers = [record.number for record in trial.records]
-    if trial.outcome == "completed" and numbers != list(range(1, trial.scenario.training.rounds + 1)):
-        yield f"rounds {', '.join(map(str, numbers))} were recorded"
-
-
 PROMISES = {
     "the model is the oracle's": Promise(equals_plain_average),
-    "averages of what came": Promise(averages_what_came),
-    "who is well is averaged": Promise(all_who_are_well_are_averaged, True),
-    "all rounds of training": Promise(all_training_rounds_come, True),
 }

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parties.data.splits import Shard
 from parties.datasets.content import Report
@@ -26,6 +26,8 @@ __all__ = [
     "server_access",
     "silent",
 ]
+
+C = TypeVar("C")
 
 Progress = Callable[[str], AbstractContextManager[Report]]
 """Makes, of what takes long, a context whose value is called with what is done, how much of it, and of how much."""
@@ -76,6 +78,11 @@ class Setting:
     def keys(self) -> Any:
         """The [protocol] table, of the type that the protocol declares."""
         return self.tables.protocol
+
+    def clients(self, make: Callable[..., C], *arguments: Any) -> list[C]:
+        """A client for each shard, of what `make` makes of world, name, shard and `arguments`."""
+        access = self.client_access
+        return [make(self.world, name, shard, *arguments, **access) for name, shard in self.shards.items()]
 
     @property
     def client_access(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from parties.server import Loss
 from protocols.privacy.spent import Spent
@@ -57,9 +57,9 @@ class ResultFields(Struct, kw_only=True):
     out. Of co-training it is the mean of `client_accuracy`, with their standard `deviation`, and no label of a public
     point changed after round `agreed_after`, None if one changed in the last; `message_bytes` are the payload of one
     message, up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and
-    `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `rounds` are of
-    all rounds, `endings` how each client's part ended, `privacy` what differentially private protocols revealed,
-    `output` what the server of a declared protocol ended with.
+    `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `round_records`
+    (in a file ``rounds``) are of all rounds, `endings` how each client's part ended, `privacy` what differentially
+    private protocols revealed, `output` what the server of a declared protocol ended with.
     """
 
     accuracy: float | None = None
@@ -80,7 +80,7 @@ class ResultFields(Struct, kw_only=True):
     privacy: Spent | None = None
     output: list[float] | None = None
     lost: list[Loss] = []
-    rounds: list[Round] = []
+    round_records: list[Round] = field(name="rounds", default_factory=list)
     endings: dict[str, str] = {}
 
 

@@ -6,14 +6,13 @@ Mironov, Renyi differential privacy, CSF 2017; the conversion to (epsilon, delta
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from parties.learning import extras
-from protocols.privacy.noisy_max import data_dependent_rdp
 
 __all__ = [
-    "federated_gaussian", "noise_for", "noisy_max_queries", "noisy_max_queries_of", "pure", "random_bits",
+    "federated_gaussian", "noise_for", "noisy_max_queries", "pure", "random_bits",
     "votes_noise_for",
 ]  # fmt: skip
 
@@ -56,22 +55,6 @@ def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
     if sigma == 0:
         return math.inf
     return _epsilon(_queries(sigma, queries), delta)
-
-
-def noisy_max_queries_of(sigma: float, disagreements: Sequence[float], delta: float) -> float:
-    """The data-dependent epsilon of GNMax queries with these `disagreements` (`noisy_max.disagreement`).
-
-    It is itself private: publish `noisy_max_queries` instead.
-    """
-    _check(delta)
-    if not len(disagreements):
-        return 0.0
-    if sigma == 0:
-        return math.inf
-    rdp = _library().rdp
-    orders = rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS
-    total = [sum(data_dependent_rdp(order, sigma, q) for q in disagreements) for order in orders]
-    return float(rdp.compute_epsilon(orders, total, delta)[0])
 
 
 def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
@@ -148,6 +131,7 @@ def _accountant(orders: Sequence[float] | None = None) -> Any:
     return library.rdp.RdpAccountant(orders, library.NeighboringRelation.REPLACE_ONE)
 
 
+@lru_cache(1024)  # a run asks for that of one round in each round, and for all of them when it is reported
 def _epsilon(event: Any, delta: float, orders: Sequence[float] | None = None) -> float:
     accountant = _accountant(orders)
     accountant.compose(event)

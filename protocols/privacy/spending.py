@@ -27,15 +27,18 @@ _SEEDED = (
 _ESTIMATED = "the sensitivity is an estimate: more bits may change"
 
 
-def check_noise(privacy: Privacy) -> None:
-    """Raise Problem for what [privacy] may not say of any private protocol. Raises MissingExtra without its package."""
+def check_noise(privacy: Privacy, protocol: str) -> None:
+    """Raise Problem for what [privacy] may not say of any private `protocol`, and for a missing package."""
     if not privacy.clip < math.inf:
         raise Problem("privacy.clip", "inf clips nothing; allowed: a number above 0")
     if privacy.noise and not _NOISE[0] <= privacy.noise <= _NOISE[1]:
         problem = f"{privacy.noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
         raise Problem("privacy.noise", problem)
-    if asked(privacy) < math.inf or privacy.noise:
-        extras.require("dp_accounting", "privacy", "Renyi accounting")
+    try:
+        if asked(privacy) < math.inf or privacy.noise:
+            extras.require("dp_accounting", "privacy", "Renyi accounting")
+    except extras.MissingExtra as missing:
+        raise Problem("protocol.name", f"{toml(protocol)}: {missing}") from None
 
 
 def asked(privacy: Privacy) -> float:
@@ -97,11 +100,11 @@ def spending_on_labels(
     def charge(rounds: int) -> Spent:
         labelled = rounds + questions
         return Spent(
+            guaranteed=not caveats,
+            caveats=caveats,
             mechanism="XOR mechanism",
             neighbours=_ELEMENT,
             covers="whoever sees a client's messages, the server among them",
-            guaranteed=not caveats,
-            caveats=caveats,
             rounds=labelled,
             planned=planned + questions,
             delta=privacy.delta,
@@ -126,17 +129,16 @@ def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
 
     def charge(rounds: int) -> Spent:
         return Spent(
+            guaranteed=not _caveats(entropy),
+            caveats=_caveats(entropy),
             mechanism="Gaussian noisy maximum",
             neighbours=_ELEMENT,
             covers="whoever sees the student or its labels, not the server",
-            guaranteed=not _caveats(entropy),
-            caveats=_caveats(entropy),
             rounds=rounds,
             planned=1,
             delta=privacy.delta,
             delta_round=privacy.delta,
             epsilon=once if rounds else 0.0,
-            epsilon_pure=None,
             epsilon_round=once,
             noise=noise,
         )
@@ -165,17 +167,16 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
 
     def charge(rounds: int) -> Spent:
         return Spent(
+            guaranteed=not _caveats(entropy),
+            caveats=_caveats(entropy),
             mechanism="clipped changes with Gaussian noise",
             neighbours=_CLIENT,
             covers=f"whoever sees the averages{sampled}{server}",
-            guaranteed=not _caveats(entropy),
-            caveats=_caveats(entropy),
             rounds=rounds,
             planned=planned,
             delta=privacy.delta,
             delta_round=privacy.delta,
             epsilon=_finite(accounting.federated_gaussian(noise, counted, clients, rounds, privacy.delta)),
-            epsilon_pure=None,
             epsilon_round=_finite(accounting.federated_gaussian(noise, counted, clients, 1, privacy.delta)),
             noise=noise,
             clip=privacy.clip,

@@ -29,7 +29,7 @@ class Spent(Struct, kw_only=True, frozen=True):
     delta: float
     delta_round: float
     epsilon: float | None
-    epsilon_pure: float | None
+    epsilon_pure: float | None = None
     epsilon_round: float | None
     flip: float | None = None
     sensitivity: int | None = None

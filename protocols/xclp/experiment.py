@@ -15,10 +15,7 @@ class Xclp:
     def __init__(self, setting: Setting) -> None:
         world, held = setting.world, setting.parts.held
         self.parameters = parameters_of(setting.tables, len(held.classes))
-        self.clients = [
-            XclpClient(world, name, shard, self.parameters, **setting.client_access)
-            for name, shard in setting.shards.items()
-        ]
+        self.clients = setting.clients(XclpClient, self.parameters)
         self.server = XclpServer(world, tuple(setting.shards), self.parameters, **setting.server_access)
         self.observer = Observer(world, held, list(setting.shards.values()), self.clients, self.server, setting.faults)
         self.server.observers.append(self.observer.end_round)

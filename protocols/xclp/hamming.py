@@ -32,7 +32,7 @@ nothing).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -67,7 +67,6 @@ __all__ = [
     "pairs_after",
     "pairs_before",
     "server",
-    "total_work",
 ]
 
 Bits = NDArray[np.bool_]
@@ -138,15 +137,6 @@ def pair_of_vectors(me: Party, group: Group, j: str, k: str, bits: int) -> Vecto
     """The public data of a pair, j and k, with a context that no other pair, attempt, round or run shares."""
     context = derive(me.world.run_id, "pair", me.round, me.attempt, j, k)
     return VectorPair(group.points[j], group.points[k], bits, context, len(group.names))
-
-
-def total_work(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The sum of some jobs' operations."""
-    total: dict[str, float] = {}
-    for part in parts:
-        for name, count in part.items():
-            total[name] = total.get(name, 0) + count
-    return total
 
 
 def pairs_after(me: str, group: Group) -> tuple[str, ...]:

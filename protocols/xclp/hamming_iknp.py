@@ -33,8 +33,9 @@ from protocols.crypto.groups import Group as ExponentGroup
 from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, sums_work
 from protocols.crypto.ot_pair import Pair as VectorPair
 from protocols.setup import Group, Keys, NoContribution
-from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before
 from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
+from sim.compute import total_work
 from sim.wire import Message
 
 __all__ = ["IknpHamming"]
@@ -80,7 +81,7 @@ class IknpHamming(NoContribution):
             parts += [iknp.base_request_work(self.exponents), sums_work(pair)]
             parts += [ot_hamming.expand_work(pair, block) for block in pair.iknp_blocks()]
             parts.append(ot_hamming.correct_work(pair, range(pair.n_k)))
-        return total_work(parts)
+        return total_work(*parts)
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
         for j in pairs_before(me.name, group):

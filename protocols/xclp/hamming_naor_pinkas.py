@@ -30,8 +30,9 @@ from protocols.crypto.groups import Group as ExponentGroup
 from protocols.crypto.ot_hamming import NaorPinkasReceiver, NaorPinkasSender, sums_work
 from protocols.setup import Group, Keys, NoContribution
 from protocols.values import BadValues
-from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before, total_work
+from protocols.xclp.hamming import Bits, Pair, for_each, pair_of_vectors, pairs_after, pairs_before
 from protocols.xclp.hamming_chunks import ChunkMessage, answer_chunks, ask_for_chunks, combine
+from sim.compute import total_work
 from sim.wire import Message
 
 __all__ = ["WINDOW", "NaorPinkasHamming"]
@@ -75,7 +76,7 @@ class NaorPinkasHamming(NoContribution):
             pair = pair_of_vectors(me, group, me.name, k, self.bits)
             parts += [naor_pinkas.setup_work(self.exponents), sums_work(pair)]
             parts += [ot_hamming.reply_work(pair, self.exponents, chunk) for chunk in pair.naor_pinkas_chunks()]
-        return total_work(parts)
+        return total_work(*parts)
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
         for k in pairs_after(me.name, group):

@@ -54,8 +54,8 @@ from protocols.xclp.hamming import (
     for_each,
     pairs_after,
     pairs_before,
-    total_work,
 )
+from sim.compute import total_work
 from sim.streams import Entropy, derive
 from sim.wire import Message
 
@@ -117,7 +117,7 @@ class PaillierHamming:
         parts += [packed.decrypt_work(self.key_bits, mine, group.points[k], self.bits, slots=self.slots) for k in after]
         if after:
             parts.append(packed.encode_work(self.key_bits, mine, self.bits, slots=self.slots))
-        return total_work(parts)
+        return total_work(*parts)
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
         later = pairs_after(me.name, group)

@@ -112,7 +112,7 @@ class Observer(EndingsObserver[Any]):
                 [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
             ),
             lost=lost,
-            rounds=list(reported),
+            round_records=list(reported),
             equals_plaintext=all(compared) if compared else None,
             predictions=self._predictions(found),
             endings=endings,

@@ -4,7 +4,8 @@ The scenario's own faults are ignored. A run without any is first: its trace lis
 crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random mixtures
 of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
->>> from scenarios.files.reading import load
+>>> from protocols.registry import PROTOCOLS
+from scenarios.files.reading import load
 >>> from scenarios.chaos.campaign import Plan, campaign
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
+from protocols.registry import PROTOCOLS
 from scenarios.chaos.memory import Remembering
 from scenarios.chaos.promises import Broken, check, promises_of
 from scenarios.chaos.schedules import Course, Schedule, random_schedules, single_crashes
@@ -36,6 +38,7 @@ __all__ = [
     "campaign",
     "faulty_run",
     "first_run",
+    "gather",
     "perform",
     "replayed",
     "shrunk",
@@ -200,8 +203,7 @@ def replayed(scenario: Scenario) -> Verdict:
 
 
 def _limits(scenario: Scenario, calm: Calm | None) -> Limits:
-    # The most waits of a client in a round: see XclpClient.
-    return Limits.of(scenario, 4 * scenario.data.clients + 4, calm)
+    return Limits.of(scenario, PROTOCOLS[scenario.protocol.name].waits(scenario), calm)
 
 
 def _try(
@@ -213,15 +215,8 @@ def _try(
     watch: Watch,
     run: Callable[[Scenario, Schedule, Calm], Verdict] = faulty_run,
 ) -> None:
-    before, done = len(found.verdicts), dict[int, Verdict]()
-    try:
-        calls = [(scenario, faults, calm) for faults in schedules]
-        with closing(perform(jobs, run, calls)) as runs:
-            for place, one in runs:
-                done[place] = one
-                watch(before + len(done), before + len(schedules), one)
-    finally:
-        found.verdicts += [one for _, one in sorted(done.items())]
+    calls = [(scenario, faults, calm) for faults in schedules]
+    gather(jobs, run, calls, found.verdicts, watch)
 
 
 def _few(clients: int) -> list[str]:
@@ -285,3 +280,24 @@ def perform(
         return
     with closing(in_workers(jobs, function, calls)) as runs:
         yield from runs
+
+
+def gather(
+    jobs: int,
+    function: Callable[..., R],
+    calls: Sequence[tuple[Any, ...]],
+    into: list[R],
+    watch: Callable[[int, int, R], None],
+) -> None:
+    """`perform`, with the results appended in the order of the calls, also if they are interrupted.
+
+    `watch` is called after each with how many `into` holds by then, how many it is to hold, and the result.
+    """
+    before, done = len(into), dict[int, R]()
+    try:
+        with closing(perform(jobs, function, calls)) as runs:
+            for place, one in runs:
+                done[place] = one
+                watch(before + len(done), before + len(calls), one)
+    finally:
+        into += [one for _, one in sorted(done.items())]

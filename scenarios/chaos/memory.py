@@ -4,6 +4,7 @@ A job's result depends on its arguments alone, or no pool could run it; so the t
 """
 
 import hashlib
+import io
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable
@@ -33,6 +34,11 @@ class Remembering:
     def close(self) -> None:
         pass
 
+    @property
+    def computed(self) -> int:
+        """The number of jobs whose results are stored."""
+        return len(self._results)
+
     def forget(self) -> None:
         """Begin with nothing: what the functions do may have changed."""
         self._results.clear()
@@ -41,8 +47,8 @@ class Remembering:
     def result(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> R:
         """The job's result."""
         try:
-            key = hashlib.sha256(pickle.dumps((function, arguments))).digest()
-        except (pickle.PicklingError, AttributeError, TypeError):  # a test's function, which has no name
+            key = hashlib.sha256(_plain_pickle((function, arguments))).digest()
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError):  # a function without a name, or a cycle
             return function(*arguments)
         known = self._results.get(key)
         if known is None:
@@ -55,6 +61,15 @@ class Remembering:
             self._results.move_to_end(key)
         copy: R = pickle.loads(known)
         return copy
+
+
+def _plain_pickle(value: Any) -> bytes:
+    """The same bytes for equal values, whether or not parts of them are one object."""
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer)
+    pickler.fast = True
+    pickler.dump(value)
+    return buffer.getvalue()
 
 
 class _Remembered:

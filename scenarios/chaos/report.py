@@ -130,28 +130,14 @@ def _record(
 
 def as_record(one: Verdict) -> dict[str, Any]:
     """A run as JSON has it."""
-    return {
-        "faults": _faults(one.faults),
-        "outcome": one.outcome,
-        "reason": one.reason,
-        "lost": list(one.lost),
-        "faults_fired": one.faults_fired,
-        "virtual_seconds": one.virtual_seconds,
-        "trace_hash": one.trace_hash,
-        "broken": [{"promise": broken.promise, "how": broken.how} for broken in one.broken],
-    }
+    left_out = ("wall_seconds", "events", "course")
+    fields = {key: value for key, value in structs.asdict(one).items() if key not in left_out}
+    return msgspec.to_builtins(fields | {"faults": _faults(one.faults)})
 
 
 def failure_record(failure: Failure, path: Path) -> dict[str, Any]:
     """A failure as JSON; its scenario is in the file at `path`."""
-    return {
-        "promise": failure.promise,
-        "how": failure.how,
-        "runs": failure.runs,
-        "faults": _faults(failure.faults),
-        "replay": replay_command(path),
-        "trace_hash": failure.trace_hash,
-    }
+    return structs.asdict(failure) | {"faults": _faults(failure.faults), "replay": replay_command(path)}
 
 
 def _faults(faults: Iterable[Fault]) -> list[dict[str, Any]]:

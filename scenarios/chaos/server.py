@@ -12,7 +12,6 @@ client's program fails. Public keys are passed on unchanged: nothing here hinder
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 
 from msgspec import Struct
 
@@ -115,14 +114,7 @@ def sweep(
         honest = tried(miniature, (), part)
         found.trials.append(honest)
         calls += [(miniature, program, part) for program in _all(honest, plan)]
-    before, done = len(found.trials), dict[int, Trial]()
-    try:
-        with closing(chaos.perform(plan.jobs, tried, calls)) as runs:
-            for place, one in runs:
-                done[place] = one
-                watch(before + len(done), before + len(calls), one)
-    finally:
-        found.trials += [one for _, one in sorted(done.items())]
+    chaos.gather(plan.jobs, tried, calls, found.trials, watch)
     found.breaches += _breaches(found.trials, part)
     return found
 

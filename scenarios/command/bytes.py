@@ -12,13 +12,12 @@ from typing import Any
 from msgspec import Struct
 from rich.console import Console
 
-from scenarios.command import report
 from scenarios.console import printing
 from scenarios.files.fault_fields import label
-from scenarios.files.reading import read
+from scenarios.reporting import printed
+from scenarios.reporting.recorded import scenario_of
 from scenarios.running.folder import ByteRow, FolderError, byte_rows, message_bytes, read_result, remarks_on
 from scenarios.running.prediction import predicted
-from scenarios.schema.scenario import Scenario, ScenarioError
 from scenarios.sweeping.folder import NAME as SWEEP
 from scenarios.sweeping.folder import runs_of
 
@@ -91,7 +90,7 @@ def show_bytes(console: Console, folders: Sequence[Path], csv_file: Path | None,
 
 
 def _counted(folder: Path, values: tuple[tuple[str, str], ...]) -> Counted:
-    rows, scenario = byte_rows(folder), _scenario_of(folder)
+    rows, scenario = byte_rows(folder), scenario_of(folder)
     fields: Mapping[str, Any] = {}
     with suppress(OSError, FolderError):  # interrupted, or of another version: its bytes are known all the same
         result = read_result(folder)
@@ -109,19 +108,12 @@ def _counted(folder: Path, values: tuple[tuple[str, str], ...]) -> Counted:
     )
 
 
-def _scenario_of(folder: Path) -> Scenario | None:
-    """The scenario of the run in `folder`; None if this version cannot read it."""
-    with suppress(OSError, ScenarioError):
-        return read(folder, without_data=True).scenario
-    return None
-
-
 def _print_run(console: Console, run: Counted) -> None:
     remarks, sizes = remarks_on(run.folder), message_bytes(run.folder)
     printing.print_lines(console, [f"{run.folder} ({', '.join(remarks)})" if remarks else str(run.folder)])
     model = sizes.get("fedavg", 0)
-    console.print(report.byte_table(run.rows, exact=True, formula=run.formula, model=model))
-    printing.print_lines(console, report.message_lines(sizes))
+    console.print(printed.byte_table(run.rows, exact=True, formula=run.formula, model=model))
+    printing.print_lines(console, printed.message_lines(sizes))
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
@@ -131,7 +123,7 @@ def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> Non
     groups: dict[tuple[tuple[str, str], ...], list[Counted]] = {}
     for run in runs:
         groups.setdefault(run.values, []).append(run)
-    scenarios = list(filter(None, (_scenario_of(run.folder) for run in runs)))
+    scenarios = list(filter(None, (scenario_of(run.folder) for run in runs)))
     swept = [label(key, scenarios) for key, _ in runs[0].values] if runs else []
     lines = []
     for values, members in groups.items():

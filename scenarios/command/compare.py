@@ -13,15 +13,12 @@ from scenarios.command.options import Debug
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenarios.seeing.compare import Divergence, Hashed, Side
+    from scenarios.seeing.compare import Divergence, Side
 
 __all__ = ["compare"]
 
 _LINES = 12
 """The most parties, links or losses that are shown one by one."""
-
-_DIGEST = 16
-"""How many hexadecimal digits of a message's digest are shown."""
 
 
 def compare(
@@ -35,6 +32,7 @@ def compare(
     The critical path is the chain of computations, transfers and waits that the end of the run waited for.
     """
     from scenarios.console import printing
+    from scenarios.reporting.compared import divergence_lines
     from scenarios.seeing.compare import divergence, read_side
 
     sides = read_side(first), read_side(second)
@@ -50,7 +48,7 @@ def compare(
     _print_bytes(console, sides)
     _print_paths(console, sides)
     _print_losses(console, sides)
-    _print_divergence(console, sides, common, parts)
+    printing.print_lines(console, divergence_lines(sides, common, parts))
     return 0
 
 
@@ -63,6 +61,7 @@ def _remark(side: Side) -> str:
 
 def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
     from scenarios.console import printing
+    from scenarios.reporting.compared import pair
     from sim.units import format_bytes, format_duration
 
     one, other = (side.outcome for side in sides)
@@ -70,10 +69,10 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
     sent = [sum(side.bytes_by_step().values()) for side in sides]
     rows = [
         ("outcome", one.outcome or "-", other.outcome or "-", ""),
-        ("accuracy", *_pair(one.accuracy, other.accuracy, lambda value: f"{value:.4f}")),
-        ("virtual time", *_pair(seconds[0], seconds[1], format_duration)),
-        ("bytes", *_pair(sent[0], sent[1], format_bytes)),
-        ("lost", *_pair(len(sides[0].losses), len(sides[1].losses), str)),
+        ("accuracy", *pair(one.accuracy, other.accuracy, lambda value: f"{value:.4f}")),
+        ("virtual time", *pair(seconds[0], seconds[1], format_duration)),
+        ("bytes", *pair(sent[0], sent[1], format_bytes)),
+        ("lost", *pair(len(sides[0].losses), len(sides[1].losses), str)),
         *([("version", one.version, other.version, "")] if one.version != other.version else []),
     ]
     printing.print_lines(console, [""])
@@ -82,6 +81,7 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
 
 def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
     from scenarios.console import printing
+    from scenarios.reporting.compared import value_text
     from scenarios.seeing.compare import differing_keys
 
     found = differing_keys(*sides)
@@ -89,7 +89,7 @@ def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
     if not found:
         printing.print_lines(console, ["keys      the same in both"])
         return
-    rows = [(name, *(_value(value) for value in pair)) for name, pair in found.items()]
+    rows = [(name, *(value_text(value) for value in pair)) for name, pair in found.items()]
     console.print(printing.table(("key that differs", "A", "B"), rows))
 
 
@@ -122,6 +122,7 @@ def _print_pairs(
 ) -> None:
     """A table of two columns; with `by_size` the largest first, and of many only the first ones."""
     from scenarios.console import printing
+    from scenarios.reporting.compared import pair
 
     one, other = sides
     names = list(dict.fromkeys((*one, *other)))
@@ -130,25 +131,15 @@ def _print_pairs(
         names.sort(key=lambda name: -max(one.get(name, 0), other.get(name, 0)))
         if len(names) > _LINES + 1:
             names, left = names[:_LINES], names[_LINES:]
-    rows = [(name or "-", *_pair(one.get(name), other.get(name), show)) for name in names]
+    rows = [(name or "-", *pair(one.get(name), other.get(name), show)) for name in names]
     if left:
         rest = [sum(side.get(name, 0) for name in left) for side in sides]
-        rows.append((f"{len(left)} more", *_pair(rest[0], rest[1], show)))
+        rows.append((f"{len(left)} more", *pair(rest[0], rest[1], show)))
     table = printing.table((title, "A", "B", "B - A"), rows, ("A", "B", "B - A"))
     table.add_section()
-    table.add_row("total", *_pair(sum(one.values()), sum(other.values()), show))
+    table.add_row("total", *pair(sum(one.values()), sum(other.values()), show))
     printing.print_lines(console, [""])
     console.print(table)
-
-
-def _pair(one: float | None, other: float | None, show: Callable[[Any], str]) -> tuple[str, str, str]:
-    """Both values and their difference; a dash for one that is not there."""
-    shown = ["-" if value is None else show(value) for value in (one, other)]
-    if one is None and other is None:
-        return shown[0], shown[1], ""
-    difference = (other or 0) - (one or 0)
-    sign = "+" if difference > 0 else "-"
-    return shown[0], shown[1], "0" if not difference else f"{sign}{show(abs(difference))}"
 
 
 def _print_losses(console: Console, sides: tuple[Side, Side]) -> None:
@@ -164,40 +155,6 @@ def _print_losses(console: Console, sides: tuple[Side, Side]) -> None:
         ]
         more = [f"lost in {name} {len(side.losses) - _LINES} more"] if len(side.losses) > _LINES else []
         printing.print_lines(console, (lines + more) or [f"lost in {name} nobody"])
-
-
-def _print_divergence(console: Console, sides: tuple[Side, Side], common: int, parts: Divergence | None) -> None:
-    from scenarios.console import printing
-
-    if parts is None:
-        hashes = {side.outcome.trace_hash for side in sides} - {""}
-        same = "the traces are the same" if len(hashes) < 2 else "no recorded event differs, though trace hashes do"
-        printing.print_lines(console, [f"trace     {same}: {common:,} events"])
-        return
-    both = f"the first {common:,} events are the same" if common else "no event is the same"
-    differ = f", and event {parts.number:,} differs" + (f" in {', '.join(parts.fields)}" if parts.fields else "")
-    lines = [f"trace     {both}{differ}"]
-    lines += [f"  A = B {_shown(row, ())}" for row in parts.before]
-    for name, row in (("A", parts.first), ("B", parts.second)):
-        lines.append(f"  {name}     {'has ended' if row is None else _shown(row, parts.fields)}")
-    printing.print_lines(console, lines)
-
-
-def _shown(row: Hashed, fields: Sequence[str]) -> str:
-    """An event in a line, with its exact time, and whatever differs."""
-    ends = f"{row.party} -> {row.peer}" if row.peer else row.party
-    shown = {"time", "kind", "party", "peer", "step", "type", "note"}
-    extra = [f"{name}={_cut(getattr(row, name))}" for name in fields if name not in shown]
-    words = (f"{row.time!r} s", row.kind, ends, row.step, row.type, row.note, *extra)
-    return "  ".join(filter(None, (f"n={row.n}", *words)))
-
-
-def _cut(value: object) -> str:
-    return value[:_DIGEST] if isinstance(value, str) else repr(value)
-
-
-def _value(value: object) -> str:
-    return "-" if value is None else value if isinstance(value, str) and value else repr(value)
 
 
 def _encoded(sides: tuple[Side, Side], common: int, parts: Divergence | None) -> str:

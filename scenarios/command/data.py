@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from scenarios.command import stopping
+from scenarios.command import completing, stopping
 
 __all__ = ["app"]
 
@@ -52,7 +52,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-@app.command("list")
+@app.command("list", epilog="Example: tacit data list")
 def list_sets(debug: Debug = False) -> None:
     """Every data set: points, classes, shape, where it comes from, and whether it is here or how to get it."""
     from parties.data.sets import DATASETS
@@ -101,9 +101,12 @@ def _whereabouts(name: str) -> str:
     return "here" if store.present(name) else f"tacit data fetch {name}"
 
 
-@app.command()
+@app.command(epilog="Example: tacit data fetch mnist")
 def fetch(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Data sets (`tacit data list`).")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Data sets (`tacit data list`).", autocompletion=completing.data_sets),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All that can be downloaded.")] = False,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="Take the files from this folder instead.")
@@ -146,9 +149,12 @@ def fetch(
             raise DataError(f"not fetched: {', '.join(failed)}")
 
 
-@app.command("path")
+@app.command("path", epilog="Example: tacit data path mnist")
 def show_path(
-    name: Annotated[str | None, typer.Argument(help="A data set; without it: the folder of all of them.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A data set; without it: the folder of all of them.", autocompletion=completing.data_sets),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Where the data sets are kept ($TACIT_DATA, else the user's data folder), or one of them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenarios.command import completing
 from scenarios.command.options import Debug
 
 if TYPE_CHECKING:
@@ -22,8 +23,15 @@ _SECONDS = 0.2
 
 def events(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, which may be under way.")],
-    party: Annotated[str, typer.Option(metavar="NAME", help="Only what concerns this party, as client/3.")] = "",
-    step: Annotated[str, typer.Option(metavar="NAME", help="Only what happened in this step.")] = "",
+    party: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Only what concerns this party, as client/3.", autocompletion=completing.parties
+        ),
+    ] = "",
+    step: Annotated[
+        str, typer.Option(metavar="NAME", help="Only what happened in this step.", autocompletion=completing.steps)
+    ] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every event that is recorded.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line, with exact times.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,

@@ -9,14 +9,36 @@ from typing import Annotated, Any
 
 import typer
 
+from scenarios.command import completing
 from sim.plugged import PluginWarning
 
-__all__ = ["Debug", "Plugins", "Seed", "Set", "give", "show_version", "warnings_as_lines"]
+__all__ = ["Debug", "Over", "Plugins", "Seed", "Set", "SourceFile", "give", "show_version", "warnings_as_lines"]
 
+SourceFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE-or-NAME",
+        help="A scenario file, a run's folder, or a name (`tacit list`).",
+        autocompletion=completing.scenarios,
+    ),
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="In place of the scenario's seed.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a key (`tacit keys`); may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a key (`tacit keys`); may be repeated.",
+        autocompletion=completing.changes,
+    ),
+]
+Over = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=X,Y,Z",
+        help="Values of a key, or KEY=[TOML list]; repeated: all combinations.",
+        autocompletion=completing.swept,
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 

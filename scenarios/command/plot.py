@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from scenarios.command import completing
 from scenarios.command.options import Debug
 
 __all__ = ["plot"]
@@ -14,12 +15,15 @@ _DEFAULT = Path("plot.svg")
 
 def plot(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
-    x: Annotated[str, typer.Option(metavar="NAME", help="rounds, bytes or time.")] = "rounds",
+    x: Annotated[
+        str, typer.Option(metavar="NAME", help="rounds, bytes or time.", autocompletion=completing.x_axes)
+    ] = "rounds",
     y: Annotated[
         str,
         typer.Option(
             metavar="NAME",
             help="accuracy, seconds, bytes, messages, called or answers of a round, or a name in the view metrics.",
+            autocompletion=completing.quantities,
         ),
     ] = "accuracy",
     out: Annotated[Path, typer.Option(metavar="FILE", help="Ends in .svg, .png or .pdf; a new file.")] = _DEFAULT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from scenarios.command.options import Debug, Plugins, Seed, Set
+from scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile
 from sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
@@ -89,11 +89,8 @@ class Predicted(NamedTuple):
 
 
 def predict(
-    file: Annotated[str, typer.Argument(metavar="FILE-or-NAME", help="A scenario file, or the name of a shipped one.")],
-    over: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=X,Y,Z", help="Values of a key, or KEY=[TOML list]; repeated: all combinations."),
-    ] = None,
+    file: SourceFile,
+    over: Over = None,
     by: Annotated[By, typer.Option(help="What the cheapest combination has least of.")] = By.BYTES,
     seeds: Annotated[
         int | None,
@@ -153,16 +150,16 @@ def _predicted(plans: Sequence[Plan], most: int | None) -> Predicted:
 
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
-    from scenarios.command import report
     from scenarios.console import printing
     from scenarios.files.checks import cautions
+    from scenarios.reporting import printed
 
     first = found[0].plan.loaded
     printing.print_lines(console, [f"{first.scenario.title or first.name}   (seed {first.scenario.seed})"])
     if found[0].plan.values:
         _print_choices(console, found, cheapest, by)
     else:
-        console.print(report.byte_table(found[0].rows, exact=True))
+        console.print(printed.byte_table(found[0].rows, exact=True))
         printing.print_lines(
             console, [f"time      {found[0].time_in_words()}", f"memory    {found[0].in_words(By.MEMORY)}"]
         )

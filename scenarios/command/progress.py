@@ -1,7 +1,8 @@
-"""The progress of a run, on a terminal only: round, step, messages, virtual clock, real time left."""
+"""The progress of a run: round, step, accuracy, bytes, virtual clock, who is waited for, real time left."""
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
@@ -9,62 +10,102 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
+from scenarios.console.printing import print_lines
 from scenarios.running.runner import Watch
 from scenarios.running.simulation import Simulation
 from sim.trace import Event
-from sim.units import format_duration
+from sim.units import format_bytes, format_duration
 
 __all__ = ["Progress"]
 
 _SENT = frozenset(("send", "relay"))
 _ENOUGH = 0.03
 
+_NAMES = 3
+"""The most parties that are named of those who are waited for."""
+
+_BAR = 8
+"""The width of the bar of computing that is done."""
+
+_SECONDS_A_LINE = 10.0
+"""Real time between two lines where the output is no terminal."""
+
 
 class Progress(Watch):
-    """Shows one line, drawn eight times a second and erased at the end; nothing if there is no terminal.
+    """Shows one line, drawn eight times a second and erased at the end; without a terminal a new one every 10 seconds.
 
-    The estimate of the time left assumes that the rest of the announced computing is as fast as before.
+    The estimate of the time left assumes that the rest of the announced computing is as fast as before. `wait` waits
+    for a number of seconds, or until the run has ended, and says whether it has.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, wait: Callable[[float], bool] | None = None) -> None:
         self._console = console
-        self._messages = 0
+        self._ended = threading.Event()
+        self._wait = wait or self._ended.wait
+        self._bytes = 0
+        self._accuracy: float | None = None
         self._began = time.perf_counter()
         self._done = 0.0  # in earlier parts of a resumed run
         self._spinner = Spinner("dots")
 
     def __call__(self, event: Event) -> None:
-        self._messages += event.kind in _SENT
+        if event.kind in _SENT:
+            self._bytes += event.payload + event.sealing + event.envelope
+        elif event.kind == "metric" and event.note == "accuracy":
+            self._accuracy = event.value
 
     @contextmanager
     def watching(self, simulation: Simulation) -> Iterator[None]:
-        """Draw the line until the run ends."""
-        if not self._console.is_terminal:
-            yield
-            return
+        """Show the progress until the run ends."""
         self._began, self._done = time.perf_counter(), simulation.done
-        with Live(
-            get_renderable=lambda: self._line(simulation),
-            console=self._console,
-            refresh_per_second=8,
-            transient=True,
-        ):
+        self._bytes = sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
+        if self._console.is_terminal:
+            with Live(
+                get_renderable=lambda: self._drawn(simulation),
+                console=self._console,
+                refresh_per_second=8,
+                transient=True,
+            ):
+                yield
+            return
+        printer = threading.Thread(target=self._print, args=(simulation,), name="progress", daemon=True)
+        printer.start()
+        try:
             yield
+        finally:
+            self._ended.set()
+            printer.join()
 
-    def _line(self, simulation: Simulation) -> RenderableType:
-        planned, done = simulation.planned, simulation.done
-        line = Table.grid(padding=(0, 2))
-        for shrinks in (False, False, False, False, True, False):  # in a narrow window the bar shrinks
-            line.add_column(no_wrap=not shrinks)
-        line.add_row(
-            self._spinner,
-            _place(simulation),
-            f"{self._messages} messages",
+    def _print(self, simulation: Simulation) -> None:
+        while not self._wait(_SECONDS_A_LINE):
+            passed = format_duration(round(time.perf_counter() - self._began))
+            parts = [f"{passed} passed", *self._parts(simulation), self.left(simulation.planned, simulation.done)]
+            print_lines(self._console, ["progress  " + ", ".join(filter(None, parts))])
+            self._console.file.flush()
+
+    def _parts(self, simulation: Simulation) -> list[str]:
+        names = simulation.waits_for
+        awaited = ", ".join(names) if len(names) <= _NAMES else f"{len(names)} parties"
+        number, rounds = simulation.round
+        return [
+            f"round {number} of {rounds}" if rounds > 1 and number else "",
+            simulation.step or "starting",
+            "" if self._accuracy is None else f"accuracy {self._accuracy:.3f}",
+            f"{format_bytes(self._bytes)}",
             f"virtual {format_duration(simulation.now)}",
-            ProgressBar(total=max(planned, 1e-9), completed=min(done, planned), width=16),
-            self.left(planned, done),
-        )
+            f"waits for {awaited}" if awaited else "",
+        ]
+
+    def _drawn(self, simulation: Simulation) -> RenderableType:
+        planned, done = simulation.planned, simulation.done
+        left = self.left(planned, done)
+        line = Table.grid(padding=(0, 2))
+        for width in (1, None, _BAR, len(left)):  # in a narrow window the text takes several lines
+            line.add_column(width=width, no_wrap=width is not None)
+        bar = ProgressBar(total=max(planned, 1e-9), completed=min(done, planned), width=_BAR)
+        line.add_row(self._spinner, Text("  ".join(filter(None, self._parts(simulation)))), bar, left)
         return line
 
     def left(self, planned: float, done: float) -> str:
@@ -74,9 +115,3 @@ class Progress(Watch):
             return ""
         seconds = (time.perf_counter() - self._began) * max(planned - done, 0) / here
         return f"{format_duration(round(seconds))} left"
-
-
-def _place(simulation: Simulation) -> str:
-    """The step that the server is in, and the round if there are several."""
-    (number, rounds), step = simulation.round, simulation.step or "starting"
-    return f"round {number} of {rounds}  {step}" if rounds > 1 and number else step

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from protocols.privacy.spent import caveats_of
-from scenarios.command import report
 from scenarios.console import printing
 from scenarios.files.checks import cautions
+from scenarios.reporting import printed
 from scenarios.running.folder import locked, new_folder
 from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from scenarios.sweeping.folder import Asked, ended, write_asked
@@ -59,8 +59,8 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
         write_tables(asked, plans, table, folder, results)
         if table is None:
             cells = summary(plans, results)
-            console.print(report.sweep_table(cells))
-            printing.print_lines(console, report.sweep_lines(cells))
+            console.print(printed.sweep_table(cells))
+            printing.print_lines(console, printed.sweep_lines(cells))
             caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
             printing.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
         else:

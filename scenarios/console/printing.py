@@ -33,9 +33,13 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = (), title: str | None = None
+) -> Table:
     """A plain table; the columns named in `numbers` are right-aligned."""
-    result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    result = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1)
+    )
     lines = [columns, *rows]
     for place, column in enumerate(columns):
         right = column in numbers

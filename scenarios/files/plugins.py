@@ -143,7 +143,8 @@ def blamed(error: BaseException) -> ScenarioError | None:
 def failure_reason(error: BaseException) -> str:
     """Why a run failed, in words; with the file and the line of the plugin in which it did."""
     place = plugged.place_in(error)
-    return f"{type(error).__name__}: {error}" + (f" (in the plugin {place[0]}, line {place[1]})" if place else "")
+    text = f"{type(error).__name__}: {error}" + (f" (in the plugin {place[0]}, line {place[1]})" if place else "")
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def with_copies(scenario: Scenario, folder: Path | None = None) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from scenarios.files.checks import check
 from scenarios.files.converting import Table, converted
 from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
 from scenarios.files.plugins import blamed, resolved
+from scenarios.files.shipped import shipped
 from scenarios.files.table_layout import Layout, flat, layout_of
 from scenarios.files.unused import needless, unused
 from scenarios.schema.keys import keys, similar, structure, toml
@@ -176,12 +176,6 @@ def _slug(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
-def shipped() -> dict[str, Path]:
-    """The scenarios that come with Tacit, by name."""
-    folder = Path(str(resources.files("scenarios"))) / "library"
-    return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}
-
-
 def find(file: str | Path) -> Path:
     """The path of a scenario given as a path, a run's folder, or the name of one that comes with Tacit."""
     path = Path(file)
@@ -321,7 +315,8 @@ def _known() -> list[str]:
 def _settable() -> list[str]:
     """Those of them that are no tables of keys."""
     known = [key for key in _known() if key != "plugins"]
-    return [key for key in known if not _owns(key) and not any(other.startswith(f"{key}.") for other in known)]
+    tables = {key.rpartition(".")[0] for key in known}
+    return [key for key in known if not _owns(key) and key not in tables]
 
 
 def _owns(key: str) -> bool:

@@ -141,7 +141,7 @@ def _places(kind: str, parts: Sequence[tuple[int, Part]], scale: str, known: Col
     return tuple(places)
 
 
-_FIELDS = tuple(name for name in Result.__struct_fields__ if name not in ("folder", "error"))
+_FIELDS = tuple(name for name in Result.__struct_encode_fields__ if name not in ("folder", "error"))
 
 
 def _check_cell(row: Place, column: Place) -> None:

@@ -1,6 +1,7 @@
 """The result of a run, as ``result.json`` holds it."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,24 @@ from msgspec import Struct
 
 from protocols.observing.simulated import ResultFields, Strike
 from scenarios.observing.vulnerability import Vulnerability
+from sim.units import format_bytes, format_duration
 
-__all__ = ["PluginFile", "Result"]
+__all__ = ["PluginFile", "Result", "draw_results"]
+
+
+_NAMED = 4
+"""The most parties that a line names."""
+
+_draw: list[Callable[["Result"], str]] = []
+"""The function that makes HTML of a result, if there is one."""
+
+
+def draw_results(draw: Callable[["Result"], str]) -> None:
+    """Let notebooks show each result as the HTML that `draw` makes of it.
+
+    What draws reads the record of a run, as only folders that stand above this one can: it is handed in from there.
+    """
+    _draw[:] = [draw]
 
 
 class PluginFile(Struct, frozen=True):
@@ -29,10 +46,10 @@ class Result(ResultFields, kw_only=True):
     scenario that was not met. What the run has to show has the fields of `ResultFields`. `faults` are those that
     struck. `resumed`: the rounds after which a run that was broken off went on, 0 if it began again.
     Times are seconds. `peak_memory`: the most bytes that the process had held when the run ended, which are the run's
-    if it did nothing else before; workers' are their own. `messages` and bytes count both hops of a relayed message,
-    and all copies: `sent_again` of them are retransmissions, and `messages_lost` counts those that were lost, by
-    reason. `vulnerability` is there if there was an [attack]. `plugins`: files of the user's own code, of which copies
-    lie in the run's folder.
+    if it did nothing else before; workers' are their own. `message_count` (in the file ``messages``) and
+    bytes count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and
+    `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
+    `plugins`: files of the user's own code, of which copies lie in the run's folder.
     """
 
     scenario: str
@@ -50,7 +67,7 @@ class Result(ResultFields, kw_only=True):
     wall_seconds: float
     peak_memory: int = 0
     resumed: list[int] = msgspec.field(default_factory=list)
-    messages: int
+    message_count: int = msgspec.field(name="messages")
     bytes_total: int
     bytes_payload: int
     bytes_sealing: int
@@ -66,14 +83,30 @@ class Result(ResultFields, kw_only=True):
     folder: Path = Path()
     error: BaseException | None = None
 
+    def __repr__(self) -> str:
+        """One line: which run it was, how it ended, what it cost, who was lost, and the folder."""
+        lost = list(dict.fromkeys(loss.party for loss in self.lost))
+        parts = (
+            f"{self.scenario}, seed {self.seed}: {self.outcome}",
+            "" if self.accuracy is None else f"accuracy {self.accuracy:.4f}",
+            format_bytes(self.bytes_total),
+            f"virtual {format_duration(self.virtual_seconds)}",
+            f"{len(lost)} lost ({', '.join(lost[:_NAMED])}{', ...' * (len(lost) > _NAMED)})" if lost else "",
+            f"{len(self.unmet)} not as expected" if self.unmet else "",
+        )
+        return f"<Result of {', '.join(filter(None, parts))}; {self.folder}>"
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: verdict, bytes and a small timeline; None where it shows the text in place of it."""
+        return _draw[0](self) if _draw else None
+
     def frame(self, name: str) -> Any:
         """What was recorded of the run as `name`, as a pandas DataFrame.
 
         `name` is a view of its ``run.sqlite``: messages, hops, rounds, steps, waits, computing, faults, losses,
         metrics, refusals, outcomes; or the table events, of which they are made. docs/run-format.md says what their
-        columns hold. (`messages` and `rounds` are fields of this class, and so cannot be methods.) pandas is imported
-        here and nowhere else. Raises ValueError for another name, ImportError without pandas, and sqlite3.Error for a
-        record that cannot be read.
+        columns hold. pandas is imported here and nowhere else. Raises ValueError for another name, ImportError
+        without pandas, and sqlite3.Error for a record that cannot be read.
         """
         try:
             import pandas
@@ -87,10 +120,26 @@ class Result(ResultFields, kw_only=True):
             found = connection.execute(f"SELECT * FROM {name}")
             return pandas.DataFrame(found.fetchall(), columns=[column for column, *_ in found.description])
 
+    def messages(self) -> Any:
+        """One row for each message, from its sender to its receiver, as a pandas DataFrame: `frame`."""
+        return self.frame("messages")
+
+    def rounds(self) -> Any:
+        """One row for each round, with accuracy, cohort, bytes and virtual time, as a pandas DataFrame: `frame`."""
+        return self.frame("rounds")
+
+    def steps(self) -> Any:
+        """One row for each step that a party took, as a pandas DataFrame: `frame`."""
+        return self.frame("steps")
+
+    def events(self) -> Any:
+        """One row for each event of the trace, as a pandas DataFrame: `frame`. In words: `tacit.events`."""
+        return self.frame("events")
+
     def record(self) -> dict[str, Any]:
         """The content of ``result.json``: which run it was and how it ended, what it found, and the rest."""
-        found = ResultFields.__struct_fields__
-        own = [name for name in self.__struct_fields__ if name not in (*found, "folder", "error")]
+        found = ResultFields.__struct_encode_fields__
+        names = dict(zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True))
+        own = [name for name in names if name not in (*found, "folder", "error")]
         first = own.index("faults")
-        names = (*own[:first], *found, *own[first:])
-        return {name: msgspec.to_builtins(getattr(self, name)) for name in names}
+        return {name: msgspec.to_builtins(getattr(self, names[name])) for name in (*own[:first], *found, *own[first:])}

@@ -157,7 +157,7 @@ def _carry_out(
             if scenario.attack.kind:
                 recorder.flush()
                 vulnerability = attack(scenario, record, [interruption])
-        except (Exception, KeyboardInterrupt) as raised:
+        except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a program of a plugin may call sys.exit
             error = interruption.asked or raised
         finally:
             interruption.over()
@@ -206,7 +206,7 @@ def _complete(
     try:
         if recorder is not None:
             found, now = simulated or _so_far(simulation), 0.0 if simulation is None else simulation.now
-            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.rounds))
+            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.round_records))
             folder.write_rounds()
         if simulated is not None:
             simulated.keep(folder.path)
@@ -254,7 +254,7 @@ def _result(
         virtual_seconds=0.0 if simulation is None else simulation.now,
         wall_seconds=wall_seconds,
         peak_memory=peak_memory(),
-        messages=total["messages"],
+        message_count=total["messages"],
         bytes_total=total["payload"] + total["sealing"] + total["envelope"],
         bytes_payload=total["payload"],
         bytes_sealing=total["sealing"],

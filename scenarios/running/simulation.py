@@ -1,13 +1,8 @@
 """Builds the world that a scenario describes, and runs it."""
 
-import gc
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-
-from threadpoolctl import threadpool_limits
 
 from parties.broken_off import BrokenOff
 from parties.data.splits import named
@@ -23,6 +18,7 @@ from scenarios.files.plugins import use_plugins
 from scenarios.observing.faults import faults_of
 from scenarios.observing.splits import parts_of, split
 from scenarios.running.durations import durations_of
+from scenarios.running.process import one_thread, spared_old_objects
 from scenarios.schema import scenario as schema
 from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine
 from sim.latency import parse_latency
@@ -124,6 +120,11 @@ class Simulation:
         return str(self.server.step_name)
 
     @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The parties from which the server waits for messages."""
+        return self.server.waits_for
+
+    @property
     def round(self) -> tuple[int, int]:
         """The round that the server is in, from 1, and how many there will be."""
         return self.server.round, self._experiment.rounds
@@ -136,7 +137,7 @@ class Simulation:
     def run(self) -> Simulated:
         """Run to the end and return the result. Raises Deadlock, KeyboardInterrupt, and errors of a party's program."""
         self._experiment.plan()
-        with threadpool_limits(1), _spared_old_objects():  # a sum must not depend on how many threads share it
+        with one_thread(), spared_old_objects():
             self._world.loop.run(play(self._parties, self.server, self._begin))
             return self.observer.sum_up()
 
@@ -164,40 +165,6 @@ class Simulation:
         """Stop all tasks and workers that still run."""
         self._engine.close()
         self._world.loop.finish()
-
-
-@contextmanager
-def _spared_old_objects() -> Iterator[None]:
-    """Keep existing objects from the garbage collector: libraries and parties live as long as the run.
-
-    Of many runs the earlier ones are no longer needed: each begins by freezing them, so only this collects them.
-    """
-    mine = not gc.get_freeze_count()
-    if mine:
-        _between_runs.collect()
-        gc.freeze()
-    try:
-        yield
-    finally:
-        if mine:
-            gc.unfreeze()
-
-
-class _Garbage:
-    """Collects garbage when `collect` is called, as often as takes a twentieth of the time."""
-
-    def __init__(self) -> None:
-        self._ended = self._took = 0.0
-
-    def collect(self) -> None:
-        began = time.perf_counter()
-        if began - self._ended >= 19 * self._took:
-            gc.collect()
-            self._ended = time.perf_counter()
-            self._took = self._ended - began
-
-
-_between_runs = _Garbage()
 
 
 def conditions_of(network: schema.Network) -> Conditions:

@@ -16,6 +16,8 @@ __all__ = ["Cause", "Causes"]
 _NAMED = 3
 """How many parties a chain names at a time."""
 
+_UNRECORDED = "why is not recorded"
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -83,6 +85,15 @@ class Causes:
         """
         at = wait.ended if wait.ended is not None else float("inf")
         return self._of_silence(party, wait, _Search(at, wait.stamp[0], only_lost))
+
+    def of_deadline(self, wait: Waiting) -> Cause:
+        """Why the deadline of a `wait` passed: why others were silent, else what kept the party itself from work."""
+        cause = Cause()
+        for name in (wait.silent or wait.missing)[:_NAMED]:
+            cause += self.of_silence(name, wait, only_lost=not wait.silent)
+        if cause and not cause.reasons[-1].endswith(_UNRECORDED):
+            return cause
+        return self._spells(wait.party, wait.began, wait.ended or 0.0) or cause
 
     def of_delay(self, party: str, wait: Waiting) -> Cause:
         """Why the answer of `party`, which was received last, ended the `wait` so late."""
@@ -170,7 +181,7 @@ class Causes:
             reasons.append(f"was dropped at {format_duration(time)}: {why}")
         end = one.received if one.received is not None else at
         of_link = [spell for spell in self._facts.of_links if spell.concerns(one.sender, one.receiver)]
-        held = [spell for spell in of_link if spell.kind == "held" and spell.lasts(one.sent, end)]
+        held = self._held(one, end)
         reasons += [f"was held back ({held[0].note})"] if held else []
         delays = [note for _, note in one.struck if note.startswith("delay")]
         reasons += [f"was delayed by a fault ({delays[0]})"] if delays else []
@@ -193,9 +204,28 @@ class Causes:
             behind = f"it was behind {first.type}, sent at {format_duration(first.sent)} on the same way"
             return found + _cause(behind) + self._of_message(first, at)
         for name in (one.sender, one.receiver):
-            if (slow := self._facts.spell("slow", name, one.sent, end)) is not None:
-                found += self._spell(slow)
+            for kind in ("slow", "paused"):
+                if (spell := self._facts.spell(kind, name, one.sent, end)) is not None:
+                    found += self._spell(spell)
         return found
+
+    def _held(self, one: Message, end: float) -> list[Spell]:
+        """What held the message back before `end`."""
+        kept = [spell for spell in self._facts.of_links if spell.kind == "held" and spell.lasts(one.sent, end)]
+        return [spell for spell in kept if spell.concerns(one.sender, one.receiver)]
+
+    def _is_untroubled(self, one: Message, at: float) -> bool:
+        """Whether nothing happened to a message that was sent before `at` and received after it."""
+        troubled = one.received is None or one.lost or one.dropped or one.struck or self._held(one, one.received)
+        return not troubled and len(self._of_message(one, at).reasons) == 1
+
+    def _later_call(self, party: str, wait: Waiting, at: float) -> Cause:
+        """What became of a message from `party` that would have ended the `wait` in another way, had it arrived."""
+        for one in self._facts.sent_to(wait.party, party):
+            is_later = one.sent < at and one.stamp >= wait.stamp and one.type not in wait.types
+            if is_later and (one.received is None or one.received > at) and not self._is_untroubled(one, at):
+                return self._of_message(one, at)
+        return Cause()
 
     def _of_state(self, party: str, wait: Waiting, search: "_Search") -> Cause:
         """What a party did that had not sent what was waited for."""
@@ -219,26 +249,57 @@ class Causes:
             job, took = jobs[-1], "was computing" if slow is None else "had begun to compute"
             since = f"{party} {took} in {job.step} at {format_duration(job.began)}"
             found += _cause(f"{since}, a job of {format_duration(job.seconds)} at full speed", party)
+        found = found or self._later_call(party, wait, at)
         types = " or ".join(wait.types)
-        return (
-            found if found or search.only_lost else _cause(f"{party} had sent no {types}; why is not recorded", party)
-        )
+        return found if found or search.only_lost else _cause(f"{party} had sent no {types}; {_UNRECORDED}", party)
 
     def _of_waiting(self, own: Waiting, other: Waiting, search: "_Search", is_new: bool) -> Cause:
         """Why a party that is waited for waits itself; `is_new`: it has come back, and only waits to be called."""
         at = search.at
         types = " or ".join(own.types)
-        missing = [name for name in own.sources if not self._has(name, own, at)]
+        missing = [name for name in own.sources if self._lacks(name, own, at)]
         shown = ", ".join(missing[:_NAMED]) + (f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else "")
         circle = [name for name in missing if name == other.party and not self._sent(name, own, at)]
+        if circle == missing and not is_new and (call := self._later_call(other.party, own, at)):
+            return _cause(f"{own.party} itself waited for {types} from {other.party}", own.party) + call
         if circle == missing:
             reason = f"{own.party} itself waited for {types} from {other.party}, which had sent none"
             return Cause() if search.only_lost or is_new or not missing else _cause(reason, own.party)
+        under_way = [one for name in missing for one in self._sent(name, own, at) if not one.is_taken(at)]
+        if under_way and all(self._is_untroubled(one, at) for one in under_way):
+            earlier = self._of_earlier(own, other, search)
+            if earlier or search.only_lost:
+                return earlier
         found = _cause(f"{own.party} itself waited for {types} from {shown}", own.party, *missing[:_NAMED])
         for name in missing[:_NAMED]:
             if name not in circle:
                 found += self._of_silence(name, own, search)
         return found
+
+    def _of_earlier(self, own: Waiting, other: Waiting, search: "_Search") -> Cause:
+        """Why a party had not sent what `other` is for, if what it waits for by now is merely on its way.
+
+        It has given up to wait for what it needed; or it has done its part, and others lack what it has sent to them.
+        """
+        at, party = search.at, own.party
+        found = Cause()
+        for wait in self._facts.waits_of(party):
+            if wait.how == "deadline" and wait.stamp >= other.stamp and (wait.ended or 0.0) <= at:
+                for name in (wait.silent or wait.missing)[:_NAMED]:
+                    found += self._waited(wait, name) + self._of_silence(name, wait, search)
+        if found:
+            return found
+        for name in (one for one in other.missing if one != party):
+            for wait in self._facts.waits_of(name):
+                if wait.is_open(at) and party in wait.sources and not self._has(party, wait, at):
+                    found += _cause(f"{name} itself waited for {' or '.join(wait.types)} from {party}", name, party)
+                    found += self._of_silence(party, wait, search)
+        return found
+
+    def _lacks(self, name: str, wait: Waiting, at: float) -> bool:
+        """Whether nothing that the `wait` is for was received from `name` by then, or more of it is on its way."""
+        sent = self._sent(name, wait, at)
+        return not sent or not all(one.is_taken(at) for one in sent)
 
     def _has(self, name: str, wait: Waiting, at: float) -> bool:
         """Whether something that the `wait` is for was received from `name` by then."""

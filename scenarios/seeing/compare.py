@@ -15,7 +15,7 @@ from scenarios.running.folder import ByteRow, FolderError, byte_rows
 from scenarios.seeing.critical_path import Segment, path_of
 from scenarios.seeing.reading import opened
 
-__all__ = ["Divergence", "Hashed", "Side", "differing_keys", "divergence", "keys_of", "read_side"]
+__all__ = ["Divergence", "Hashed", "Side", "differing_keys", "divergence", "flat_keys", "keys_of", "read_side"]
 
 _CONTEXT = 2
 """How many events before the first that differs are shown."""
@@ -154,11 +154,16 @@ def keys_of(folder: Path) -> dict[str, Any]:
     """The keys of the run's scenario, as in `Side`. Raises FolderError."""
     path = folder / "scenario.toml"
     try:
-        return dict(_flat("", tomllib.loads(path.read_text(encoding="utf-8"))))
+        return flat_keys(tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise FolderError(f"{folder}: no scenario.toml; a run's folder is needed") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FolderError(f"{path}: {error}") from None
+
+
+def flat_keys(table: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a scenario as in `Side`, from its nested tables."""
+    return dict(_flat("", table))
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -141,6 +141,10 @@ class Facts:
         for kind in types:
             yield from self._between.get((sender, receiver, kind), ())
 
+    def sent_to(self, receiver: str, sender: str) -> Iterator[Message]:
+        """All messages from one party to another, in the order of sending."""
+        return (one for one in self._sent_by.get(sender, ()) if one.receiver == receiver)
+
     def before(self, message: Message) -> Message | None:
         """The first message with the same ends, struck or lost, that was still on its way as `message` was sent."""
         for one in self._sent_by.get(message.sender, ()):
@@ -198,10 +202,12 @@ class Facts:
             one.n = row.n
 
     def _refuse(self, row: Row) -> None:
-        for one in self._between.get((row.sender, row.receiver, row.type), ()):
-            if one.stamp == (row.round, row.attempt) and one.received is not None and one.refused is None:
-                one.refused = row.time, row.note.partition(": ")[2] or row.note
-                return
+        every = self._between.get((row.sender, row.receiver, row.type), ())
+        stamp = row.round, row.attempt
+        alike = [one for one in every if one.stamp == stamp and one.received is not None and not one.refused]
+        just_now = [one for one in alike if one.received == row.time]
+        if alike:  # which of those that wait unread is not recorded; what was taken was received before them
+            (just_now or alike[-1:])[0].refused = row.time, row.note.partition(": ")[2] or row.note
 
     def _wait(self, row: Row) -> None:
         if row.kind == "wait":
@@ -224,7 +230,8 @@ class Facts:
             for spell in self.spells_of(row.party):
                 if (spell.kind, spell.peer) == (kind, row.peer) and spell.ended is None:
                     spell.ended = row.time
-                    break
+                    if kind != "paused":  # a party goes on when all its pauses are over
+                        break
             return
         if kind := _BEGINS.get(row.note.split()[0] if row.note else "", ""):
             for spell in self.spells_of(row.party) if kind == "down" else ():

@@ -11,7 +11,7 @@ from scenarios.running.folder import FolderError
 from scenarios.seeing.compare import keys_of
 from scenarios.seeing.reading import opened
 
-__all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "draw"]
+__all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "draw", "labels"]
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -49,8 +49,7 @@ def check_plot(path: Path) -> None:
 
 def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
     """A curve for each run. Raises FolderError where a run has no rounds, or no `y`."""
-    labels = _labels(folders)
-    return [Curve(label, _points(folder, x, y)) for label, folder in zip(labels, folders, strict=True)]
+    return [Curve(label, _points(folder, x, y)) for label, folder in zip(labels(folders), folders, strict=True)]
 
 
 def _points(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
@@ -79,16 +78,16 @@ def _points(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
     return points
 
 
-def _labels(folders: Sequence[Path]) -> list[str]:
+def labels(folders: Sequence[Path]) -> list[str]:
     """By what runs differ: the keys of their scenarios, else their folders."""
     keys = [keys_of(folder) for folder in folders] if len(folders) > 1 else []
     names = [name for name in dict.fromkeys(name for one in keys for name in one) if name not in ("name", "title")]
     differ = [name for name in names if any(one.get(name) != keys[0].get(name) for one in keys)]
     if not 0 < len(differ) <= _NAMED:
         return [folder.resolve().name for folder in folders]
-    labels = [", ".join(f"{name} = {one.get(name, '-')}" for name in differ) for one in keys]
-    alike = [label for label in labels if labels.count(label) > 1]
-    return [f"{label} ({folder.name})" if alike else label for label, folder in zip(labels, folders, strict=True)]
+    found = [", ".join(f"{name} = {one.get(name, '-')}" for name in differ) for one in keys]
+    alike = [label for label in found if found.count(label) > 1]
+    return [f"{label} ({folder.name})" if alike else label for label, folder in zip(found, folders, strict=True)]
 
 
 def draw(path: Path, found: Sequence[Curve], x: str, y: str) -> None:

@@ -147,9 +147,7 @@ class Story:
                 f"the deadline of {format_duration(wait.deadline)} has passed, waiting for {' or '.join(wait.types)}"
             )
             text = f"{waited} from {_names(names)}" + ("" if wait.silent else ", not all of it received")
-            cause = Cause()
-            for name in names[:3]:
-                cause += self._causes.of_silence(name, wait, only_lost=not wait.silent)
+            cause = self._causes.of_deadline(wait)
             return self._line(row, "deadline", text, cause, (*names, *cause.parties))
         if wait.how == "answered" and len(wait.sources) > 1 and self._is_long(wait.alone, wait):
             longer = f"waited {format_duration(wait.alone)} longer for {' or '.join(wait.types)} from {wait.last}"

@@ -25,7 +25,19 @@ from scenarios.running.workers import in_workers
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import ScenarioError
 
-__all__ = ["FIGURES", "Cell", "Plan", "fields", "folder_name", "perform", "plan", "summary", "troubles", "write_table"]
+__all__ = [
+    "FIGURES",
+    "Cell",
+    "Plan",
+    "cell",
+    "fields",
+    "folder_name",
+    "perform",
+    "plan",
+    "summary",
+    "troubles",
+    "write_table",
+]
 
 
 class Plan(Struct, frozen=True):
@@ -138,7 +150,7 @@ def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
         if place in results:
             groups.setdefault(one.values, []).append(results[place])
     labels = _labels(plans)
-    return [_cell(tuple((labels[key], value) for key, value in values), runs) for values, runs in groups.items()]
+    return [cell(tuple((labels[key], value) for key, value in values), runs) for values, runs in groups.items()]
 
 
 def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
@@ -158,7 +170,7 @@ def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
 
 def fields(result: Result) -> list[object]:
     """The values of a line for one run, in the order of `FIGURES`; the entries of a list, joined by semicolons."""
-    many = len(result.rounds) > 1
+    many = len(result.round_records) > 1
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
     numbers = map(str, result.output or ())
     lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet), "output": "; ".join(numbers)}
@@ -181,7 +193,8 @@ def _labels(plans: Sequence[Plan]) -> dict[str, str]:
     return {key: label(key, [one.loaded.scenario for one in plans]) for key, _ in plans[0].values}
 
 
-def _cell(values: tuple[tuple[str, str], ...], runs: list[Result]) -> Cell:
+def cell(values: tuple[tuple[str, str], ...], runs: Sequence[Result]) -> Cell:
+    """The row of the summary for `runs` with these values."""
     completed = [run for run in runs if run.outcome == "completed"]
     accuracies = [run.accuracy for run in completed if run.accuracy is not None]
     outputs = [run.output for run in completed if run.output is not None]

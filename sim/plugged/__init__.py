@@ -203,11 +203,18 @@ def source(module: str) -> bytes:
 def place_in(error: BaseException) -> tuple[str, int] | None:
     """The file and the line of a plugin in which `error` was raised; None where no plugin had a part in it.
 
-    Of several lines the innermost; errors of workers count, whose tracebacks travel as text.
+    Of several lines the innermost; errors of workers count, whose tracebacks travel as text. All modules of an
+    installed package are the plugin's.
     """
     files = {*_files.values(), *(getattr(sys.modules.get(name), "__file__", None) for name in active())}
+    packages = {name.partition(".")[0] for name in active() if not is_plugged(name)}
+    folders = tuple(
+        f"{folder}{os.sep}" for name in packages for folder in getattr(sys.modules.get(name), "__path__", ())
+    )
     found = _FRAME.findall("".join(traceback.format_exception(error)))
-    return next(((path, int(line)) for path, line in reversed(found) if path in files), None)
+    return next(
+        ((path, int(line)) for path, line in reversed(found) if path in files or path.startswith(folders)), None
+    )
 
 
 def _place_of(name: str, error: BaseException) -> tuple[str, int] | None:

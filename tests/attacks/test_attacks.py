@@ -10,6 +10,12 @@ from benchmarks.attacks_finding import Finding
 NOT_PREVENTED = ("d, guessed", "g, no distances")
 
 
+@pytest.fixture(scope="module")
+def quick() -> dict[str, Finding]:
+    """What each attack finds when it is carried out quickly."""
+    return {letter: attack(True) for letter, attack in ATTACKS.items()}
+
+
 @pytest.mark.parametrize("letter", [letter for letter in ATTACKS if letter not in NOT_PREVENTED])
 def test_the_weakened_copy_breaks_and_ours_holds(letter) -> None:
     finding = ATTACKS[letter](False)
@@ -33,18 +39,21 @@ def test_a_client_that_returns_no_distances_lets_the_server_read_bits() -> None:
     assert finding.remark.startswith("OUTSIDE the semi-honest model")
 
 
-def test_what_a_crafted_key_costs_to_prevent_is_stated() -> None:
-    assert "ms to make" in ATTACKS["g, unproved key"](True).remark
-    assert 's with "fresh"' in ATTACKS["g, common factor"](True).remark
+def test_what_a_crafted_key_costs_to_prevent_is_stated(quick: dict[str, Finding]) -> None:
+    assert "ms to make" in quick["g, unproved key"].remark
+    assert 's with "fresh"' in quick["g, common factor"].remark
 
 
-def test_only_these_attacks_are_known_to_work_on_ours() -> None:
-    found = {letter: attack(True) for letter, attack in ATTACKS.items()}
-    assert tuple(letter for letter, finding in found.items() if finding.remains or finding.outside) == NOT_PREVENTED
+def test_only_these_attacks_are_known_to_work_on_ours(quick: dict[str, Finding]) -> None:
+    assert tuple(letter for letter, finding in quick.items() if finding.remains or finding.outside) == NOT_PREVENTED
 
 
-def test_the_table(tmp_path, capsys) -> None:
+def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding]) -> None:
+    asked = []
+    for letter, finding in quick.items():
+        monkeypatch.setitem(ATTACKS, letter, lambda quickly, finding=finding: asked.append(quickly) or finding)
     main(quick=True, json_file=tmp_path / "attacks.json")
+    assert asked == [True] * len(quick)
     shown = capsys.readouterr().out
     assert "What an attack recovers" in shown
     assert "NOT AS STATED" not in shown

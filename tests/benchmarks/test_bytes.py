@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from benchmarks import bytes as benchmark
 from benchmarks.__main__ import app
 from benchmarks.bytes import VARIANTS, Case
-from benchmarks.crossover import Grid, Point, Remembering, crossings, duration, sweep
+from benchmarks.crossover import Grid, Point, crossings, duration, sweep
 from protocols.crypto import ot_sizes
 from protocols.crypto.groups import find_group
 from protocols.xclp.choices import variant_of
 from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
+from scenarios.chaos.memory import Remembering
 from tacit import Data, Network, ProtocolKeys, Scenario, run
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))

@@ -18,7 +18,7 @@ def test_a_row_of_transfers_can_be_measured_written_and_drawn(tmp_path):
     assert all(row.rate > 0 for row in rows)
     assert rows[0].lead == 1
 
-    write_json(tmp_path / "rows.json", {"quick": True}, rows)
+    write_json(tmp_path / "rows.json", quick=True, standings=rows)
     content = json.loads((tmp_path / "rows.json").read_text())
     assert content["quick"] is True
     assert [row["rate"] for row in content["standings"]] == [row.rate for row in rows]

@@ -241,20 +241,17 @@ def breaks_down(self: Server, parties: list[str], message: Any) -> list[tuple[An
     raise LookupError("a bug")
 
 
-def one_too_few(server: Any, record: Any) -> dict[str, Any]:
-    return {"averaged": record.averaged[:1]}
-
-
 def all_averaged(server: Any, record: Any) -> dict[str, Any]:
     return {"averaged": server.clients}
 
 
-def all_counted(server: Any, record: Any) -> dict[str, Any]:
-    return {"answered": server.clients}
-
-
 def none_counted(server: Any, record: Any) -> dict[str, Any]:
     return {"answered": ()}
+
+
+def turned_round(server: Any, record: Any) -> dict[str, Any]:
+    server.agreed = server.agreed[::-1]
+    return {"lost": "of itself"}
 
 
 def misnumbered(server: Any, record: Any) -> dict[str, Any]:
@@ -291,17 +288,15 @@ BUGS = {
     "the ledger is the trace": Bug(a_byte_too_many),
     "equal to the oracle": Bug(in_what_came_out(unlike)),
     "the model is the oracle's": Bug(another_model, "fedavg"),
-    "averages of what came": Bug(in_a_record(FedAvgServer, all_averaged), "fedavg"),
     "aborts only for a loss": Bug(in_what_came_out(fails)),
     "training ends for a loss": Bug(in_what_came_out(fails), "fedavg"),
     "only who is struck is lost": Bug(in_what_came_out(blame_all)),
     "who is well is in": Bug(in_what_came_out(forget_labels)),
-    "who is well is averaged": Bug(in_a_record(FedAvgServer, one_too_few), "fedavg"),
     "all rounds": Bug(a_round_too_many),
-    "all rounds of training": Bug(in_a_record(FedAvgServer, misnumbered), "fedavg"),
-    "agreed on what came": Bug(in_a_record(CotrainingServer, all_counted), "fedct"),
+    "all rounds of learning": Bug(in_a_record(FedAvgServer, misnumbered), "fedavg"),
+    "only who answered counts": Bug(in_a_record(FedAvgServer, all_averaged), "fedavg"),
     "who is well is counted": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
-    "all rounds of co-training": Bug(in_a_record(CotrainingServer, misnumbered), "fedct"),
+    "a lost round changes nothing": Bug(in_a_record(CotrainingServer, turned_round), "fedct"),
     "who is heard is called": Bug(nobody_again, "fedct"),
     "no undue labels": Bug(in_what_came_out(end_otherwise)),
     "ends early for a loss": Bug(in_what_came_out(fails), "secure-mean"),

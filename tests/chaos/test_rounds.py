@@ -82,7 +82,7 @@ def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: 
     trial = observed(structs.replace(rounds, fault=(WAYS_BACK[way],)))
     assert trial.fired
     assert trial.outcome == "completed"
-    assert "client/3" in trial.simulated.rounds[-1].counted
+    assert "client/3" in trial.simulated.round_records[-1].counted
     assert not check(trial)
 
 
@@ -91,7 +91,7 @@ def test_who_is_back_after_all_missed_enrolment_takes_part(rounds: Scenario) -> 
     """The rounds do not go by while nobody is there."""
     trial = observed(structs.replace(rounds, fault=(Fault(party="client/*", time="0s", back_after="15s"),)))
     assert trial.outcome == "completed"
-    assert len(trial.simulated.rounds[-1].counted) == 5
+    assert len(trial.simulated.round_records[-1].counted) == 5
 
 
 @pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
@@ -128,7 +128,7 @@ def test_what_is_agreed_on_in_a_round_that_was_lost_is_found(rounds: Scenario, m
     fault = Fault(party="client/1", at="cotrain.predict", occurrence=2, back_after="1s")
     assert not broken(everybody, fault)
     monkeypatch.setattr(CotrainingServer, "record_type", planted)
-    assert broken(everybody, fault) == {"agreed on what came"}
+    assert broken(everybody, fault) == {"a lost round changes nothing"}
 
 
 @pytest.mark.parametrize("rounds", ["secure", "scaffold, secure"], indirect=True)

@@ -98,4 +98,4 @@ def test_a_client_that_is_left_out_though_well_is_found(training: Scenario, monk
         name: checked(name, answer) for name, answer in answers.items() if name != "client/2"
     })  # fmt: skip
     faulty = structs.replace(training, fault=(Fault(party="client/1", at="train.update"),))
-    assert {one.promise for one in verdict(faulty).broken} == {"only who is struck is lost", "who is well is averaged"}
+    assert {one.promise for one in verdict(faulty).broken} == {"only who is struck is lost", "who is well is counted"}

@@ -133,7 +133,9 @@ def of_paillier() -> dict[str, Decoder]:
 
     return {
         "Paillier modulus": Decoder(paillier.PublicKey.from_bytes, (modulus,)),
-        "Paillier ciphertext": Decoder(lambda data: key.decrypt(key.public.ciphertext_from_bytes(data)), (ciphertext,)),
+        "Paillier ciphertext": Decoder(
+            lambda data: key.decrypt(*key.public.ciphertexts_from_bytes(data, 1)), (ciphertext,)
+        ),
         "EncryptedBits": Decoder(evaluate, (encoded,)),
         "EncryptedDistances": Decoder(lambda data: packed_hamming.decrypt(key, data), (masked,)),
         "combine, paillier": Decoder(lambda *data: combined(variant, *data), (modulus, results, masks)),

@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
-from parties.data.sets import DATASETS, DataError, MissingDataError, load, load_drawn, load_file, load_split
+from parties.data.sets import (
+    DATASETS,
+    DataError,
+    MissingDataError,
+    _file_of_digits,
+    load,
+    load_drawn,
+    load_file,
+    load_split,
+)  # fmt: skip
 from parties.datasets.catalogue import BUNDLED, CATALOGUE
 
 CSV = "height,client,label,weight\n1.5,b,cat,2\n\n-3e2,a,,0\n0,b,ant,7\n"
@@ -45,6 +55,16 @@ def test_digits_are_pixels_over_16():
     assert digits.labels.dtype == np.int64
     assert digits.classes == tuple("0123456789")
     assert digits.clients is None
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_digits_are_those_of_scikit_learn_wherever_its_file_is(monkeypatch, found):
+    if not found:
+        monkeypatch.setattr("parties.data.sets.Path.is_file", lambda path: False)
+    pixels, labels = load_digits(return_X_y=True)
+    read = _file_of_digits.__wrapped__()
+    assert np.array_equal(read[0], pixels) and read[0].dtype == pixels.dtype
+    assert np.array_equal(read[1], labels) and read[1].dtype == labels.dtype
 
 
 def test_breast_cancer_is_standardised():
@@ -318,7 +338,7 @@ class Press:
 sys.meta_path.insert(0, Press())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    load("digits", 1)
+    load("breast_cancer", 1)
 except KeyboardInterrupt:
     print("interrupted,", "whole" if hasattr(sys.modules.get("sklearn.datasets"), "load_digits") else "half")
 """

@@ -152,6 +152,14 @@ def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
     assert run.told("drop") == [(3.01, "a", "the receiver is down")]
 
 
+def test_one_that_leaves_while_it_is_down_does_not_come_back(stage: Stage) -> None:
+    faults = [Crash("b", time=1.0, back_after=5.0), Leave("b", time=3.0), Leave("b", time=4.0)]
+    run = stage({"a": lasts(9), "b": says(*"123")}, faults).run()
+    assert run.told("fault") == [(1.0, "b", "crash at 1 s"), (3.0, "b", "leave at 3 s")]
+    assert [(fault, when) for fault, when, _ in run.fired] == [(faults[0], 1.0), (faults[1], 3.0)]
+    assert not run.actors["b"].alive
+
+
 # Pause
 
 

@@ -49,10 +49,12 @@ def forget() -> None:
     plugins._installed.cache_clear()
     plugged._left_out.clear()
     for one in registry._all:
-        for name in [name for name, added in one._added.items() if Path(added.path).stem in PACKAGES]:
+        for name in [
+            name for name, added in one._added.items() if {*Path(added.path).with_suffix("").parts} & {*PACKAGES}
+        ]:
             one.remove(name)
-    for name in PACKAGES:
-        sys.modules.pop(name, None)
+    for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -97,6 +99,19 @@ def test_in_a_pool(install: Install, half: Callable[[str], Path]) -> None:
     results = [run(load(path), engine=engine) for engine in ("inline", "pool:2")]
     assert results[0].trace_hash == results[1].trace_hash
     assert [plugin.file for plugin in results[0].plugins] == [str(file)]
+
+
+def test_an_error_names_the_line_in_a_second_module(install: Install, half: Callable[[str], Path]) -> None:
+    single = install("halves", "")
+    package = single.with_suffix("")
+    package.mkdir()
+    single.rename(package / "__init__.py").write_text(STEP.format("two").replace("(model + mean) / 2, ()", "middle(0)"))
+    (package / "steps.py").write_text("def middle(width):\n    return 1 / width\n")
+    with (package / "__init__.py").open("a") as file:
+        file.write("\nfrom halves.steps import middle\n")
+    result = run(half("two"))
+    assert result.outcome == "failed"
+    assert result.reason.endswith(f"ZeroDivisionError: division by zero (in the plugin {package / 'steps.py'}, line 2)")
 
 
 def test_a_protocol_in_a_pool_and_in_a_sweep(install: Install, write: Write, capfd: pytest.CaptureFixture[str]) -> None:

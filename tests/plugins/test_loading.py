@@ -177,6 +177,14 @@ def test_an_error_inside_the_run_names_the_plugin(write: Write, training: str, e
     assert result.reason == f"NameError: name 'nean' is not defined (in the plugin {path.parent}/mine.py, line 8)"
 
 
+@pytest.mark.parametrize("end", ["sys.exit(3)", "raise ValueError(chr(0xdc80))"])
+def test_however_a_plugin_ends_a_run_its_folder_is_complete(write: Write, training: str, end: str) -> None:
+    path = halved(write, training, f"import sys\n{STEP}".replace("return", f"{end}\n        return"))
+    result = run(load(path))
+    assert result.outcome == "failed" and result.reason.endswith(f" (in the plugin {path.parent}/mine.py, line 7)")
+    assert (result.folder / "result.json").is_file() and (result.folder / "failure.txt").is_file()
+
+
 # --- what is kept
 
 

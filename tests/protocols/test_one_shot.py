@@ -184,8 +184,14 @@ def test_what_the_server_returns_must_be_a_result(file: Path, tmp_path: Path, mo
     async def nobody(self: Counting, me: Server, keys: Any, group: Group) -> Found:
         return Found((), np.zeros(1))
 
+    async def no_names(self: Counting, me: Server, keys: Any, group: Group) -> Any:
+        return Found(5, np.zeros(1))  # type: ignore[arg-type]
+
+    async def no_numbers(self: Counting, me: Server, keys: Any, group: Group) -> Any:
+        return Found(group.names, "many")  # type: ignore[arg-type]
+
     ends = []
-    for number, server in enumerate((nothing, strangers, nobody)):
+    for number, server in enumerate((nothing, strangers, nobody, no_names, no_numbers)):
         monkeypatch.setattr(Counting, "server", server)
         result = run(load(file), out=tmp_path / str(number))
         ends.append((result.outcome, result.reason))
@@ -193,7 +199,16 @@ def test_what_the_server_returns_must_be_a_result(file: Path, tmp_path: Path, mo
         ("failed", "TypeError: Counting.server must return Found(over, value), not NoneType."),
         ("failed", "ValueError: over(=('client/9',)) of Counting.server must be different clients of the group."),
         ("aborted", "0 clients are left; min_clients is 3"),
+        ("failed", "ValueError: over(=(5,)) of Counting.server must be different clients of the group."),
+        ("failed", "TypeError: the value of Counting.server must be numbers, not 'many'."),
     ]
+
+
+def test_what_the_oracle_returns_must_be_numbers(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counting, "oracle", lambda self, keys, shards: None)
+    result = run(load(file), out=tmp_path / "run")
+    assert result.outcome == "failed"
+    assert result.reason == "TypeError: what Counting.oracle returns must be numbers, not None."
 
 
 def test_who_is_well_and_left_out_breaks_a_promise(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +232,10 @@ def test_a_formula_that_names_no_message_is_an_error(
     monkeypatch.setattr(Counting, "own_payloads", lambda self, keys, shards: {"CountSend": 1})
     with pytest.raises(ScenarioError, match="CountSend is no message that it sends"):
         predicted(result.folder)
+    for size in ("many", -1, 1.5):
+        monkeypatch.setattr(Counting, "own_payloads", lambda self, keys, shards, size=size: {"CountSent": size})
+        with pytest.raises(ScenarioError, match=r"are no numbers of bytes; allowed: whole ones, 0 or more"):
+            predicted(result.folder)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +246,9 @@ def test_a_formula_that_names_no_message_is_an_error(
         ({"modules": ("x",)}, "modules of Wrong must be modules"),
         ({"oracle": OneShot.oracle}, "needs a method oracle"),
         ({"summary": 3}, "needs a summary"),
+        ({"client": lambda self, me, keys, group: None}, "the client of Wrong must be defined by async def"),
+        ({"waits": None}, r"waits\(=None\) of Wrong must be a number >= 1"),
+        ({"tolerance": "small"}, r"tolerance\(='small'\) of Wrong must be a number >= 0"),
     ],
 )
 def test_a_wrong_declaration_is_refused(declared_wrongly: dict[str, Any], problem: str) -> None:

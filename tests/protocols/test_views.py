@@ -8,6 +8,7 @@ from scipy import stats
 
 from protocols.crypto import packed_hamming
 from protocols.crypto.fields import pack_fields, unpack_fields
+from protocols.crypto.fixed_base import join
 from protocols.crypto.paillier import Rerandomiser, generate
 from protocols.setup import Join
 from protocols.xclp.hamming import MaskedDistances, Masks, OwnBlock
@@ -194,9 +195,13 @@ def test_encryptions_of_one_plaintext_differ(key) -> None:
 def test_rerandomised_results_differ_from_what_they_are_made_of(key) -> None:
     public, entropy = key.public, Entropy.seeded(1, "rerandomise")
     ciphertexts = [key.encrypt(value, entropy) for value in (0, 0, 5)]
+    residues = Rerandomiser(public, entropy, 3).residues(3)
     for fresh in (
         [public.rerandomise(ciphertext, entropy) for ciphertext in ciphertexts],
-        Rerandomiser(public, entropy, 3).apply(ciphertexts),
+        [
+            join(ciphertext * product % public.square, slope, public.n, public.square)
+            for ciphertext, (product, slope) in zip(ciphertexts, residues, strict=True)
+        ],
     ):
         assert len({*ciphertexts, *fresh}) == 6
         # Not only multiplied by a known (1 + N)^m: the residues mod N differ as well.

@@ -43,7 +43,7 @@ def ran(folder: Path, *changes: str) -> Result:
 
 
 def agreed(result: Result) -> list[float]:
-    return [one.agreed_accuracy for one in result.rounds]
+    return [one.agreed_accuracy for one in result.round_records]
 
 
 @pytest.mark.parametrize("kind", ["random", "flipped", "colluding"])
@@ -64,7 +64,7 @@ def test_colluding_clients_decide_once_they_are_the_majority(tmp_path: Path) -> 
 def test_a_qualified_majority_gives_up_points_rather_than_believe(tmp_path: Path) -> None:
     lies = ["byzantine.kind=colluding", "byzantine.clients=2"]
     few = ran(tmp_path, *lies, "cotraining.consensus=qualified", "cotraining.quorum=0.9")
-    assert [one.agreed for one in few.rounds] == [0.0, 0.0]
+    assert [one.agreed for one in few.round_records] == [0.0, 0.0]
 
 
 def test_without_byzantine_clients_the_kind_changes_nothing(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ COURSE = Course(
     seconds=2.0,
 )
 
+SMALL = ["data.limit=20", "protocol.bits=32"]
+
 
 def tacit(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
@@ -41,7 +43,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def scenario(quick: Path) -> Scenario:
-    return load(quick, ["data.limit=20", "protocol.bits=32"])
+    return load(quick, SMALL)
 
 
 def test_a_crash_before_and_after_each_step_each_time() -> None:
@@ -52,8 +54,17 @@ def test_a_crash_before_and_after_each_step_each_time() -> None:
     assert {fault.party for (fault,) in single_crashes(COURSE, ["client/0"])} == {"client/0"}
 
 
-def test_what_is_tried_comes_from_the_run_without_faults(scenario: Scenario) -> None:
-    findings = campaign(scenario, Plan(schedules=0, quick=True))
+@pytest.fixture(scope="module")
+def quickly(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> tuple[Scenario, Findings]:
+    """That scenario, and a quick campaign with it."""
+    file = tmp_path_factory.mktemp("quick") / "quick.toml"
+    file.write_text(quick_text)
+    scenario = load(file, SMALL)
+    return scenario, campaign(scenario, Plan(schedules=0, quick=True))
+
+
+def test_what_is_tried_comes_from_the_run_without_faults(quickly: tuple[Scenario, Findings]) -> None:
+    _, findings = quickly
     course = findings.verdicts[0].course
     assert {party for party, _, _ in course.steps} == {"server", *(f"client/{number}" for number in range(4))}
     tried = {one.faults for one in findings.verdicts[1:]}
@@ -161,14 +172,11 @@ def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytes
     assert tacit(*arguments[1:]).exit_code == 0  # the bug is gone
 
 
-def test_a_replay_is_the_run_that_chaos_saw(scenario: Scenario) -> None:
+def test_a_replay_is_the_run_that_chaos_saw(quickly: tuple[Scenario, Findings]) -> None:
+    scenario, findings = quickly
     faults = (Fault(party="client/2", before="rowsums.mask"),)
-    assert (
-        verdict(structs.replace(scenario, fault=faults)).trace_hash
-        == next(
-            one for one in campaign(scenario, Plan(schedules=0, quick=True)).verdicts if one.faults == faults
-        ).trace_hash
-    )
+    (seen,) = (one for one in findings.verdicts if one.faults == faults)
+    assert verdict(structs.replace(scenario, fault=faults)).trace_hash == seen.trace_hash
 
 
 def test_a_scenario_that_does_not_complete_by_itself_is_reported(quick: Path) -> None:

@@ -15,9 +15,9 @@ from protocols.cotraining.observer import CotrainedRound, stable_after
 from protocols.cotraining.round import CotrainingServer
 from protocols.registry import PROTOCOLS, using
 from scenarios.chaos.campaign import Plan, campaign
-from scenarios.command.report import byte_table, outcome_lines
 from scenarios.observing.public_points import set_apart
 from scenarios.observing.splits import parts_of, split_data
+from scenarios.reporting.printed import byte_table, outcome_lines
 from scenarios.running.folder import byte_rows, message_bytes
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
@@ -82,7 +82,7 @@ def ran(file: Path, *changes: str, faults: str = "", out: str = "run", **more: A
 @pytest.mark.parametrize("name", using("cotraining.rounds"))
 def test_every_algorithm_runs_by_its_name_and_sends_what_the_formula_says(small: Path, name: str) -> None:
     result = ran(small, f"protocol.name={name}", "public.size=40")
-    assert (result.outcome, result.lost, {one.problem for one in result.rounds}) == ("completed", [], {""})
+    assert (result.outcome, result.lost, {one.problem for one in result.round_records}) == ("completed", [], {""})
     assert result.accuracy is not None and 0 < result.accuracy < 1
     counted: dict[str, int] = {}
     for row in byte_rows(result.folder):
@@ -107,7 +107,7 @@ def test_the_result_reports_each_model_and_the_agreed_labels(small: Path) -> Non
     assert result.accuracy == pytest.approx(np.mean(figures))
     assert result.deviation == pytest.approx(np.std(figures))
     assert result.measured_on == "the test part of the data set"
-    first, *_, last = result.rounds
+    first, *_, last = result.round_records
     assert (first.answered, first.agreed, first.changed) == (EVERYONE, 1.0, None)
     assert last.accuracy == result.accuracy and last.deviation == result.deviation
     assert 0 < last.agreed_accuracy <= 1 and 0 <= last.changed < 1
@@ -118,7 +118,7 @@ def test_the_result_reports_each_model_and_the_agreed_labels(small: Path) -> Non
     Console(file=shown, width=200).print(byte_table(byte_rows(result.folder), exact=True, model=2600))
     assert re.search(r"for comparison +as many of FedAvg's models +18 +46,800", shown.getvalue())
     record = json.loads((result.folder / "result.json").read_bytes())
-    assert record["rounds"][1]["changed"] == result.rounds[1].changed
+    assert record["rounds"][1]["changed"] == result.round_records[1].changed
     with np.load(result.folder / "model.npz") as arrays:
         assert sorted(arrays) == ["agreed", "client-0", "client-1", "client-2"]
         assert len(arrays["agreed"]) == 40
@@ -189,8 +189,8 @@ def test_a_consensus_that_no_longer_changes_is_reported(small: Path) -> None:
     result = ran(small, "learner.steps=40", "cotraining.rounds=8", "learner.learning_rate=0.1")
     settled = result.agreed_after
     assert settled is not None and settled < 8
-    assert [one.changed for one in result.rounds[settled:]] == [0.0] * (8 - settled)
-    assert settled == 1 or result.rounds[settled - 1].changed > 0
+    assert [one.changed for one in result.round_records[settled:]] == [0.0] * (8 - settled)
+    assert settled == 1 or result.round_records[settled - 1].changed > 0
     assert f"agreed    labels of public points changed no more after round {settled}" in outcome_lines(result)
 
 
@@ -200,7 +200,11 @@ def test_a_consensus_that_no_longer_changes_is_reported(small: Path) -> None:
 def test_a_lost_client_counts_neither_for_the_consensus_nor_for_accuracy(small: Path) -> None:
     result = ran(small, faults=CRASH)
     assert result.outcome == "completed"
-    assert [one.answered for one in result.rounds] == [EVERYONE, ("client/0", "client/2"), ("client/0", "client/2")]
+    assert [one.answered for one in result.round_records] == [
+        EVERYONE,
+        ("client/0", "client/2"),
+        ("client/0", "client/2"),
+    ]
     assert tuple(result.client_accuracy) == ("client/0", "client/2")
     assert [(loss.party, loss.step, loss.round) for loss in result.lost] == [
         ("client/1", "cotrain.predict", 2),
@@ -211,7 +215,7 @@ def test_a_lost_client_counts_neither_for_the_consensus_nor_for_accuracy(small: 
 
 def test_one_that_comes_back_takes_part_again(small: Path) -> None:
     result = ran(small, faults=CRASH + 'back_after = "1s"\n')
-    assert [one.answered for one in result.rounds] == [EVERYONE, ("client/0", "client/2"), EVERYONE]
+    assert [one.answered for one in result.round_records] == [EVERYONE, ("client/0", "client/2"), EVERYONE]
     assert result.endings["client/1"] == "completed"
 
 
@@ -220,7 +224,7 @@ def test_a_run_without_anybody_has_failed_and_one_without_a_server_is_aborted(sm
     assert ran(small, faults=all_gone).outcome == "failed"
     result = ran(small, faults=CRASH.replace("client/1", "server").replace("predict", "agree"), out="other")
     assert (result.outcome, result.reason) == ("aborted", "the server was lost at cotrain.agree")
-    assert [one.problem for one in result.rounds] == ["", "the server was lost"]
+    assert [one.problem for one in result.round_records] == ["", "the server was lost"]
 
 
 def test_it_keeps_its_promises_under_chaos_and_a_planted_bug_is_found(
@@ -257,7 +261,15 @@ def test_a_run_that_was_broken_off_goes_on_as_if_nothing_had_been(small: Path, n
         ran(small, change, faults=faults, out="broken", watch=Interrupter(3))
     resumed = resume(small.parent / "broken")
     assert resumed.resumed == [2]
-    for field in ("trace_hash", "model_digest", "labels_digest", "client_accuracy", "rounds", "lost", "bytes_total"):
+    for field in (
+        "trace_hash",
+        "model_digest",
+        "labels_digest",
+        "client_accuracy",
+        "round_records",
+        "lost",
+        "bytes_total",
+    ):
         assert getattr(resumed, field) == getattr(whole, field), field
 
 
@@ -301,8 +313,8 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
     result = ran(small, *changes)
     assert result.outcome == "completed"
     assert result.measured_on == "the clients' unlabeled points"
-    assert [one.agreed for one in result.rounds] == [1.0] * 3
-    assert {one.agreed_accuracy for one in result.rounds} == {None}  # no digit is one of the three classes
+    assert [one.agreed for one in result.round_records] == [1.0] * 3
+    assert {one.agreed_accuracy for one in result.round_records} == {None}  # no digit is one of the three classes
     assert result.message_bytes["up"] == 25
     with pytest.raises(ScenarioError, match=r"public\.source: .digits. has labels of other classes, and fedmd learns"):
         load(small, [*changes, "protocol.name=fedmd"])

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from protocols.registry import PROTOCOLS
-from scenarios.command.report import print_result
 from scenarios.observing.splits import split_data
+from scenarios.reporting.printed import print_result
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import Watch, resume
 from scenarios.running.simulation import Simulation
@@ -74,8 +74,8 @@ def trained(result: Result) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
 def test_what_it_comes_to(tmp_path: Path) -> None:
     result = ran(tmp_path)
     assert (result.outcome, result.unmet, result.lost) == ("completed", [], [])
-    assert [type(one).__name__ for one in result.rounds] == ["TrainedRound", "TrainedRound", "XclpRound"]
-    assert [one.round for one in result.rounds] == [1, 2, 3]
+    assert [type(one).__name__ for one in result.round_records] == ["TrainedRound", "TrainedRound", "XclpRound"]
+    assert [one.round for one in result.round_records] == [1, 2, 3]
     assert set(result.endings.values()) == {"completed"}
     assert set(result.baselines) == {"per-client label propagation", "central label propagation", "network"}
     assert set(result.balanced_baselines) == set(result.baselines) and result.balanced_accuracy is not None
@@ -168,16 +168,16 @@ def test_a_client_is_lost_for_good(tmp_path: Path, step: str) -> None:
     assert {loss.party for loss in result.lost} == {"client/1"}
     assert result.accuracy is not None and result.endings["client/1"] == "crashed"
     assert {loss.step for loss in result.lost if loss.party == "client/1"} >= {step}
-    assert [one.round for one in result.rounds] == [1, 2, 3]
+    assert [one.round for one in result.round_records] == [1, 2, 3]
 
 
 def test_a_client_that_comes_back_in_time_gets_labels(tmp_path: Path) -> None:
     result = ran(tmp_path, faults=crash("train.update", more="occurrence = 2\nback_after = '1s'\n"))
     assert [(loss.party, loss.round) for loss in result.lost] == [("client/1", 2)]
-    assert result.rounds[-1].labeled == tuple(f"client/{i}" for i in range(4))  # type: ignore[attr-defined]
+    assert result.round_records[-1].labeled == tuple(f"client/{i}" for i in range(4))  # type: ignore[attr-defined]
     late = ran(tmp_path, faults=crash("predict.embed", more="back_after = '1s'\n"), out="late")
     assert [(loss.party, loss.round) for loss in late.lost] == [("client/1", 3)]
-    assert (late.outcome, "client/1" in late.rounds[-1].labeled) == ("completed", False)  # type: ignore[attr-defined]
+    assert (late.outcome, "client/1" in late.round_records[-1].labeled) == ("completed", False)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_the_server_is_lost(tmp_path: Path, where: str, rounds: int) -> None:
     result = ran(tmp_path, faults=crash(where, "server"))
     assert result.outcome == "aborted" and result.reason.startswith(f"the server was lost at {where}")
     assert [loss.step for loss in result.lost] == [where]
-    assert (len(result.rounds) == 3) == (rounds == 3) and result.accuracy is None
+    assert (len(result.round_records) == 3) == (rounds == 3) and result.accuracy is None
 
 
 def test_the_server_is_lost_when_it_has_sent_the_last_model(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_too_few_clients_for_xclp_are_a_clear_abort(tmp_path: Path) -> None:
 def test_rounds_that_are_all_lost_are_an_abort(tmp_path: Path) -> None:
     result = ran(tmp_path, "training.min_clients=4", faults=crash("train.update"))
     assert result.outcome == "aborted" and result.reason.startswith("every round of training was lost: 3 clients")
-    assert result.rounds[-1].finished  # type: ignore[attr-defined]
+    assert result.round_records[-1].finished  # type: ignore[attr-defined]
 
 
 class Breaker(Watch):
@@ -223,7 +223,16 @@ def test_a_run_broken_off_amid_xclp_goes_on_after_its_training(tmp_path: Path) -
         run(load(tmp_path / "file.toml", ["training.checkpoint_every=1"]), out=tmp_path / "broken", watch=Breaker())
     found = resume(tmp_path / "broken")
     assert found.resumed == [2]
-    names = ("trace_hash", "model_digest", "labels_digest", "rounds", "accuracy", "baselines", "bytes_total", "unmet")
+    names = (
+        "trace_hash",
+        "model_digest",
+        "labels_digest",
+        "round_records",
+        "accuracy",
+        "baselines",
+        "bytes_total",
+        "unmet",
+    )
     assert [getattr(found, name) for name in names] == [getattr(unbroken, name) for name in names]
 
 

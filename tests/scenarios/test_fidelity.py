@@ -39,8 +39,9 @@ def test_a_sized_run_is_the_real_one_but_for_the_contents(quick: Path, tmp_path:
     assert (real.fidelity, sized.fidelity) == ("real", "sized")
     assert sized.unmet == real.unmet == []
     same = (
-        "shape_hash", "virtual_seconds", "messages", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope",
-        "accuracy", "baselines", "equals_plaintext", "hamming_digest", "labels_digest", "rounds",
+        "shape_hash", "virtual_seconds", "message_count", "bytes_total", "bytes_payload", "bytes_sealing",
+        "bytes_envelope", "accuracy", "baselines", "equals_plaintext", "hamming_digest", "labels_digest",
+        "round_records",
     )  # fmt: skip
     for name in same:
         assert getattr(sized, name) == getattr(real, name), name
@@ -105,5 +106,5 @@ def test_training_with_secure_sums_is_the_same_too(tmp_path: Path) -> None:
     assert (sized.outcome, sized.unmet) == ("completed", [])
     assert sized.shape_hash == real.shape_hash
     assert (sized.virtual_seconds, sized.bytes_total) == (real.virtual_seconds, real.bytes_total)
-    assert (sized.model_digest, sized.rounds) == (real.model_digest, real.rounds)
+    assert (sized.model_digest, sized.round_records) == (real.model_digest, real.round_records)
     assert sized.trace_hash != real.trace_hash

@@ -129,7 +129,7 @@ def test_the_question_comes_when_all_is_learnt_and_changes_nothing_that_was(chan
     assert once.vulnerability is not None and thrice.vulnerability is not None
     assert thrice.vulnerability.messages == 3 * CLIENTS and thrice.vulnerability.epochs == 3
     assert once.model_digest == thrice.model_digest
-    assert once.rounds == thrice.rounds and len(once.rounds) == 2
+    assert once.round_records == thrice.round_records and len(once.round_records) == 2
 
 
 def test_only_recorded_messages_are_used(chance: Path, monkeypatch: pytest.MonkeyPatch) -> None:

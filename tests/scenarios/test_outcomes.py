@@ -9,8 +9,8 @@ import pytest
 
 from parties.party import NoAnswer
 from protocols.xclp.xclp import XclpClient
-from scenarios.command.report import outcome_lines
 from scenarios.files.reading import read
+from scenarios.reporting.printed import outcome_lines
 from scenarios.running.runner import carry_out, exit_code
 from tacit import Expect, Result, load
 
@@ -61,7 +61,7 @@ def test_a_lost_server_is_reported_by_every_client(quick: Path, recovery: str, s
 def test_a_server_that_is_lost_amid_the_sums_makes_no_label_wrong(quick: Path) -> None:
     lost_at_third = crashes('party="server", message="SummedRows", occurrence=3')
     result = outcome_of(quick, lost_at_third, "network.server_bandwidth=unlimited")  # what was sent is out
-    (last,) = result.rounds
+    (last,) = result.round_records
     assert (result.outcome, last.labeled, last.finished) == ("aborted", ("client/0", "client/1"), False)
     assert result.equals_plaintext is last.equals_plaintext is True
     assert [ending.partition(":")[0] for ending in result.endings.values()] == 2 * ["completed"] + 2 * [
@@ -72,7 +72,7 @@ def test_a_server_that_is_lost_amid_the_sums_makes_no_label_wrong(quick: Path) -
 def test_a_server_lost_in_a_later_round_leaves_the_earlier_ones_compared(quick: Path) -> None:
     server = crashes('party="server", at="influence.solve", occurrence=3')
     result = outcome_of(quick, server, "protocol.rounds=5")
-    assert [one.equals_plaintext for one in result.rounds] == [True, True, None]
+    assert [one.equals_plaintext for one in result.round_records] == [True, True, None]
     assert (result.outcome, result.equals_plaintext) == ("aborted", True)
     assert lost(result) == {"server": [(3, "influence.solve")]}
 
@@ -101,13 +101,18 @@ def test_an_abort_in_a_later_round_reports_all_rounds(quick: Path) -> None:
     faults = crashes(*(f'party="client/{i}", at="lsh.hash", occurrence={2 + i}' for i in range(3)))
     result = outcome_of(quick, faults, "protocol.rounds=5", "protocol.min_clients=2")
     assert result.outcome == "aborted" and "1 clients" in result.reason
-    assert [one.labeled for one in result.rounds] == [
+    assert [one.labeled for one in result.round_records] == [
         ("client/0", "client/1", "client/2", "client/3"), ("client/1", "client/2", "client/3"),
         ("client/2", "client/3"), (),
     ]  # fmt: skip
-    assert [one.lost for one in result.rounds] == [(), ("client/0",), ("client/0", "client/1"), tuple(lost(result))]
-    assert [one.joined for one in result.rounds][2] == ("client/1", "client/2", "client/3")
-    assert [one.equals_plaintext for one in result.rounds] == [True, True, True, None]
+    assert [one.lost for one in result.round_records] == [
+        (),
+        ("client/0",),
+        ("client/0", "client/1"),
+        tuple(lost(result)),
+    ]
+    assert [one.joined for one in result.round_records][2] == ("client/1", "client/2", "client/3")
+    assert [one.equals_plaintext for one in result.round_records] == [True, True, True, None]
     assert lost(result)["client/0"] == [(2, "lsh.hash"), (3, "setup.keys"), (4, "setup.keys")]
 
 
@@ -122,7 +127,7 @@ def test_a_run_that_all_clients_are_lost_to_has_failed(quick: Path, step: str, r
     assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
     assert result.reason.startswith("every client was lost")
     assert {loss.party for loss in result.lost if loss.round == rounds} == {f"client/{i}" for i in range(4)}
-    assert [one.equals_plaintext for one in result.rounds] == [True] * (rounds - 1) + [None]
+    assert [one.equals_plaintext for one in result.round_records] == [True] * (rounds - 1) + [None]
 
 
 def test_clients_that_come_back_too_late_do_not_make_it_a_success(quick: Path) -> None:
@@ -190,7 +195,7 @@ def test_a_loss_after_the_sum_is_reported_though_the_server_does_not_notice(quic
     (loss,) = result.lost
     assert (loss.party, loss.round, loss.step) == ("client/1", 1, "xclp.label")
     assert loss.action == "after the sum: it gets no labels, all others are unaffected"
-    assert result.rounds[0].labeled == ("client/0", "client/2", "client/3")
+    assert result.round_records[0].labeled == ("client/0", "client/2", "client/3")
     assert (result.outcome, result.equals_plaintext) == ("completed", True)
 
 
@@ -275,7 +280,7 @@ def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(XclpClient, "take_part", wrong_once)
     result = load_and_run(quick, "protocol.rounds=3", out="out")
-    assert [one.equals_plaintext for one in result.rounds] == [True, False, True]
+    assert [one.equals_plaintext for one in result.round_records] == [True, False, True]
     assert result.unmet == ["expect.equals_plaintext: expected true, got false"]
 
 
@@ -292,7 +297,7 @@ def test_a_wrong_distance_in_any_round_is_found(quick: Path, monkeypatch: pytest
 
     monkeypatch.setattr(protocols.xclp.xclp.hamming, "server", wrong_once)
     result = load_and_run(quick, "protocol.rounds=2", out="out")
-    assert [one.equals_plaintext for one in result.rounds] == [False, True]
+    assert [one.equals_plaintext for one in result.round_records] == [False, True]
 
 
 # --- names and titles

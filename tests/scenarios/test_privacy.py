@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from parties.data.splits import Shard
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.local_training import Public
-from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingSettings
 from protocols.cotraining.spending import estimate
 from protocols.privacy import accounting
 from protocols.privacy.spent import privacy_lines
-from scenarios.command.report import outcome_lines
 from scenarios.files.reading import read
+from scenarios.reporting.printed import outcome_lines
 from tacit import Result, ScenarioError, run
 
 TINY = """

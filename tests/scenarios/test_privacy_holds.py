@@ -14,10 +14,10 @@ from parties.learning.vectors import decode
 from protocols.cotraining.round import LocalPredictions
 from protocols.privacy.noise import bernoulli, gaussian
 from protocols.privacy.spent import Spent, privacy_lines
-from scenarios.command.report import outcome_lines
 from scenarios.command.sweep import sweep
 from scenarios.files.checks import cautions
 from scenarios.files.reading import read
+from scenarios.reporting.printed import outcome_lines
 from scenarios.running.runner import Watch, carry_out, resume
 from scenarios.running.simulation import Simulation
 from scenarios.sweeping.folder import Asked
@@ -268,7 +268,7 @@ class InRound(Watch):
 def test_a_run_that_is_broken_off_is_charged_the_round_that_it_was_in(tmp_path: Path) -> None:
     scenario = scenario_of(tmp_path, TRAINED, "entropy=os")
     broken = carry_out(scenario, "broken", out=tmp_path / "broken", watch=InRound(2))
-    assert broken.outcome == "interrupted" and len(broken.rounds) == 1
+    assert broken.outcome == "interrupted" and len(broken.round_records) == 1
     spent = privacy_of(broken)
     assert (spent.rounds, spent.planned) == (2, 4) and spent.epsilon == pytest.approx(composed(5.0, 2), rel=1e-6)
     assert any("charged: 2 of 4 rounds" in line for line in outcome_lines(broken))

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from protocols.observing.simulated import Simulated
-from scenarios.command.report import print_result
+from scenarios.reporting.printed import print_result
 from scenarios.running.checkpoint import read_checkpoint
 from scenarios.running.runner import Watch, resume
 from scenarios.running.simulation import Simulation

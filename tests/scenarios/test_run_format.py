@@ -58,11 +58,21 @@ def test_the_columns_of_the_page_are_there(lossy: Result) -> None:
 
 def test_bytes_are_those_of_the_result(lossy: Result, trained: Result) -> None:
     for result in (lossy, trained):
-        assert rows(result, "SELECT sum(bytes), sum(hops) FROM messages") == [(result.bytes_total, result.messages)]
-        assert rows(result, "SELECT sum(bytes), count(*) FROM hops") == [(result.bytes_total, result.messages)]
-        assert rows(result, "SELECT sum(bytes), sum(messages) FROM rounds") == [(result.bytes_total, result.messages)]
+        assert rows(result, "SELECT sum(bytes), sum(hops) FROM messages") == [
+            (result.bytes_total, result.message_count)
+        ]
+        assert rows(result, "SELECT sum(bytes), count(*) FROM hops") == [(result.bytes_total, result.message_count)]
+        assert rows(result, "SELECT sum(bytes), sum(messages) FROM rounds") == [
+            (result.bytes_total, result.message_count)
+        ]
     between = "SELECT hops, bytes = 2 * (payload + sealing + envelope) FROM messages WHERE sender LIKE 'c%'"
     assert set(rows(lossy, f"{between} AND receiver LIKE 'c%' AND fate = 'received'")) == {(2, 1)}
+
+
+def test_a_wait_says_whose_message_ended_it_and_for_how_long_that_was_waited_for_alone(lossy: Result) -> None:
+    assert rows(lossy, "SELECT DISTINCT step FROM waits WHERE how = 'answered' AND step LIKE 'hamming%'")
+    assert rows(lossy, "SELECT * FROM waits WHERE how = 'answered' AND (last = '' OR silent = sources)") == []
+    assert rows(lossy, "SELECT * FROM waits WHERE alone < 0 OR alone > ended - began + 1e-9") == []
 
 
 def test_losses_are_those_of_the_result(lossy: Result) -> None:
@@ -75,7 +85,7 @@ def test_losses_are_those_of_the_result(lossy: Result) -> None:
 def test_rounds_have_accuracy_cohort_bytes_and_times(trained: Result) -> None:
     found = rows(trained, "SELECT round, accuracy, called, answers, cohort, seconds > 0, problem FROM rounds")
     everybody = "client/0 client/1 client/2 client/3"
-    accuracies = [getattr(one, "accuracy") for one in trained.rounds]  # noqa: B009 (of rounds of training)
+    accuracies = [getattr(one, "accuracy") for one in trained.round_records]  # noqa: B009 (of rounds of training)
     assert found == [(number, accuracies[number - 1], 4, 4, everybody, 1, "") for number in (1, 2)]
     with (trained.folder / "rounds.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -93,11 +103,11 @@ def test_recording_changes_no_hash(quick: Path, tmp_path: Path) -> None:
 
 def test_a_view_is_a_data_frame(trained: Result) -> None:
     pytest.importorskip("pandas")
-    messages, rounds = trained.frame("messages"), trained.frame("rounds")
+    messages, rounds = trained.messages(), trained.rounds()
     assert messages["bytes"].sum() == trained.bytes_total
     assert list(rounds["round"]) == [1, 2] and rounds["accuracy"].notna().all()
-    assert len(trained.frame("events")) > len(trained.frame("hops")) == trained.messages
-    assert not trained.frame("steps").empty
+    assert len(trained.events()) > len(trained.frame("hops")) == trained.message_count
+    assert not trained.steps().empty
     with pytest.raises(ValueError, match=r"^name is 'message'; allowed: computing, events, faults, hops, losses, "):
         trained.frame("message")
 

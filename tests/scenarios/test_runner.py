@@ -68,7 +68,7 @@ def test_every_prediction_has_its_line(result: Result) -> None:
 
 def test_the_record_of_messages_and_the_ledger_agree(result: Result) -> None:
     rows = byte_rows(result.folder)
-    assert sum(row.messages for row in rows) == result.messages
+    assert sum(row.messages for row in rows) == result.message_count
     assert sum(row.payload for row in rows) == result.bytes_payload > 0
     assert sum(row.sealing for row in rows) == result.bytes_sealing > 0
     assert sum(row.envelope for row in rows) == result.bytes_envelope
@@ -206,7 +206,7 @@ def test_a_watch_gets_every_event_and_the_begin_and_end(quick: Path, tmp_path: P
             seen.append(event.kind)
 
     result = run(load(quick), out=tmp_path / "out", watch=Observer())
-    assert seen.count("send") + seen.count("relay") == result.messages
+    assert seen.count("send") + seen.count("relay") == result.message_count
 
 
 # --- expectations and exit codes
@@ -216,10 +216,10 @@ def result_of(outcome: str, **changes: object) -> Result:
     """A result with this outcome, otherwise ordinary."""
     texts = ("scenario", "title", "version", "fidelity", "entropy", "engine", "reason")
     digests = ("trace_hash", "shape_hash", "hamming_digest", "labels_digest")
-    numbers = ("seed", "messages", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope")
+    numbers = ("seed", "message_count", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope")
     rest: dict[str, object] = {
         "unmet": [], "accuracy": None, "baselines": {}, "equals_plaintext": None, "lost": [], "endings": {},
-        "faults": [], "rounds": [],
+        "faults": [], "round_records": [],
         "virtual_seconds": 0.0, "wall_seconds": 0.0, "warnings": [], "environment": {}, "outcome": outcome,
     }  # fmt: skip
     defaults = {**dict.fromkeys(texts + digests, ""), **dict.fromkeys(numbers, 0), **rest}

@@ -51,7 +51,7 @@ def test_a_late_answer_ends_the_round_without_a_second_sum(tiny: Path) -> None:
     result = run(secure(tiny, *changes, faults=LATE), out=tiny.parent / "late")
     assert [fault.kind for fault in result.faults] == ["crash", "delay"]
     problem = "the sum stays masked: 2 of 3 clients answered to Survivors; 3 are needed"
-    assert [(one.problem, len(one.averaged)) for one in result.rounds] == [(problem, 0), ("", 3)]
+    assert [(one.problem, len(one.averaged)) for one in result.round_records] == [(problem, 0), ("", 3)]
     assert [(loss.party, loss.action) for loss in result.lost if loss.round == 1][1:] == [
         ("client/2", "it revealed no shares: the round ends without a sum")
     ]

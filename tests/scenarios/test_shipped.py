@@ -29,10 +29,12 @@ ROBUSTNESS = {name: path for name, path in TESTS.items() if path.parent.name == 
 
 ONCE = {"fedavg-xclp-digits": ["training.rounds=13"]}
 """Scenarios of which one round with the cryptography is enough."""
+FEWER = {"fedct-digits": ["cotraining.rounds=3"]}
+"""Scenarios whose later rounds have their turn with the long tests."""
 
 
 def loaded(name: str, *changes: str) -> Loaded:
-    return read(name, [*SMALL[name in ROBUSTNESS], *ONCE.get(name, []), "engine=inline", *changes])
+    return read(name, [*SMALL[name in ROBUSTNESS], *(ONCE | FEWER).get(name, []), "engine=inline", *changes])
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,13 @@ def result_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Resul
         return carry_out(loaded(name).scenario, name, out=tmp_path_factory.mktemp(name) / "run")
 
     return run
+
+
+def assert_as_it_says(result: Result, expect: Expect) -> None:
+    assert (result.unmet, result.error) == ([], None)
+    assert exit_code(result, expect) == 0
+    trained = {"model.npz"} if result.model_digest else set()
+    assert {path.name for path in result.folder.iterdir()} == FILES | trained
 
 
 SLOW = ("fedavg-xclp-digits", "cotraining-uneven")
@@ -59,11 +68,14 @@ SLOW = ("fedavg-xclp-digits", "cotraining-uneven")
     ],
 )
 def test_it_comes_out_as_it_says(result_of: Callable[[str], Result], name: str) -> None:
-    result, expect = result_of(name), loaded(name).scenario.expect
-    assert (result.unmet, result.error) == ([], None)
-    assert exit_code(result, expect) == 0
-    trained = {"model.npz"} if result.model_digest else set()
-    assert {path.name for path in result.folder.iterdir()} == FILES | trained
+    assert_as_it_says(result_of(name), loaded(name).scenario.expect)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FEWER)
+def test_it_comes_out_as_it_says_after_all_its_rounds(tmp_path: Path, name: str) -> None:
+    scenario = read(name, [*SMALL[False], "engine=inline"]).scenario
+    assert_as_it_says(carry_out(scenario, name, out=tmp_path / "run"), scenario.expect)
 
 
 @pytest.mark.parametrize("name", ROBUSTNESS)
@@ -138,7 +150,7 @@ def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
     result_of: Callable[[str], Result], recovery: str, topology: str
 ) -> None:
     """Row by row of the table of dropouts: whose points are in the graph, whose labels count, who gets any."""
-    rounds = result_of(f"losses-{recovery}-{topology}").rounds
+    rounds = result_of(f"losses-{recovery}-{topology}").round_records
     found = [(one.members, one.contributors, one.labeled) for one in rounds]
     assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: as if never there
     assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two
@@ -150,7 +162,7 @@ def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
 
 
 def test_who_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:
-    first, *later = result_of("rejoin").rounds
+    first, *later = result_of("rejoin").round_records
     assert "client/2" not in first.members
     assert all("client/2" in one.labeled for one in later)
 
@@ -162,11 +174,11 @@ def test_every_client_says_that_the_server_is_lost(result_of: Callable[[str], Re
 
 def test_thirty_percent_dropout_is_about_that(result_of: Callable[[str], Result]) -> None:
     result = result_of("dropout-30-percent")
-    assert len(result.rounds) == 20 and all(one.equals_plaintext for one in result.rounds)
-    share = sum(len(one.lost) for one in result.rounds) / (20 * 8)
+    assert len(result.round_records) == 20 and all(one.equals_plaintext for one in result.round_records)
+    share = sum(len(one.lost) for one in result.round_records) / (20 * 8)
     assert 0.2 < share < 0.4
 
 
 def test_what_leaves_after_masking_counts(result_of: Callable[[str], Result]) -> None:
-    (only,) = result_of("leaves-after-masking").rounds
+    (only,) = result_of("leaves-after-masking").round_records
     assert only.contributors == CLIENTS and only.labeled == without("client/2", "client/5")

@@ -18,8 +18,8 @@ from parties.learning.settings import LocalUpdate, Trained
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from protocols.registry import PROTOCOLS, using
-from scenarios.command.report import round_table
 from scenarios.files.checks import cautions
+from scenarios.reporting.printed import round_table
 from scenarios.running.prediction import predicted
 from scenarios.running.runner import exit_code
 from scenarios.running.simulation import Simulation
@@ -47,10 +47,14 @@ def crash(where: str, party: str = "client/1", back: str = "") -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_runs_by_its_name(tiny: Path, name: str) -> None:
     result = ran(tiny, "training.rounds=3", name=name)
-    assert (result.outcome, result.lost, [one.problem for one in result.rounds]) == ("completed", [], ["", "", ""])
-    assert [len(one.averaged) for one in result.rounds] == [4, 4, 4]
+    assert (result.outcome, result.lost, [one.problem for one in result.round_records]) == (
+        "completed",
+        [],
+        ["", "", ""],
+    )
+    assert [len(one.averaged) for one in result.round_records] == [4, 4, 4]
     labels = "training.label_from" in PROTOCOLS[name].uses
-    assert [one.pseudo_accuracy is not None for one in result.rounds] == [labels] * 3
+    assert [one.pseudo_accuracy is not None for one in result.round_records] == [labels] * 3
     entered = {row[0] for row in rows(result, "SELECT DISTINCT step FROM steps")}
     listed = {step.name for step in PROTOCOLS[name].steps if "only with" not in step.what}
     assert entered == listed | ({"rowsums.deal", "rowsums.reveal"} if name.startswith("fedprop") else set())
@@ -68,9 +72,9 @@ def test_a_server_update_goes_with_the_algorithm_and_by_its_own_name(tiny: Path,
 
 def test_stage_one_trains_on_labels_alone(tiny: Path) -> None:
     staged = ran(tiny, "training.rounds=3", "training.label_from=3", name="fedavg+network")
-    assert [one.pseudo_accuracy is None for one in staged.rounds] == [True, True, False]
+    assert [one.pseudo_accuracy is None for one in staged.round_records] == [True, True, False]
     alone = ran(tiny, "training.rounds=2", out="alone")
-    assert [one.accuracy for one in staged.rounds[:2]] == [one.accuracy for one in alone.rounds]
+    assert [one.accuracy for one in staged.round_records[:2]] == [one.accuracy for one in alone.round_records]
 
 
 def test_what_the_cryptography_computes_is_what_the_plaintext_does(tiny: Path) -> None:
@@ -99,7 +103,7 @@ def test_the_folder_holds_models_figures_and_rounds(tiny: Path) -> None:
     assert record["environment"]["device"] == "cpu"
     assert record["model_digest"] == result.model_digest and record["labels_digest"] == ""
     assert [one["accuracy"] is None for one in record["rounds"]] == [True, False, False]  # and always of the last
-    assert result.accuracy == result.rounds[-1].accuracy
+    assert result.accuracy == result.round_records[-1].accuracy
     counts = rows(result, "SELECT name, count(*) FROM metrics WHERE party = 'server' GROUP BY name ORDER BY name")
     assert counts == [("accuracy", 2), ("loss", 3), ("pseudo_accuracy", 3), ("validation", 2)]
 
@@ -118,15 +122,15 @@ def test_the_saved_model_is_the_one_that_was_measured(tiny: Path) -> None:
 
 def test_the_selected_round_is_the_first_with_the_best_validation(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=5", "training.learning_rate=2.0")
-    figures = [one.validation for one in result.rounds]
+    figures = [one.validation for one in result.round_records]
     assert result.selected_round == figures.index(max(figures)) + 1
-    assert result.accuracy_selected == result.rounds[result.selected_round - 1].accuracy
+    assert result.accuracy_selected == result.round_records[result.selected_round - 1].accuracy
 
 
 def test_without_held_out_points_nothing_is_selected(tiny: Path) -> None:
     result = ran(tiny, "training.validation=0")
     assert (result.accuracy_selected, result.selected_round) == (None, None)
-    assert [one.validation for one in result.rounds] == [None, None]
+    assert [one.validation for one in result.round_records] == [None, None]
 
 
 def test_a_file_without_a_test_part_is_measured_on_the_unlabeled_points(tiny: Path, tmp_path: Path) -> None:
@@ -211,9 +215,9 @@ def test_a_client_lost_in_a_round_is_left_out_and_takes_part_again(tiny: Path, s
     result = ran(tiny, "training.rounds=3", faults=crash(step, back="1s"), name="fedavg+xclp")
     assert result.outcome == "completed"
     assert [(loss.party, loss.step, loss.round) for loss in result.lost] == [("client/1", step, 1)]
-    assert result.rounds[0].averaged == tuple(name for name in EVERYONE if name != "client/1")
-    assert result.rounds[2].averaged == EVERYONE
-    assert result.rounds[0].lost == ("client/1",) and result.rounds[2].lost == ()
+    assert result.round_records[0].averaged == tuple(name for name in EVERYONE if name != "client/1")
+    assert result.round_records[2].averaged == EVERYONE
+    assert result.round_records[0].lost == ("client/1",) and result.round_records[2].lost == ()
     assert [fault.party for fault in result.faults] == ["client/1"]
 
 
@@ -233,7 +237,7 @@ def test_whoever_looks_on_still_does_when_a_server_comes_back(tiny: Path, name: 
 @pytest.mark.parametrize("step", ["sum.deal", "sum.mask"])
 def test_a_client_lost_in_a_secure_average_is_left_out(tiny: Path, step: str) -> None:
     result = ran(tiny, "training.averaging=secure", faults=crash(step, back="1s"), name="fedavg+network")
-    assert result.rounds[0].averaged == tuple(name for name in EVERYONE if name != "client/1")
+    assert result.round_records[0].averaged == tuple(name for name in EVERYONE if name != "client/1")
     assert [(loss.party, loss.step) for loss in result.lost] == [("client/1", step)]
 
 
@@ -255,7 +259,7 @@ def test_every_round_lost_is_an_abort(tiny: Path) -> None:
 def test_a_lost_round_is_no_abort(tiny: Path) -> None:
     faults = "".join(crash("train.update", f"client/{i}", "1s") for i in range(3))
     result = ran(tiny, "training.min_clients=2", faults=faults)
-    assert (result.outcome, [bool(one.problem) for one in result.rounds]) == ("completed", [True, False])
+    assert (result.outcome, [bool(one.problem) for one in result.round_records]) == ("completed", [True, False])
 
 
 @pytest.mark.parametrize("step", ["train.enroll", "train.update", "rowsums.mask"])
@@ -268,7 +272,7 @@ def test_every_client_lost_is_a_failure(tiny: Path, step: str) -> None:
 def test_who_is_back_before_the_first_round_is_reported_and_takes_part(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=2", faults=crash("train.enroll", "client/[012]", "1s"))
     assert result.outcome == "completed"
-    assert [one.averaged for one in result.rounds] == [("client/3",), EVERYONE]
+    assert [one.averaged for one in result.round_records] == [("client/3",), EVERYONE]
     assert [(loss.party, loss.step, loss.round) for loss in result.lost] == [
         (name, "train.enroll", 1) for name in EVERYONE[:3]
     ]
@@ -345,6 +349,6 @@ def test_the_deadline_is_compared_with_what_a_cohort_takes(tiny: Path) -> None:
 def test_of_many_rounds_the_table_shows_the_first_and_the_last(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=45", "training.evaluate_every=45")
     console = Console(width=200, record=True, file=StringIO())
-    console.print(round_table(result.rounds))
+    console.print(round_table(result.round_records))
     numbers = re.findall(r"^ *(\d+|\.\.\. \d+ more) ", console.export_text(), re.MULTILINE)
     assert numbers == [*map(str, range(1, 21)), "... 5 more", *map(str, range(26, 46))]

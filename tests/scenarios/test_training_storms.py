@@ -54,9 +54,9 @@ def test_it_ends_and_says_how(tmp_path: Path, seed: int) -> None:
     assert result.error is None
     assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
     assert (result.outcome == "aborted") == result.reason.startswith(("every round was lost: ", "the server was lost"))
-    for one in result.rounds:
+    for one in result.round_records:
         assert set(one.averaged) <= set(one.cohort) and bool(one.averaged) == (not one.problem)
-    completed = [one for one in result.rounds if not one.problem]
+    completed = [one for one in result.round_records if not one.problem]
     assert result.outcome != "completed" or completed
     assert (result.selected_round is None) == (not completed)
     down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}
@@ -69,7 +69,7 @@ def test_co_training_ends_and_says_how(tmp_path: Path, seed: int) -> None:
     assert result.error is None
     assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
     assert (result.outcome == "aborted") == result.reason.startswith(("every round was lost: ", "the server was lost"))
-    for one in result.rounds:
+    for one in result.round_records:
         assert set(one.answered) <= set(one.cohort) and bool(one.answered) == (not one.problem)
     assert set(result.client_accuracy) <= {*(f"client/{i}" for i in range(CLIENTS)), "student"}
     down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}
@@ -81,7 +81,7 @@ def test_training_and_then_xclp_ends_and_says_how(tmp_path: Path, seed: int) -> 
     result = run(drawn(seed, ("fedavg-then-xclp",)), out=tmp_path / "run")
     assert result.error is None
     assert result.equals_plaintext in (None, True)
-    labeled = getattr(result.rounds[-1], "labeled", ())
+    labeled = getattr(result.round_records[-1], "labeled", ())
     assert (result.outcome == "completed") <= bool(labeled) and (result.accuracy is not None) <= bool(labeled)
     assert result.outcome == "completed" or result.reason
     down = {fault.party for fault in result.faults if fault.kind in ("crash", "leave")}

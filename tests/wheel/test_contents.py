@@ -62,7 +62,9 @@ OPTIONAL = (
     "parties/learning/",
     "protocols/privacy/",
     "scenarios/observing/result.py",
+    "scenarios/reporting/charts.py",
     "scenarios/seeing/plot.py",
+    "scenarios/seeing/tracing/writer.py",
 )
 """Where packages of the extras may be imported."""
 

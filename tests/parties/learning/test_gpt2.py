@@ -6,16 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from parties.learning.gpt2 import GPT2Learner
 from parties.learning.learners import learner_of
 from parties.learning.vision import torchvision
-
-torchvision()  # transformers imports it if it is installed
-
-import torch  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast  # noqa: E402
 
 TEXTS = np.array([f"{'good' if place % 2 else 'bad'} film {'x' * place}" for place in range(20)], dtype=object)
 LABELS = np.arange(20) % 2
@@ -24,6 +19,10 @@ LABELS = np.arange(20) % 2
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A GPT-2 of two layers of 16 numbers that reads bytes, without a head, as `save_pretrained` writes it."""
+    torchvision()  # transformers imports it if it is installed; all of them take seconds
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
     place = tmp_path_factory.mktemp("gpt2")
     vocabulary = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     vocabulary["<|endoftext|>"] = end = len(vocabulary)

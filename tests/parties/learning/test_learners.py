@@ -12,7 +12,6 @@ import pytest
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imodels import RuleFitClassifier
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -131,6 +130,8 @@ def test_xgboost_says_what_its_own_classifier_says(classes: int) -> None:
 
 
 def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() -> None:
+    from imodels import RuleFitClassifier  # takes a second
+
     points, labels = clusters(90, 1, 2)
     theirs = RuleFitClassifier(
         n_estimators=4, alpha=1.0, exp_rand_tree_size=False, random_state=number(5, "rulefit", 1)

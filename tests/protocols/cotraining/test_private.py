@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from parties.data.splits import Shard
 from parties.party import play
 from protocols.cotraining import packing
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.consensus import majority
-from protocols.cotraining.dp_fedct import NoisyLabels, dp_fedct
-from protocols.cotraining.dp_pate import NoisyTeachers, dp_pate
+from protocols.cotraining.dp_fedct import NoisyLabels
+from protocols.cotraining.dp_pate import NoisyTeachers
 from protocols.cotraining.fedct import HardLabels
 from protocols.cotraining.local_training import Public
-from protocols.cotraining.options import Options
-from protocols.cotraining.pate import Teachers, pate
+from protocols.cotraining.pate import Teachers
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from protocols.privacy.noise import gaussian
 from protocols.privacy.xor_mechanism import epsilon_of, flip_probability
@@ -127,9 +126,10 @@ def test_dp_pate_takes_the_largest_noisy_count() -> None:
 
 def test_only_a_student_learns_from_teachers() -> None:
     options = Options(flip=0.25, sigma=3.0)
-    assert dp_fedct(options).sharing == NoisyLabels(flip=0.25) and dp_fedct(options).sharing.collaborative
-    assert not pate(options).sharing.collaborative and not dp_pate(options).sharing.collaborative
-    assert dp_pate(options).sharing == NoisyTeachers(sigma=3.0)
+    noisy, pate, dp_pate = (ALGORITHMS[name](options).sharing for name in ("dp-fedct", "pate", "dp-pate"))
+    assert noisy == NoisyLabels(flip=0.25) and noisy.collaborative
+    assert not pate.collaborative and not dp_pate.collaborative
+    assert dp_pate == NoisyTeachers(sigma=3.0)
 
 
 def test_what_cannot_be_is_said() -> None:

@@ -12,9 +12,8 @@ from parties.data.splits import shards
 from parties.learning.learner import NetworkLearner
 from parties.learning.spec import ModelSpec
 from parties.party import play
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.local_training import Public
-from protocols.cotraining.options import Options
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
 from sim.streams import derive
 from sim.world import World

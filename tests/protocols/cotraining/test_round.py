@@ -14,9 +14,8 @@ from parties.data.splits import Shard, shards
 from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.spec import ModelSpec
 from parties.party import play
-from protocols.cotraining.algorithms import ALGORITHMS
+from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.local_training import Public
-from protocols.cotraining.options import Options
 from protocols.cotraining.packing import unpack
 from protocols.cotraining.round import (
     CotrainingClient,

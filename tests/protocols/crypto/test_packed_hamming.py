@@ -42,7 +42,7 @@ def run(b, x, key=KEY, entropy=None, **options):
     st.integers(1, 40),
     st.integers(0, 2**32),
     st.sampled_from([None, 1, 2, 7]),
-    st.sampled_from([{}, {"short_exponent": True}, {"fresh": True}]),
+    st.sampled_from([{}, {"fresh": True}]),
 )
 def test_distances_equal_numpy(n_j, n_k, length, seed, slots, hiding):
     b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)

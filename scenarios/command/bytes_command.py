@@ -1,0 +1,32 @@
+"""The options of `tacit bytes`; `scenarios.command.bytes` does it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command.options import Debug, Plugins
+
+__all__ = ["show_bytes"]
+
+
+def show_bytes(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs and of sweeps.")],
+    csv_file: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="A line for each run, step and type; -: print it."),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="The same with each run's sums; -: print it.")
+    ] = None,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """What runs sent, by step and message type, to the byte, beside the formula's payload where nobody was lost.
+
+    Of a sweep the means for each combination of values.
+    """
+    from scenarios.command.bytes import show_bytes
+    from scenarios.console import printing
+
+    return show_bytes(printing.make_console(), folders, csv_file, json_file)

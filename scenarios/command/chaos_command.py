@@ -1,0 +1,98 @@
+"""The options of `tacit chaos`, and which of them go together; `scenarios.command.chaos` and others do it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command import stopping
+from scenarios.command.options import Debug, Plugins, Set, SourceFile
+
+__all__ = ["chaos"]
+
+
+def chaos(
+    file: SourceFile = "",
+    schedules: Annotated[
+        int | None, typer.Option(min=0, help="Random mixtures of faults; default: 20, of --broad 5000.")
+    ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also every pair of crashes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points, and crashes of three clients only.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Only run FILE once, with its own faults.")] = False,
+    broad: Annotated[bool, typer.Option("--broad", help="Random mixtures over forty small configurations.")] = False,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Of --broad: begin no run after so long.")] = None,
+    chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random mixtures.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; default: one for each core.")] = None,
+    changes: Set = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all runs here, too.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-chaos-NUMBER.")] = None,
+    server: Annotated[
+        bool, typer.Option("--server", help="In place of faults: a server that lies in the scenario's secure sums.")
+    ] = False,
+    program: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --server: only this, as a line of its output has it.")
+    ] = None,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Run a scenario under every crash and random faults; check what is promised; shrink what breaks a promise.
+
+    Its own faults are put aside, and keys have 512 bits unless --set protocol.key_bits says otherwise.
+    """
+    from scenarios.chaos.broad import Broad
+    from scenarios.chaos.campaign import Plan
+    from scenarios.command import chaos as chaos_command
+    from scenarios.command import chaos_broad as chaos_broad_command
+    from scenarios.console import printing
+    from scenarios.schema.scenario import ScenarioError
+
+    console, notes = printing.make_console(), printing.make_console(stderr=True)
+    stopping.interrupt_work()
+    if broad:
+        other = {
+            "FILE-or-NAME": file,
+            "--pairs": pairs,
+            "--quick": quick,
+            "--replay": replay,
+            "--server": server,
+            "--set": changes,
+            "--plugin": plugin,
+        }
+        if given := [name for name, value in other.items() if value]:
+            raise ScenarioError("--broad", "", f"it brings its own scenarios; {', '.join(given)} cannot go with it")
+        wanted = Broad(
+            schedules=5000 if schedules is None else schedules,
+            seed=chaos_seed,
+            jobs=jobs or chaos_command.cores(),
+            minutes=minutes,
+        )
+        return chaos_broad_command.broad(console, notes, wanted, json_file, out)
+    if minutes is not None:
+        raise typer.BadParameter("goes with --broad alone", param_hint="--minutes")
+    if not file:
+        raise typer.BadParameter("FILE-or-NAME is missing; or --broad", param_hint="FILE-or-NAME")
+    if server or program is not None:
+        from scenarios.command import chaos_server as chaos_server_command
+
+        refused = {
+            "--pairs": pairs, "--replay": replay, "--out": out is not None, "--program without --server": not server,
+        }  # fmt: skip
+        chaos_server_command.check_options(refused)
+        if program is not None:
+            return chaos_server_command.lying_server_once(console, file, program, quick, changes or ())
+        sweep = chaos_server_command.Sweep(
+            schedules=20 if schedules is None else schedules,
+            quick=quick,
+            seed=chaos_seed,
+            jobs=jobs or chaos_command.cores(),
+        )
+        return chaos_server_command.lying_server(console, notes, file, sweep, changes or (), json_file)
+    if replay:
+        others = {
+            "--schedules": schedules is not None, "--pairs": pairs, "--quick": quick, "--seed": chaos_seed != 0,
+            "--jobs": jobs is not None, "--json": json_file is not None, "--out": out is not None,
+        }  # fmt: skip
+        return chaos_command.replay(console, file, changes or (), others)
+    schedules = 20 if schedules is None else schedules
+    plan = Plan(schedules=schedules, pairs=pairs, quick=quick, seed=chaos_seed, jobs=jobs or chaos_command.cores())
+    return chaos_command.chaos(console, notes, file, plan, changes or (), json_file, out)

@@ -1,0 +1,135 @@
+"""The words that a shell completes after `tacit --install-completion`: those that begin with `incomplete`.
+
+Where nothing fits, the shell completes names of files.
+"""
+
+import re
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import typer
+
+__all__ = [
+    "changes",
+    "data_sets",
+    "engines",
+    "keys",
+    "parties",
+    "protocols",
+    "quantities",
+    "scenarios",
+    "steps",
+    "swept",
+    "x_axes",
+]
+
+Words = list[tuple[str, str]]
+"""Words, each with what a shell shows beside it."""
+
+
+def _fitting(words: Iterable[str | tuple[str, str]], incomplete: str) -> Words:
+    pairs = ((word, "") if isinstance(word, str) else word for word in words)
+    return [(word, about) for word, about in pairs if word.startswith(incomplete)]
+
+
+def scenarios(incomplete: str) -> Words:
+    """The scenarios that come with Tacit."""
+    from scenarios.files.shipped import shipped
+
+    return _fitting(shipped(), incomplete)
+
+
+def keys(incomplete: str) -> Words:
+    """The keys of scenario files."""
+    from scenarios.schema.keys import keys as all_keys
+
+    return _fitting(((key.name, key.description) for key in all_keys()), incomplete)
+
+
+def changes(incomplete: str) -> Words:
+    """``KEY=`` for each key that --set changes; behind it the values, where they can be listed."""
+    from scenarios.schema.keys import keys as all_keys
+
+    found: list[str | tuple[str, str]] = []
+    for key in all_keys():
+        if "[]" in key.name:
+            continue
+        found.append((f"{key.name}=", key.description))
+        if incomplete.startswith(f"{key.name}="):
+            found += [f"{key.name}={value}" for value in _values(key.type)]
+    return _fitting(found, incomplete)
+
+
+def swept(incomplete: str) -> Words:
+    """As `changes`, for the values of --over: those before the last comma stay as they are."""
+    key, equals, values = incomplete.partition("=")
+    before = values.rpartition(",")[0] + "," if "," in values else ""
+    found = changes(f"{key}{equals}{values.removeprefix(before)}")
+    return [(word.replace("=", f"={before}", 1), about) for word, about in found]
+
+
+def _values(allowed: str) -> list[str]:
+    """The values that a key may have, of which `allowed` is the description in the table of keys; none if endless."""
+    if allowed == "true or false":
+        return ["true", "false"]
+    return re.findall(r'"([^"]+)"', allowed) if re.fullmatch(r'"[^"]*"(, "[^"]*")*', allowed) else []
+
+
+def protocols(incomplete: str) -> Words:
+    """The protocols, and the scenarios that come with Tacit."""
+    from protocols.registry import PROTOCOLS
+
+    return _fitting(((name, one.summary) for name, one in PROTOCOLS.items()), incomplete) + scenarios(incomplete)
+
+
+def data_sets(incomplete: str) -> Words:
+    """The data sets that have names."""
+    from parties.data.sets import DATASETS
+
+    return _fitting(((name, about.description) for name, about in DATASETS.items()), incomplete)
+
+
+def engines(incomplete: str) -> Words:
+    """Where computing can run."""
+    return _fitting(("auto", "inline", "pool:1", "pool:2", "pool:4"), incomplete)
+
+
+def x_axes(incomplete: str) -> Words:
+    """What `tacit plot` can draw against."""
+    return _fitting(("rounds", "bytes", "time"), incomplete)
+
+
+def quantities(incomplete: str) -> Words:
+    """What `tacit plot` can draw of every run."""
+    return _fitting(("accuracy", "seconds", "bytes", "messages", "called", "answers"), incomplete)
+
+
+def parties(context: typer.Context, incomplete: str) -> Words:
+    """The parties of the run whose folder is given before."""
+    return _recorded(context, "party", incomplete)
+
+
+def steps(context: typer.Context, incomplete: str) -> Words:
+    """The steps that were taken in the run whose folder is given before."""
+    return _recorded(context, "step", incomplete)
+
+
+def _recorded(context: typer.Context, column: str, incomplete: str) -> Words:
+    import sqlite3
+
+    given = [context.params.get("folder"), *context.args]  # in the latter while an option lacks its value
+    found = [path for name in given if name and (path := Path(name) / "run.sqlite").is_file()]
+    if not found:
+        return []
+    uri = f"{found[0].absolute().as_uri()}?mode=ro"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as record:
+        rows = record.execute(f"SELECT DISTINCT {column} FROM steps")
+        names = sorted((str(name) for (name,) in rows), key=_by_number)
+        return _fitting(names, incomplete)
+    return []
+
+
+def _by_number(name: str) -> tuple[str, int]:
+    head, _, number = name.rpartition("/")
+    return (head, int(number)) if number.isdecimal() else (name, 0)

@@ -1,0 +1,57 @@
+"""The end of a command: its exit code, and the mistakes of a user in one line."""
+
+import errno
+import functools
+from collections.abc import Callable
+from typing import ParamSpec
+
+import typer
+
+from scenarios.command import stopping
+from scenarios.command.options import warnings_as_lines
+
+__all__ = ["guarded"]
+
+P = ParamSpec("P")
+
+_INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def guarded(command: Callable[P, int]) -> Callable[P, None]:
+    """The command with its exit code, and with the mistakes of a user in one line."""
+
+    @functools.wraps(command)
+    def ending(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            with warnings_as_lines():
+                code = command(*args, **kwargs)
+            if code == _INTERRUPTED:
+                code = stopping.exit_code()
+        except KeyboardInterrupt:
+            typer.echo(stopping.message(), err=True)
+            code = stopping.exit_code()
+        except (ValueError, OSError) as error:
+            if kwargs.get("debug") or not _is_users(error):
+                raise
+            typer.echo(f"error: {_line(error)}", err=True)
+            code = 1 if isinstance(error, OSError) and error.errno in _NO_ROOM else 2
+        raise typer.Exit(code)
+
+    return ending
+
+
+def _is_users(error: ValueError | OSError) -> bool:
+    """Whether the user's input is wrong, and not the program."""
+    from scenarios.running.folder import FolderError
+    from scenarios.schema.scenario import ScenarioError
+
+    return isinstance(error, ScenarioError | FolderError | OSError)
+
+
+def _line(error: ValueError | OSError) -> str:
+    if isinstance(error, FileExistsError):
+        return f"{error.filename}: exists already; a run never writes into a folder that is there"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+    return " ".join(str(error).split())

@@ -1,0 +1,47 @@
+"""What `tacit keys` does: the keys of scenario files."""
+
+from typing import Annotated
+
+import typer
+
+from scenarios.command import completing
+from scenarios.command.options import Debug, Plugins
+
+__all__ = ["keys"]
+
+
+def keys(
+    prefix: Annotated[
+        str,
+        typer.Argument(help="Only keys that begin so, as network or data.label.", autocompletion=completing.keys),
+    ] = "",
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a table for the docs.")] = False,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Every key of a scenario file, or those that begin with PREFIX: type, unit, default, the protocols that use it."""
+    from scenarios.console import printing
+    from scenarios.files.plugins import load_plugins
+    from scenarios.schema.keys import keys as all_keys
+    from scenarios.schema.scenario import ScenarioError
+    from sim.registry import similar
+
+    load_plugins()
+    columns = ("key", "allowed", "unit", "default", "used by", "what it says")
+    found = [key for key in all_keys() if key.name.startswith(prefix)]
+    if not found:
+        begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
+        raise ScenarioError(prefix, "", "no key begins so" + (similar(prefix, begins) or "; `tacit keys` lists all"))
+    rows = [
+        (key.name, key.type, key.unit, key.default, ", ".join(key.protocols) or "all", key.description) for key in found
+    ]
+    if markdown:
+        lines = [
+            columns,
+            ["---"] * len(columns),
+            *([cell.replace("|", "\\|") for cell in row] for row in rows),
+        ]
+        printing.print_lines(printing.make_console(), ("| " + " | ".join(line) + " |" for line in lines))
+    else:
+        printing.make_console().print(printing.table(columns, rows))
+    return 0

@@ -1,0 +1,52 @@
+"""The options of `tacit sweep`; `scenarios.command.sweep` does it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command import stopping
+from scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile, give
+
+__all__ = ["sweep"]
+
+
+def sweep(
+    file: SourceFile = "",
+    over: Over = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs of each, with the scenario's seed and those after; default: 1, or the table's."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time; above 1 each computes inline.")] = 1,
+    seed: Seed = None,
+    changes: Set = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-sweep-NUMBER.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with the sweep in DIR that was broken off; with --jobs only."),
+    ] = None,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Run a scenario many times; print mean and deviation of accuracy, virtual time and bytes.
+
+    A file that lays out a table (`table.*` in `tacit keys`) gives that table, unless --over says what else.
+    """
+    from scenarios.command.sweep import sweep as carry_out
+    from scenarios.running.folder import FolderError
+    from scenarios.sweeping.folder import Asked, pinned, read_asked, unpinned
+
+    files = pinned(plugin or ())
+    asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [], plugins=files)
+    if resume is not None:
+        if asked != Asked(file="") or out is not None:
+            raise FolderError(
+                "--resume DIR goes on with the sweep as it is; of the other options only --jobs goes with it"
+            )
+        asked = read_asked(resume)
+        give(unpinned(asked))
+    elif not file:
+        raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
+    stopping.interrupt_work()
+    return carry_out(asked, jobs, out, resume)

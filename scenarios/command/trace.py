@@ -1,0 +1,36 @@
+"""What `tacit trace` does: a run as a trace for Perfetto."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command.options import Debug
+
+__all__ = ["trace"]
+
+
+def trace(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, which may be under way.")],
+    perfetto: Annotated[
+        Path, typer.Option(metavar="FILE", help="The trace, as TrackEvent protobuf; a new file, as run.pftrace.")
+    ],
+    debug: Debug = False,
+) -> int:
+    """A run in virtual time as a trace, to be opened at https://ui.perfetto.dev, where it stays within the browser.
+
+    Parties are processes, their cores threads; messages are slices with flows to their receivers.
+    """
+    from scenarios.console import printing
+    from scenarios.running.folder import FolderError
+    from scenarios.seeing.tracing import check_trace, write_trace
+
+    check_trace()
+    if not folder.is_dir():
+        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    if perfetto.exists():
+        raise FolderError(f"--perfetto: {perfetto} exists already; name a new file")
+    messages = write_trace(folder, perfetto)
+    size = perfetto.stat().st_size
+    printing.print_lines(printing.make_console(), [f"trace     {perfetto} ({messages:,} messages, {size:,} bytes)"])
+    return 0

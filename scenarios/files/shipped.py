@@ -1,0 +1,17 @@
+"""The scenario files that come with Tacit; importing this is quick."""
+
+import functools
+from pathlib import Path
+
+__all__ = ["shipped"]
+
+
+def shipped() -> dict[str, Path]:
+    """The scenarios that come with Tacit, by name."""
+    return dict(_library())
+
+
+@functools.cache
+def _library() -> dict[str, Path]:
+    folder = Path(__file__).parents[1] / "library"
+    return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}

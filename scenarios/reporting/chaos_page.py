@@ -1,0 +1,263 @@
+"""The page of a chaos sweep: who was struck at which step, with which outcome, and the replays of what was broken."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from scenarios.chaos.campaign import Verdict
+from scenarios.chaos.report import findings_table, toml_of, verdict_line
+from scenarios.chaos.schedules import Course, Schedule
+from scenarios.files.reading import read
+from scenarios.reporting.html import Html, details, element, join, of_table, table
+from scenarios.reporting.page import Section, page
+from scenarios.reporting.recorded import read_run
+from scenarios.reporting.run_page import timeline_of
+from scenarios.reporting.verdict import losses
+from scenarios.running.folder import FolderError
+from scenarios.running.runner import carry_out
+from scenarios.schema.scenario import Fault, ScenarioError
+
+__all__ = ["chaos_page"]
+
+_LISTED = 200
+"""The most runs that are listed one by one."""
+
+_TIMELINES = 3
+"""How many failures are run again, each for a timeline."""
+
+_LETTERS = {"completed": "C", "aborted": "A", "failed": "F"}
+
+
+class BrokenRecord(Struct, frozen=True):
+    """A promise that a run broke, and how."""
+
+    promise: str
+    how: str
+
+
+class RunRecord(Struct, frozen=True):
+    """A run of ``chaos.json``."""
+
+    faults: Schedule
+    outcome: str
+    reason: str
+    lost: tuple[str, ...]
+    faults_fired: int
+    virtual_seconds: float
+    trace_hash: str
+    broken: tuple[BrokenRecord, ...]
+
+    def verdict(self) -> Verdict:
+        """The run as it was when it ended, without its course, which is not kept."""
+        own = msgspec.structs.asdict(self)
+        return Verdict(**own, wall_seconds=0.0, events=0, course=Course((), (), 0.0))
+
+
+class FailureRecord(Struct, frozen=True):
+    """A failure of ``chaos.json``. Those of a lying server have a `program` in place of faults."""
+
+    promise: str
+    how: str
+    runs: int
+    replay: str
+    trace_hash: str = ""
+    faults: Schedule = ()
+    program: str = ""
+    sum: str = ""
+    configuration: str = ""
+
+
+def chaos_page(path: Path) -> str:
+    """The whole page of the record at `path`, or in the folder `path`. Raises FolderError."""
+    file = path / "chaos.json" if path.is_dir() else path
+    try:
+        found = json.loads(file.read_bytes())
+        failures = msgspec.convert(found["failures"], list[FailureRecord])
+        if "configurations" in found:
+            return _broad(file, found, failures)
+        if "sums" in found:
+            return _server(file, found, failures)
+        runs = msgspec.convert(found["runs"], list[RunRecord])
+    except OSError as error:
+        raise FolderError(f"{file}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise FolderError(f"{file}: not the record of a chaos sweep: {error}") from None
+    verdicts = [run.verdict() for run in runs]
+    promises = found["promises"]
+    sections = [
+        Section("verdict", "Verdict", _verdict(len(runs), sum(bool(one.broken) for one in runs), len(promises), found)),
+        Section("grid", "Who was struck, and where", _grid(runs)),
+        *([Section("failures", "Broken promises", _failures(failures, promises, file.parent))] if failures else []),
+        Section("sums", "Runs by fault", of_table(findings_table(verdicts), "runs by fault")),
+        Section("runs", "Every run", _listed(verdicts)),
+        Section("promises", "The promises", _promises(promises)),
+    ]
+    about = f"A chaos sweep of {len(runs)} runs · seed {found['seed']} · {file.parent}"
+    return page(str(found["scenario"]), about, sections)
+
+
+def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Html:
+    calm = dict(next(iter(found.get("runs", ())), {}))
+    useless = calm.get("outcome", "completed") != "completed"
+    head = f"All{f' {promises}' * bool(promises)} promises held in {runs} runs"
+    if not runs:
+        head = "No run had ended"
+    elif useless:
+        head = f"Nothing was tried: without any fault the run is {calm['outcome']}"
+    elif broken:
+        head = f"A promise was broken in {broken} of {runs} runs"
+    colour = "bad" if broken else "good" if runs and not useless else "warn"
+    content = [element("p", head, class_=f"outcome {colour}", data_name="outcome")]
+    if useless:
+        content.append(element("p", str(calm.get("reason", ""))))
+    ended = found.get("ended_by") or ("interrupted" if found.get("interrupted") else "")
+    if ended:
+        content.append(element("p", f"Not all was tried: {ended}.", class_="warn"))
+    plan = ", ".join(f"{name} {value}" for name, value in found["plan"].items())
+    return join([*content, element("p", f"Plan: {plan}.", class_="note")])
+
+
+def _grid(runs: Sequence[RunRecord]) -> Html:
+    """A cell for each party and step: the outcome of the run in which only that crash struck."""
+    cells: dict[tuple[str, str, str], list[RunRecord]] = {}
+    for run in runs:
+        if len(run.faults) == 1 and _is_plain(run.faults[0]):
+            (fault,) = run.faults
+            way = "before" if fault.before else "after"
+            cells.setdefault((fault.party, fault.before or fault.after or "", way), []).append(run)
+    if not cells:
+        return element("p", "No crash was tried alone.")
+    parties = sorted({party for party, *_ in cells}, key=_by_number)
+    steps = list(dict.fromkeys(step for _, step, _ in cells))
+    taken = {key[1:] for key in cells}
+    places = [(step, way) for step in steps for way in ("before", "after") if (step, way) in taken]
+    heads = [element("th", ""), *(element("th", f"{way} {step}", scope="col", class_="step") for step, way in places)]
+    rows = []
+    for party in parties:
+        found = (_cell(party, *place, cells.get((party, *place), ())) for place in places)
+        rows.append(element("tr", element("th", party, scope="row"), *found))
+    title = "outcome by party and step"
+    shown = element("table", element("caption", title, class_="unseen"),
+                    element("thead", element("tr", *heads)), element("tbody", *rows), class_="grid")  # fmt: skip
+    legend = (element("span", element("strong", letter), f" {outcome}") for outcome, letter in _LETTERS.items())
+    note = "Each cell is a run in which that party alone crashes, before or after that step."
+    marks = element("div", *legend, element("span", element("strong", "!"), " broke a promise"), class_="legend")
+    grid = element("div", shown, class_="scroll", role="region", aria_label=title)
+    return join([element("p", note, class_="note"), grid, marks])
+
+
+def _cell(party: str, step: str, way: str, runs: Sequence[RunRecord]) -> Html:
+    if not runs:
+        return element("td", "", title=f"{party} does not take {step}, or this was not tried")
+    broken = any(run.broken for run in runs)
+    worst = max(runs, key=lambda run: list(_LETTERS).index(run.outcome))
+    said = "; ".join(verdict_line(run.verdict()) for run in runs)
+    letter = "!" if broken else _LETTERS.get(worst.outcome, "?")
+    return element("td", letter, class_="broken" if broken else worst.outcome, title=said)
+
+
+def _is_plain(fault: Fault) -> bool:
+    return fault.kind == "crash" and bool(fault.before or fault.after) and fault.back_after is None
+
+
+def _by_number(name: str) -> tuple[bool, int]:
+    place = name.partition("/")[2]
+    return name != "server", int(place) if place.isdigit() else 0
+
+
+def _failures(failures: Sequence[FailureRecord], promises: dict[str, str], folder: Path) -> Html:
+    content: list[Html | None] = []
+    for number, failure in enumerate(failures, 1):
+        place = " · ".join(filter(None, (failure.configuration, failure.sum)))
+        runs = f"in {failure.runs} run{'s' * (failure.runs != 1)}"
+        smallest = failure.program or toml_of(failure.faults) or "(without any fault)"
+        content += [
+            element("h3", f"{failure.promise}, {runs}" + (f" ({place})" if place else "")),
+            element("p", promises.get(failure.promise, "")),
+            element("p", failure.how, class_="bad"),
+            element("p", "The smallest that was found to break it, and the line that replays it:", class_="note"),
+            element("pre", smallest),
+            element("pre", failure.replay, class_="line", data_name="replay"),
+            *(_replayed(folder, number, failure) if number <= _TIMELINES else []),
+        ]
+    return join(content)
+
+
+def _replayed(folder: Path, number: int, failure: FailureRecord) -> Iterable[Html | None]:
+    """The failure's timeline, from a run of its file that is made once, if it gives the same trace."""
+    file, out = folder / f"failure-{number}.toml", folder / f"failure-{number}"
+    if not file.is_file():
+        return
+    try:
+        if not out.exists():
+            loaded = read(str(file))
+            carry_out(loaded.scenario, loaded.name, out=out)
+        run = read_run(out)
+    except (FolderError, ScenarioError, OSError) as error:
+        yield element("p", f"There is no timeline of it: {error}", class_="note")
+        return
+    if run.result is None or run.result.trace_hash != failure.trace_hash:
+        yield element("p", "A run of it here has another trace, so there is no timeline of it.", class_="note")
+        return
+    yield losses(run, heading="Who was lost in it, and why")
+    yield timeline_of(run)
+
+
+def _listed(verdicts: Sequence[Verdict]) -> Html:
+    broken_first = sorted(verdicts, key=lambda one: not one.broken)
+    lines = [element("li", verdict_line(one), class_="bad" if one.broken else None) for one in broken_first[:_LISTED]]
+    more = len(verdicts) - len(lines)
+    rest = element("p", f"{more} more, in chaos.json", class_="note") if more else None
+    return join([details(f"{len(lines)} runs, each with its faults and its outcome", element("ul", *lines)), rest])
+
+
+def _promises(promises: dict[str, str]) -> Html:
+    return table(("promise", "what must hold"), list(promises.items()), title="the promises")
+
+
+def _broad(file: Path, found: dict[str, Any], failures: Sequence[FailureRecord]) -> str:
+    counts = {name: {key: int(value) for key, value in row.items()} for name, row in found["configurations"].items()}
+    columns = ("runs", "completed", "aborted", "failed", "broken")
+    rows = [(name, *(str(row.get(key, 0)) for key in columns)) for name, row in counts.items()]
+    sums = {key: sum(row.get(key, 0) for row in counts.values()) for key in columns}
+    total = [("total", *(str(sums[key]) for key in columns))]
+    shown = table(("configuration", *columns), rows, columns, title="runs by configuration", sums=total)
+    sections = [
+        Section("verdict", "Verdict", _counted(sums["runs"], sums["broken"], found)),
+        *([Section("failures", "Broken promises", _failures(failures, {}, file.parent))] if failures else []),
+        Section("sums", "Runs by configuration", shown),
+    ]
+    return page("Random mixtures of faults over many configurations", f"A broad chaos sweep · {file.parent}", sections)
+
+
+def _server(file: Path, found: dict[str, Any], failures: Sequence[FailureRecord]) -> str:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for run in found["runs"]:
+        rows.setdefault(str(run["sum"]), []).append(run)
+    columns = ("runs", "blocks received", "masks opened", "broken")
+    lines = [(name, *map(str, _summed(members))) for name, members in rows.items()]
+    sums = _summed(found["runs"])
+    total = [("total", *map(str, sums))]
+    shown = table(("sum", *columns), lines, columns, title="runs by secure sum", sums=total)
+    broken = _failures(failures, found["promises"], file.parent)
+    sections = [
+        Section("verdict", "Verdict", _counted(sums[0], sums[-1], found)),
+        *([Section("failures", "Broken promises", broken)] if failures else []),
+        Section("sums", "Runs by secure sum", shown),
+        Section("promises", "The promises", _promises(found["promises"])),
+    ]
+    about = f"A server that lies in the secure sums · seed {found['seed']} · {file}"
+    return page(str(found["scenario"]), about, sections)
+
+
+def _summed(runs: Sequence[dict[str, Any]]) -> tuple[int, int, int, int]:
+    broken = sum(bool(run["exposed"] or run["failure"]) for run in runs)
+    return len(runs), sum(run["relations"] for run in runs), sum(run["opened"] for run in runs), broken
+
+
+def _counted(runs: int, broken: int, found: dict[str, Any]) -> Html:
+    return _verdict(runs, broken, len(found.get("promises", ())), {**found, "runs": ()})

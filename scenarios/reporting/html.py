@@ -1,0 +1,135 @@
+"""Makes HTML. Whatever is not HTML already is escaped: names, titles, errors and files are other people's texts."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import SupportsFloat
+
+from rich.table import Table
+from rich.text import Text
+
+from sim.units import format_bytes, format_duration
+
+__all__ = ["Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "seconds_of", "table"]
+
+
+class Html(str):
+    """A text that is HTML already."""
+
+    __slots__ = ()
+
+
+Content = str | None
+Attribute = str | float | bool | None
+
+_VOID = ("br", "col", "input", "meta")
+
+
+def element(name: str, /, *content: Content, **attributes: Attribute) -> Html:
+    """An element. `content` is escaped unless it is `Html`; None is left out.
+
+    An attribute is written with ``-`` for ``_``, and ``class_`` is class; True stands alone, False and None are left
+    out.
+    """
+    shown = "".join(map(_attribute, attributes.items()))
+    if name in _VOID:
+        return Html(f"<{name}{shown}>")
+    return Html(f"<{name}{shown}>{join(content)}</{name}>")
+
+
+def _attribute(pair: tuple[str, Attribute]) -> str:
+    name, value = pair[0].rstrip("_").replace("_", "-"), pair[1]
+    if value is None or value is False:
+        return ""
+    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+
+
+def join(content: Iterable[Content], between: str = "") -> Html:
+    """All of `content`, one after another."""
+    texts = (one if isinstance(one, Html) else escape(one) for one in content if one is not None)
+    return Html(between.join(texts))
+
+
+def number(value: SupportsFloat | None, shown: str, name: str = "") -> Html:
+    """A figure as it is `shown`, with its exact `value` for whoever reads the page by a program, under a `name`."""
+    if value is None:
+        return Html(escape(shown))
+    exact = str(value) if isinstance(value, int) else repr(float(value))
+    return element("data", shown, value=exact, data_name=name or None, title=exact if exact != shown else None)
+
+
+def bytes_of(count: int, name: str = "") -> Html:
+    """A number of bytes, as ``57.7 MB``."""
+    return element("data", format_bytes(count), value=str(count), data_name=name or None, title=f"{count:,} bytes")
+
+
+def seconds_of(seconds: float, name: str = "") -> Html:
+    """A duration, as ``1 min 16 s``."""
+    exact = repr(float(seconds))
+    return element("data", format_duration(seconds), value=exact, data_name=name or None, title=f"{exact} s")
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Sequence[str] = (),
+    *,
+    title: str,
+    sums: Iterable[Sequence[str]] = (),
+    marked: int | None = None,
+) -> Html:
+    """A table. The first cell of a row is its heading, and the columns in `numbers` are right-aligned.
+
+    `title` says what it holds, for those who do not see it; `sums` are rows at the end; the row `marked` stands out.
+    """
+    sides = ["n" if column in numbers else None for column in columns]
+
+    def lines(group: Iterable[Sequence[str]], mark: int | None = None) -> Iterable[Html]:
+        for place, row in enumerate(group):
+            cells = [
+                element("th" if not i else "td", _broken(cell), scope="row" if not i else None, class_=side)
+                for i, (cell, side) in enumerate(zip(row, sides, strict=True))
+            ]
+            yield element("tr", *cells, class_="marked" if place == mark else None)
+
+    heads = (
+        element("th", _broken(column), scope="col", class_=side) for column, side in zip(columns, sides, strict=True)
+    )
+    found = [
+        element("caption", title, class_="unseen"),
+        element("thead", element("tr", *heads)),
+        element("tbody", *lines(rows, marked)),
+        *([element("tfoot", *ends)] if (ends := list(lines(sums))) else []),
+    ]
+    return element("div", element("table", *found), class_="scroll", role="region", aria_label=title)
+
+
+def _broken(text: str) -> Html:
+    """A text whose ends of lines are seen; HTML as it is."""
+    return text if isinstance(text, Html) else join(text.split("\n"), "<br>")
+
+
+def of_table(printed: Table, title: str) -> Html:
+    """A table as the terminal prints it; what stands below its last line are sums."""
+    columns = [str(column.header) for column in printed.columns]
+    numbers = {str(column.header) for column in printed.columns if column.justify == "right"}
+    rows = list(zip(*([_plain(cell) for cell in column.cells] for column in printed.columns), strict=True))
+    ends = [place for place, row in enumerate(printed.rows) if row.end_section]
+    last = ends[-1] + 1 if ends and ends[-1] + 1 < len(rows) else len(rows)
+    return table(columns, rows[:last], sorted(numbers), title=title, sums=rows[last:])
+
+
+def _plain(cell: object) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)
+
+
+def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts") -> Html:
+    """Names with what belongs to them, as a list."""
+    return element(
+        "dl", *(element("div", element("dt", name), element("dd", what)) for name, what in pairs), class_=class_
+    )
+
+
+def details(summary: str, *content: Content, opened: bool = False, printed: bool = True) -> Html:
+    """What is shown when asked for; always where it is printed, unless that is too wide for paper."""
+    class_ = None if printed else "screen"
+    return element("details", element("summary", summary), *content, open=opened, class_=class_)

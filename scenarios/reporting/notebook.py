@@ -1,0 +1,110 @@
+"""A result as a notebook shows it: the verdict, bytes by step and the small timeline. `show` makes notebooks do so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from scenarios.observing.result import Result, draw_results
+
+if TYPE_CHECKING:
+    from scenarios.reporting.html import Html
+    from scenarios.reporting.recorded import RecordedRun
+    from scenarios.running.folder import ByteRow
+
+__all__ = ["drawn", "show"]
+
+_STEPS = 8
+"""How many steps a table of bytes names; the others share a line."""
+
+
+def show() -> None:
+    """Let notebooks show results as `drawn` gives them."""
+    draw_results(drawn)
+
+
+def drawn(result: Result) -> str:
+    """The HTML of `result`; where its folder is gone, or holds another run, what the result says by itself."""
+    from scenarios.reporting.html import Html, element
+    from scenarios.reporting.run_page import timeline_of
+    from scenarios.reporting.verdict import figures, losses, outcome
+    from scenarios.running.folder import FolderError
+
+    run = _recorded(result)
+    parts: list[Html | None] = [
+        element("style", Html(_style())),
+        element("p", f"{run.title} (seed {result.seed})", class_="title"),
+        outcome(run, linked=False),
+        figures(run),
+        losses(run),
+    ]
+    if run.scenario_text:
+        parts.append(_bytes_by_step(run.rows))
+        try:
+            parts.append(timeline_of(run, compact=True))
+        except FolderError as problem:
+            parts.append(element("p", str(problem), class_="note"))
+    else:
+        parts.append(element("p", f"There is no record of this run in {result.folder}.", class_="note"))
+    return element("div", *parts, class_="tacit-result")
+
+
+def _recorded(result: Result) -> RecordedRun:
+    """What is known of the run: its folder's content, or the result alone, which then counts as one step."""
+    from scenarios.reporting.recorded import RecordedRun, read_run
+    from scenarios.running.folder import ByteRow, FolderError
+
+    try:
+        run = read_run(result.folder)
+    except FolderError:
+        pass
+    else:
+        if run.result is not None and run.result.trace_hash == result.trace_hash:
+            return run
+    whole = ByteRow("", "", result.message_count, result.bytes_payload, result.bytes_sealing, result.bytes_envelope)
+    return RecordedRun(
+        folder=result.folder, outcome=result.outcome, reason=result.reason, result=result, scenario=None,
+        about={"title": result.title, "scenario": result.scenario}, seconds=result.virtual_seconds, losses=result.lost,
+        rounds=[], traffic=[], rows=[whole], formula={}, formula_problem="", scenario_text="",
+    )  # fmt: skip
+
+
+def _bytes_by_step(rows: Sequence[ByteRow]) -> Html:
+    from scenarios.reporting.html import bytes_of, number, table
+
+    sums: dict[str, list[int]] = {}
+    for row in rows:
+        found = sums.setdefault(row.step or "(no step)", [0, 0])
+        found[0] += row.messages
+        found[1] += row.total
+    shown = [*sums.items()]
+    if len(shown) > _STEPS:
+        few = sorted(sums, key=lambda step: -sums[step][1])[: _STEPS - 1]
+        others = [pair for step, pair in shown if step not in few]
+        rest = [sum(column) for column in zip(*others, strict=True)]
+        shown = [*((step, pair) for step, pair in shown if step in few), (f"{len(others)} other steps", rest)]
+    total = [sum(column) for column in zip(*sums.values(), strict=True)] or [0, 0]
+    lines = [
+        (step, number(messages, f"{messages:,}"), bytes_of(size))
+        for step, (messages, size) in [*shown, ("all steps", total)]
+    ]
+    return table(
+        ("step", "messages", "bytes"), lines[:-1], ("messages", "bytes"), title="bytes by step", sums=lines[-1:]
+    )
+
+
+@cache
+def _style() -> str:
+    """The style of what is shown, with the colours of a report's page, light or dark as the notebook is."""
+    folder = resources.files("scenarios.reporting")
+    page = (folder / "page.css").read_text(encoding="utf-8")
+    light, dark = (page.partition(f"{name} {{")[2].partition("}")[0] for name in (":root", ':root[data-theme="dark"]'))
+    rules = (
+        f".tacit-result {{{light}}}",
+        f"@media (prefers-color-scheme: dark) {{ .tacit-result {{{dark}}} }}",
+        f'[data-jp-theme-light="true"] .tacit-result {{{light}}}',
+        f'[data-jp-theme-light="false"] .tacit-result {{{dark}}}',
+    )
+    return "\n".join((*rules, (folder / "notebook.css").read_text(encoding="utf-8")))

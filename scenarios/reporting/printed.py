@@ -1,0 +1,245 @@
+"""The tables and lines that the command line prints, readable on a terminal and in a file alike."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from protocols.privacy.spent import privacy_lines
+from scenarios.console.printing import print_lines, table
+from scenarios.running.disk import disk_problem
+from scenarios.running.folder import ByteRow, FolderError, Result
+from sim.link import SENDER_GONE
+from sim.units import format_bytes, format_duration
+
+if TYPE_CHECKING:  # a sweep imports the whole simulator
+    from protocols.observing.simulated import Round
+    from scenarios.sweeping.runs import Cell
+
+__all__ = [
+    "byte_table",
+    "outcome_lines",
+    "print_result",
+    "round_table",
+    "sweep_lines",
+    "sweep_table",
+]
+
+_SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
+
+_LOSSES = 12
+"""The most losses that are printed one by one."""
+
+_OUTPUT = 6
+"""The most numbers of a declared protocol's output that are shown."""
+
+_OUTPUTS = 3
+"""How many of them a sweep's table shows, each in a line of its cell."""
+
+_ROUNDS = 40
+"""The most rounds that a table shows."""
+
+
+def byte_table(
+    rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping[str, int] | None = None, model: int = 0
+) -> Table:
+    """Messages and bytes by step and type, with their sums.
+
+    `formula` is the payload of each type by formula, in a column of its own; empty if none applies. If `model` is not
+    0, a row below the sums compares co-training's messages with as many of FedAvg's, each a model of `model` bytes.
+    """
+    show = (lambda count: f"{count:,}") if exact else format_bytes
+    columns = ("messages", "payload", "sealing", "envelope", "total")
+    beside = () if formula is None else ("formula",)
+    left = dict(formula or {})  # shown at a type's first step
+
+    def cells(step: str, kind: str, numbers: Sequence[int], expected: int | None) -> tuple[str, ...]:
+        payload = ("-" if expected is None else show(expected),) if beside else ()
+        return (step, kind, f"{numbers[0]:,}", show(numbers[1]), *payload, *map(show, numbers[2:]))
+
+    counts = [tuple(int(getattr(row, column)) for column in columns) for row in rows]
+    lines = [
+        cells(row.step, row.type, numbers, left.pop(row.type, None)) for row, numbers in zip(rows, counts, strict=True)
+    ]
+    shown = (*columns[:2], *beside, *columns[2:])
+    result = table(("step", "message", *shown), lines, shown)
+    result.add_section()
+    sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * 5
+    result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
+    if model:
+        messages = sum(row.messages for row in rows if row.type in ("CotrainingRound", "LocalPredictions"))
+        filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
+        result.add_row("for comparison", "as many of FedAvg's models", *filled)
+    return result
+
+
+def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list[str]:
+    """Lines of the outcome, the accuracy beside the baselines, the times and the lost parties, with `reasons`."""
+    lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
+    if result.fidelity == "sized":
+        lines.append(_SIZED)
+    if result.accuracy is not None:
+        beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
+        lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
+        several = result.deviation is not None and len(result.client_accuracy) > 1
+        spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
+        lines.append(f"          on {result.measured_on}{spread}")
+    if result.output is not None:
+        shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
+        more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
+        lines.append(f"output    {shown}{more}")
+    if any(
+        getattr(one, "changed", None) is not None for one in result.round_records
+    ):  # at least two rounds agreed on labels
+        changes = (
+            "in the last round, too" if result.agreed_after is None else f"no more after round {result.agreed_after}"
+        )
+        lines.append(f"agreed    labels of public points changed {changes}")
+    lines += message_lines(result.message_bytes)
+    lines += privacy_lines(result.privacy)
+    if result.accuracy_selected is not None:
+        lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
+    if (found := result.vulnerability) is not None:
+        beside = f"{found.shadow_models} shadow models, K = {found.epochs}"
+        lines.append(f"attack    {found.auc:.4f}   (AUC of inferring membership from {found.signal}; {beside})")
+    if result.equals_plaintext is not None:
+        equal = "equal to the plaintext oracle" if result.equals_plaintext else "NOT equal to the plaintext oracle"
+        lines.append(f"result    {equal}")
+    clock = f"virtual {format_duration(result.virtual_seconds)}, wall {format_duration(result.wall_seconds)}"
+    lines.append(f"time      {clock}, engine {result.engine}")
+    if result.resumed:
+        rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
+        lines.append(f"resumed   after round {rounds}")
+    on_the_way = {why: count for why, count in result.messages_lost.items() if why != SENDER_GONE}
+    if result.sent_again or on_the_way:
+        lost_by = ", ".join(f"{count} {why}" for why, count in on_the_way.items())
+        copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again"
+        lines.append(f"network   {copies}; lost: {lost_by or 'none'}")
+    lines += _struck_lines(result)
+    many = len(result.round_records) > 1
+    lost = [
+        f"lost      {f'round {loss.round}: ' if many else ''}{loss.party} at {loss.step}: {loss.action}"
+        + "".join(f"\n          because {reason}" for reason in why)
+        for loss, why in zip(result.lost, reasons or [()] * len(result.lost), strict=True)
+    ]
+    if len(lost) > _LOSSES:
+        lost = [f"lost      {len(lost)} losses in {len(result.round_records)} rounds: see below, and result.json"]
+    return lines + (lost or ["lost      nobody"])
+
+
+def message_lines(sizes: Mapping[str, int]) -> list[str]:
+    """The payload of one message of co-training each way, beside that of FedAvg; empty if there is none."""
+    if not sizes:
+        return []
+    beside = f"; FedAvg's model of the same network {format_bytes(sizes['fedavg'])}" if "fedavg" in sizes else ""
+    return [f"message   {format_bytes(sizes['up'])} up, {format_bytes(sizes['down'])} down{beside}"]
+
+
+def _struck_lines(result: Result) -> list[str]:
+    """Lines that say what the faults of the scenario did, and when."""
+    if len(result.faults) > _LOSSES:
+        counts = Counter(strike.kind for strike in result.faults)
+        summary = ", ".join(f"{count} times {kind}" for kind, count in counts.items())
+        return [f"struck    {summary}: see result.json"]
+    return [
+        f"struck    {strike.kind} of {strike.party}"
+        + (f" to {strike.peer}" if strike.peer else "")
+        + (f", {strike.message}" if strike.message else "")
+        + f", at {format_duration(strike.time)}"
+        for strike in result.faults
+    ]
+
+
+def round_table(rounds: Sequence[Round]) -> Table:
+    """What the experiment reports of each round, and the lost parties; of many rounds, only the first and the last."""
+    columns = ("round", "began", *rounds[0].columns)
+    rows = [(str(one.round), format_duration(one.began), *one.cells(), one.losses()) for one in rounds]
+    if len(rows) > _ROUNDS:
+        left_out = (f"... {len(rows) - _ROUNDS} more", *[""] * len(columns))
+        rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
+    return table((*columns, "lost"), rows, columns)
+
+
+def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
+    """Print the whole result of a run, its folder last."""
+    print_lines(console, outcome_lines(result, _reasons(result)))
+    if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
+        print_lines(console, ["          the traceback is in the folder's failure.txt"])
+    if len(result.round_records) > 1:
+        for _, alike in itertools.groupby(result.round_records, key=type):
+            console.print(round_table(list(alike)))
+    if rows:
+        console.print(byte_table(rows))
+    if topology == "star" and any(row.sealing for row in rows):  # messages between clients are sealed
+        print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
+    print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
+    if result.trace_hash:
+        print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
+    if (result.folder / "checkpoint").exists():
+        print_lines(console, [f"resume    tacit run --resume {result.folder}"])
+    print_lines(console, [f"folder    {result.folder}"])
+
+
+def _reasons(result: Result) -> list[tuple[str, ...]]:
+    """Why each party was lost, as far as it is recorded and one by one they are printed."""
+    from scenarios.seeing.story import explained
+
+    if not 0 < len(result.lost) <= _LOSSES or disk_problem(result.error) is not None:
+        return []
+    try:
+        return [cause.reasons for cause in explained(result.folder, result.lost)]
+    except FolderError:
+        return []
+
+
+def sweep_table(cells: Sequence[Cell]) -> Table:
+    """Mean and deviation over the completed runs, one row for each combination of the swept values."""
+    swept = [key for key, _ in cells[0].values] if cells else []
+    outputs, losses = (any(getattr(cell, name) for cell in cells) for name in ("output", "lost"))
+    accuracies = not outputs or any(cell.accuracy for cell in cells)
+    found = [*(["accuracy", "range"] if accuracies else []), *(["output"] if outputs else [])]
+    figures = ("runs", *found, "virtual time", "bytes")
+
+    def accuracy(cell: Cell) -> tuple[str, str]:
+        ends = "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-"
+        return _spread(cell.accuracy, lambda value: f"{value:.4f}"), ends
+
+    def row(cell: Cell) -> tuple[str, ...]:
+        values = (value for _, value in cell.values)
+        return (
+            *values,
+            str(cell.runs),
+            *(accuracy(cell) if accuracies else []),
+            *([_output(cell)] if outputs else []),
+            _spread(cell.virtual_seconds, format_duration),
+            _spread(cell.bytes_total, format_bytes),
+            *([cell.lost or "nobody"] if losses else []),
+            cell.endings or "0",
+        )
+
+    return table((*swept, *figures, *(["lost"] if losses else []), "not\ncompleted"), map(row, cells), figures)
+
+
+def sweep_lines(cells: Sequence[Cell]) -> list[str]:
+    """The remarks below the figures of `sweep_table`."""
+    left, runs = (sum(getattr(cell, name) for cell in cells) for name in ("not_completed", "runs"))
+    lines = [_SIZED] if any(cell.sized for cell in cells) else []
+    return [*lines, *([f"figures   of the completed runs: {left} of {runs} did not complete"] if left else [])]
+
+
+def _output(cell: Cell) -> str:
+    numbers = cell.output or ()
+    lines = [_spread(number, lambda value: f"{value:.6g}") for number in numbers[:_OUTPUTS]]
+    return "\n".join([*lines, *([f"({len(numbers)} numbers)"] if len(numbers) > _OUTPUTS else [])]) or "-"
+
+
+def _spread(figure: tuple[float, float | None] | None, show: Callable[[float], str]) -> str:
+    if figure is None:
+        return "-"
+    mean, deviation = figure
+    return show(mean) if deviation is None else f"{show(mean)} ± {show(deviation)}"

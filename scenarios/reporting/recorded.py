@@ -1,0 +1,146 @@
+"""A run as its folder has it, whether it has ended, is under way or was broken off."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from parties.server import Loss
+from scenarios.files.reading import read
+from scenarios.running.folder import ByteRow, FolderError, Result, byte_rows, read_result
+from scenarios.running.prediction import predicted
+from scenarios.schema.scenario import Scenario, ScenarioError
+from scenarios.seeing.reading import is_under_way, opened
+
+__all__ = ["RecordedRun", "Traffic", "read_run", "scenario_of"]
+
+UNDER_WAY, BROKEN_OFF = "under way", "broken off"
+
+
+class Traffic(Struct, frozen=True):
+    """What one party sent another, end to end, with the bytes on all hops."""
+
+    sender: str
+    receiver: str
+    messages: int
+    bytes: int
+
+
+class RecordedRun(Struct, frozen=True):
+    """What is known of a run.
+
+    `outcome` is that of ``result.json``, else "under way" or "broken off". `result` and `scenario` are None where there
+    is no such file, or this version cannot read it. `about` is the table `run` of the record, `rounds` its view of that
+    name. `formula` is the payload by message type where nobody was lost; `formula_problem` why a plugin's has failed.
+    """
+
+    folder: Path
+    outcome: str
+    reason: str
+    result: Result | None
+    scenario: Scenario | None
+    about: dict[str, Any]
+    seconds: float
+    losses: list[Loss]
+    rounds: list[dict[str, Any]]
+    traffic: list[Traffic]
+    rows: list[ByteRow]
+    formula: dict[str, int]
+    formula_problem: str
+    scenario_text: str
+
+    @property
+    def title(self) -> str:
+        """What the run is about, in a line."""
+        return str(self.about.get("title") or self.about.get("scenario") or self.folder.resolve().name)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself, or was interrupted."""
+        return self.result is not None
+
+    @property
+    def equals_plaintext(self) -> bool | None:
+        """Whether the result is equal to the oracle's; None where it was not compared, or there is none."""
+        return None if self.result is None else self.result.equals_plaintext
+
+    @property
+    def messages(self) -> int:
+        """How often a message went over a link."""
+        return sum(row.messages for row in self.rows)
+
+    def sums(self) -> dict[str, int]:
+        """Bytes on all hops: payload, sealing, envelope and their total."""
+        names = ("payload", "sealing", "envelope", "total")
+        return {name: sum(getattr(row, name) for row in self.rows) for name in names}
+
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy of the result; of a run without one that after the last round that was measured."""
+        if self.result is not None:
+            return self.result.accuracy
+        measured = [one["accuracy"] for one in self.rounds if one["accuracy"] is not None]
+        return float(measured[-1]) if measured else None
+
+
+def read_run(folder: Path) -> RecordedRun:
+    """What is known of the run in `folder`. Raises FolderError where it is no such folder, or its record is damaged."""
+    if not folder.is_dir():
+        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    goes_on = is_under_way(folder)  # before the look: if it does not, all there is will be seen
+    result = None
+    with suppress(FileNotFoundError):
+        result = read_result(folder)
+    with opened(folder) as connection:
+        about = dict(connection.execute("SELECT key, value FROM run"))
+        losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
+        traffic = [
+            Traffic(*row)
+            for row in connection.execute(
+                "SELECT sender, receiver, count(*), sum(bytes) FROM messages GROUP BY sender, receiver"
+            )
+        ]
+        found = connection.execute("SELECT * FROM rounds ORDER BY round")
+        names = [name for name, *_ in found.description]
+        rounds = [dict(zip(names, row, strict=True)) for row in found]
+        (last,) = connection.execute("SELECT max(time) FROM events").fetchone()
+    rows = byte_rows(folder)
+    formula, problem = _formula(folder, rows)
+    return RecordedRun(
+        folder=folder,
+        outcome=result.outcome if result is not None else UNDER_WAY if goes_on else BROKEN_OFF,
+        reason="" if result is None else result.reason,
+        result=result,
+        scenario=scenario_of(folder),
+        about=about,
+        seconds=(last or 0.0) if result is None else result.virtual_seconds,
+        losses=losses if result is None else result.lost,
+        rounds=rounds,
+        traffic=traffic,
+        rows=rows,
+        formula=formula,
+        formula_problem=problem,
+        scenario_text=_text(folder / "scenario.toml"),
+    )
+
+
+def _formula(folder: Path, rows: Sequence[ByteRow]) -> tuple[dict[str, int], str]:
+    try:
+        return predicted(folder, {row.type for row in rows}), ""
+    except ScenarioError as error:
+        return {}, str(error)
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def scenario_of(folder: Path) -> Scenario | None:
+    """The scenario of the run in `folder`; None if this version cannot read it."""
+    with suppress(OSError, ScenarioError):
+        return read(folder, without_data=True).scenario
+    return None

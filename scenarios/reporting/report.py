@@ -1,0 +1,26 @@
+"""The page of what a folder holds: a run, a sweep or a chaos sweep; or of several runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scenarios.reporting.chaos_page import chaos_page
+from scenarios.reporting.charts import check_charts
+from scenarios.reporting.recorded import read_run
+from scenarios.reporting.run_page import run_page
+from scenarios.reporting.several import several_page
+from scenarios.reporting.sweep_page import sweep_page
+from scenarios.sweeping.folder import NAME as SWEEP
+
+__all__ = ["report"]
+
+
+def report(paths: Sequence[Path]) -> str:
+    """The page, as HTML. Raises FolderError, also where a package to draw charts with is missing."""
+    check_charts()
+    if len(paths) > 1:
+        return several_page(paths)
+    if (paths[0] / SWEEP).is_file():
+        return sweep_page(paths[0])
+    if paths[0].is_file() or (paths[0] / "chaos.json").is_file():
+        return chaos_page(paths[0])
+    return run_page(read_run(paths[0]))

@@ -1,0 +1,235 @@
+"""The page of one run."""
+
+from collections.abc import Iterable, Sequence
+
+from protocols.privacy.spent import privacy_lines
+from protocols.registry import PROTOCOLS
+from scenarios.reporting import charts
+from scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, of_table, seconds_of, table
+from scenarios.reporting.page import Section, page
+from scenarios.reporting.printed import byte_table, message_lines
+from scenarios.reporting.recorded import RecordedRun
+from scenarios.reporting.verdict import remarks, verdict, warnings_of
+from scenarios.running.folder import FolderError, message_bytes
+from scenarios.schema.keys import toml
+from scenarios.schema.scenario import Scenario, as_table
+from scenarios.seeing import timeline
+from scenarios.seeing.compare import flat_keys
+from scenarios.seeing.plot import X, curves
+from sim.units import format_bytes
+
+__all__ = ["byte_section", "curve_section", "run_page", "timeline_of"]
+
+_PARTIES = 40
+"""The most rows and columns of the matrix of parties; of more, neighbours share one."""
+
+_ROUNDS = 200
+"""The most rounds that a table shows."""
+
+KINDS = ("payload", "sealing", "envelope")
+
+
+def run_page(run: RecordedRun) -> str:
+    """The whole page."""
+    sections = [
+        Section("verdict", "Verdict", verdict(run)),
+        Section("timeline", "Timeline", timeline_of(run)),
+        Section("bytes", "Bytes", byte_section(run)),
+        *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
+        Section("learned", "What each party learns", _learned(run)),
+        Section("scenario", "Scenario", _scenario(run)),
+    ]
+    return page(run.title, remarks(run), sections)
+
+
+def timeline_of(run: RecordedRun, *, compact: bool = False) -> Html:
+    """The run in virtual time."""
+    return Html(timeline.fragment(run.folder, compact=compact))
+
+
+def byte_section(run: RecordedRun) -> Html:
+    """What was sent, by step and message type beside the formula, and from whom to whom."""
+    if not run.rows:
+        return element("p", "No message was sent.")
+    model = message_bytes(run.folder)
+    printed = byte_table(run.rows, exact=True, formula=run.formula or None, model=model.get("fedavg", 0))
+    notes = [line[10:] for line in message_lines(model)]
+    if run.scenario is not None and run.scenario.network.topology == "star":
+        notes.append("In a star, what one client sends another goes over two hops; both are counted.")
+    if run.formula_problem:
+        notes.append(f"The formula has failed: {run.formula_problem}")
+    elif not run.formula:
+        notes.append(
+            "The protocol's formula is for runs that complete and lose nobody; it has no figures for this one."
+        )
+    else:
+        notes.append(
+            "The formula is the payload of a message type by the protocol's own arithmetic, at its first step."
+        )
+    return join(
+        [
+            _steps(run),
+            element("h3", "By step and message type"),
+            of_table(printed, "messages and bytes by step and message type"),
+            *(element("p", note, class_="note") for note in notes),
+            *_matrix(run),
+        ]
+    )
+
+
+def _steps(run: RecordedRun) -> Html:
+    rows, ticks = [], []
+    for step in dict.fromkeys(row.step for row in run.rows):
+        members = [row for row in run.rows if row.step == step]
+        for kind in KINDS:
+            value = sum(getattr(row, kind) for row in members)
+            rows.append((step, kind, float(value), f"{step}: {format_bytes(value)} {kind}"))
+        types = {row.type for row in members}
+        alone = all(row.step == step for row in run.rows if row.type in types)  # a formula is of all steps of a type
+        found = sum(run.formula.get(type_, 0) for type_ in types)
+        if alone and found:
+            ticks.append((step, float(found), f"{step}: {format_bytes(found)} payload by formula"))
+    title = "Bytes by step, over all hops" + ("; the line across a bar is the payload by formula" if ticks else "")
+    return charts.bars(rows, KINDS, title, "bytes", ticks)
+
+
+def _matrix(run: RecordedRun) -> Iterable[Html]:
+    """Bytes from whom to whom; of many parties, by groups of neighbours."""
+    parties = sorted({name for one in run.traffic for name in (one.sender, one.receiver)}, key=_by_number)
+    groups = _groups(parties)
+    sums: dict[tuple[str, str], int] = {}
+    for one in run.traffic:
+        key = groups[one.sender], groups[one.receiver]
+        sums[key] = sums.get(key, 0) + one.bytes
+    names = list(dict.fromkeys(groups.values()))
+    shared = len(names) < len(parties)
+    title = "Bytes from each party to each other, end to end, over all hops; a stronger colour is more"
+    cells = [(s, r, float(size), f"{s} to {r}: {format_bytes(size)}") for (s, r), size in sums.items()]
+    yield element("h3", "From whom to whom")
+    yield charts.heat_map(cells, names, title, ("sender", "receiver"))
+    sent = {name: sum(size for (sender, _), size in sums.items() if sender == name) for name in names}
+    received = {name: sum(size for (_, receiver), size in sums.items() if receiver == name) for name in names}
+    rows = [[name, *(_size(sums.get((name, other))) for other in names), _size(sent[name])] for name in names]
+    total = [["all senders", *map(_size, received.values()), _size(sum(sums.values()))]]
+    heads = ["from \\ to", *names, "all receivers"]
+    found = table(heads, rows, heads[1:], title="bytes from each sender to each receiver", sums=total)
+    yield details("These bytes as a table" + (", by groups of parties" if shared else ""), found, printed=False)
+
+
+def _size(count: int | None) -> Html:
+    return Html("") if count is None else number(count, f"{count:,}")
+
+
+def _by_number(name: str) -> tuple[bool, str, int]:
+    role, _, place = name.partition("/")
+    return name != "server", role, int(place) if place.isdigit() else 0
+
+
+def _groups(parties: Sequence[str]) -> dict[str, str]:
+    """The group of each party: itself, or with its neighbours ``client/0-24``; the server stays alone."""
+    if len(parties) <= _PARTIES:
+        return {name: name for name in parties}
+    alone = [name for name in parties if not name.partition("/")[1]]
+    others = [name for name in parties if name not in alone]
+    size = -(-len(others) // (_PARTIES - len(alone)))
+    found = {name: name for name in alone}
+    for place in range(0, len(others), size):
+        some = others[place : place + size]
+        name = some[0] if len(some) == 1 else f"{some[0]}–{some[-1].partition('/')[2]}"
+        found |= dict.fromkeys(some, name)
+    return found
+
+
+def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
+    """Accuracy against rounds, bytes and virtual time; None where fewer than two rounds were measured."""
+    found = []
+    for x, label in X.items():
+        drawn = _curves(runs, x)
+        if max((len(one.points) for one in drawn), default=0) < 2:
+            return None
+        title = {"rounds": "Accuracy by rounds", "bytes": "Accuracy by bytes", "time": "Accuracy by virtual time"}[x]
+        found.append(charts.lines(drawn, title, label, "accuracy", whole=x == "rounds"))
+    content = [charts.panels(*found)]
+    if len(runs) == 1:
+        content.append(details("The rounds as a table", _rounds(runs[0]), opened=len(runs[0].rounds) <= 20))
+    return join(content)
+
+
+def _curves(runs: Sequence[RecordedRun], x: str) -> list[charts.Series]:
+    measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
+    try:
+        drawn = curves([run.folder for run in measured], x, "accuracy") if measured else []
+    except FolderError:
+        return []
+    return [charts.Series(one.label, [(at, value, None) for at, value in one.points]) for one in drawn]
+
+
+def _rounds(run: RecordedRun) -> Html:
+    problem = ("problem",) if any(one["problem"] for one in run.rounds) else ()
+    columns = ("round", "began", "took", "called", "answers", "accuracy", "messages", "bytes", *problem)
+    rows = [
+        (
+            str(one["round"]), seconds_of(one["began"]), "-" if one["seconds"] is None else seconds_of(one["seconds"]),
+            str(one["called"]), str(one["answers"]),
+            "-" if one["accuracy"] is None else number(one["accuracy"], f"{one['accuracy']:.4f}"),
+            f"{one['messages'] or 0:,}", bytes_of(one["bytes"] or 0), *([one["problem"] or ""] if problem else []),
+        )
+        for one in run.rounds
+    ]  # fmt: skip
+    shown = rows
+    if len(rows) > _ROUNDS:
+        left_out = (f"... {len(rows) - _ROUNDS} more, in rounds.csv", *[""] * (len(columns) - 1))
+        shown = [*rows[: _ROUNDS // 2], left_out, *rows[-_ROUNDS // 2 :]]
+    return table(columns, shown, columns[:8], title="the rounds")
+
+
+def _learned(run: RecordedRun) -> Html:
+    found = [_warnings(run)]
+    protocol = PROTOCOLS.get(str(run.about.get("protocol", "")))
+    if protocol is None or not protocol.learned:
+        found.append(element("p", "The protocol does not declare what its parties learn."))
+    else:
+        found.append(facts((f"The {role}", f"learns {what}.") for role, what in protocol.learned.items()))
+    if run.result is not None and run.result.privacy is not None:
+        found += [element("h3", "Privacy spent"), _privacy(privacy_lines(run.result.privacy))]
+    return join(found)
+
+
+def _warnings(run: RecordedRun) -> Html | None:
+    lines = warnings_of(run)
+    if not lines:
+        return None
+    found = (element("li", element("strong", "Warning: ", class_="warn"), line) for line in lines)
+    return element("ul", *found, class_="warnings")
+
+
+def _privacy(lines: Sequence[str]) -> Html:
+    return element(
+        "ul",
+        *(element("li", line[10:], class_="warn" if line[10:].startswith("NO guarantee") else None) for line in lines),
+        class_="privacy",
+    )
+
+
+def _scenario(run: RecordedRun) -> Html:
+    environment = {} if run.result is None else run.result.environment
+    flat = [(key, str(value)) for key, value in environment.items() if not isinstance(value, dict)]
+    packages = environment.get("packages")
+    if isinstance(packages, dict):
+        flat.append(("packages", ", ".join(f"{name} {number}" for name, number in packages.items())))
+    plugins = [] if run.result is None else run.result.plugins
+    flat += [("plugin", f"{one.file} (SHA-256 {one.sha256})") for one in plugins]
+    whole = element("pre", run.scenario_text or "(there is none)", data_name="scenario")
+    content = [_chosen(run), details("The whole scenario, with every default (scenario.toml)", whole)]
+    return join([*content, *([element("h3", "Environment"), facts(flat)] if flat else [])])
+
+
+def _chosen(run: RecordedRun) -> Html | None:
+    """The keys whose values are not the defaults."""
+    if run.scenario is None:
+        return None
+    defaults = flat_keys(as_table(Scenario(protocol=type(run.scenario.protocol)())))
+    pairs = flat_keys(as_table(run.scenario)).items()
+    chosen = [(key, value) for key, value in pairs if key not in ("title", "name") and defaults.get(key) != value]
+    rows = [(element("code", key), element("code", toml(value))) for key, value in chosen]
+    return table(("key that is not the default", "value"), rows, title="keys whose values are not the defaults")

@@ -1,0 +1,207 @@
+"""The page of several runs side by side, aligned by their steps."""
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from scenarios.reporting import charts
+from scenarios.reporting.compared import divergence_lines, pair, value_text
+from scenarios.reporting.html import Html, bytes_of, element, facts, join, number, seconds_of, table
+from scenarios.reporting.page import Section, page
+from scenarios.reporting.recorded import RecordedRun, read_run
+from scenarios.reporting.run_page import curve_section, timeline_of
+from scenarios.reporting.verdict import losses, warnings_of
+from scenarios.running.folder import FolderError
+from scenarios.seeing.compare import Divergence, Side, divergence, read_side
+from scenarios.seeing.critical_path import seconds_by
+from scenarios.seeing.plot import labels
+from scenarios.seeing.reading import opened
+from sim.units import format_bytes, format_duration
+
+__all__ = ["several_page"]
+
+_MOST = 8
+"""The most runs on a page."""
+
+_KEYS = 60
+"""The most keys that are listed."""
+
+_SPANS = 400
+"""The most bars of steps that are drawn; of more rounds a step's bar goes from its first to its last."""
+
+
+class Compared(Struct, frozen=True):
+    """A run with its letter on the page and what distinguishes it; from the first run `parts` differs first.
+
+    `common` is the number of events before that.
+    """
+
+    letter: str
+    label: str
+    run: RecordedRun
+    side: Side
+    common: int
+    parts: Divergence | None
+
+    def event_of(self, first: bool) -> Any:
+        """The event that differs, in the first run or in this one; None if there is no such event."""
+        return None if self.parts is None else self.parts.first if first else self.parts.second
+
+
+def several_page(folders: Sequence[Path]) -> str:
+    """The whole page. Raises FolderError."""
+    if len(folders) > _MOST:
+        raise FolderError(f"{len(folders)} runs do not fit on a page; allowed: up to {_MOST}, or the folder of a sweep")
+    runs = [read_run(folder) for folder in folders]
+    found: list[Compared] = []
+    for letter, label, run in zip(string.ascii_uppercase, labels(folders), runs, strict=False):
+        common, parts = divergence(folders[0], run.folder) if found else (0, None)
+        found.append(Compared(letter, label, run, read_side(run.folder), common, parts))
+    sections = [
+        Section("verdict", "Verdict", _verdict(found)),
+        Section("differences", "Differences", _differences(found)),
+        Section("steps", "Step by step", _steps(found)),
+        Section("timeline", "Timelines", join(_timelines(found))),
+        *([Section("learning", "Learning", curves)] if (curves := curve_section(runs)) else []),
+        Section("losses", "Losses and warnings", join(_losses(found))),
+    ]
+    titles = list(dict.fromkeys(run.title for run in runs))
+    title = titles[0] if len(titles) == 1 else f"{len(runs)} runs"
+    return page(title, f"{len(runs)} runs side by side", sections)
+
+
+def _verdict(found: Sequence[Compared]) -> Html:
+    def row(
+        name: str, of: Callable[[Compared], Any], cell: Callable[[Any], str], show: Callable[[Any], str]
+    ) -> list[str]:
+        values = [of(one) for one in found]
+        cells = ["-" if value is None else cell(value) for value in values]
+        return [name, *cells, *([pair(values[0], values[1], show)[2]] if two else [])]
+
+    def words(name: str, of: Callable[[Compared], str]) -> list[str]:
+        return [name, *map(of, found), *([""] if two else [])]
+
+    two = len(found) == 2
+    equal = {True: "equal", False: "NOT equal", None: "not compared"}
+    rows = [
+        words("outcome", lambda one: one.run.outcome + (f": {one.run.reason}" if one.run.reason else "")),
+        words("beside the oracle", lambda one: equal[one.run.equals_plaintext]),
+        row("accuracy", lambda one: one.run.accuracy, lambda v: number(v, f"{v:.4f}"), lambda v: f"{v:.4f}"),
+        row("virtual time", lambda one: one.run.seconds, seconds_of, format_duration),
+        row("bytes", lambda one: one.run.sums()["total"], bytes_of, format_bytes),
+        row("messages", lambda one: one.run.messages, lambda v: f"{v:,}", str),
+        row("lost", lambda one: len(one.run.losses), str, str),
+        words("trace", lambda one: "-" if one.run.result is None else one.run.result.trace_hash[:16] or "-"),
+    ]  # fmt: skip
+    heads = ["", *(one.letter for one in found), *(["B - A"] if two else [])]
+    named = facts(
+        (one.letter, join([element("strong", one.label), element("br"), str(one.run.folder)])) for one in found
+    )
+    return join([named, table(heads, rows, heads[1:], title="the results of the runs")])
+
+
+def _differences(found: Sequence[Compared]) -> Html:
+    events = (_event(found[0], one) for one in found[1:])
+    return join([element("h3", "Keys"), _keys(found), element("h3", "First event that differs"), *events])
+
+
+def _keys(found: Sequence[Compared]) -> Html:
+    names = dict.fromkeys(name for one in found for name in one.side.keys)
+    values = {name: [one.side.keys.get(name) for one in found] for name in names}
+    differ = {name: line for name, line in values.items() if any(value != line[0] for value in line)}
+    if not differ:
+        return element("p", "The scenarios are the same.")
+    rows = [(element("code", name), *map(value_text, line)) for name, line in list(differ.items())[:_KEYS]]
+    content = [table(("key", *(one.letter for one in found)), rows, title="keys that differ")]
+    if len(differ) > _KEYS:
+        content.append(element("p", f"{len(differ) - _KEYS} more keys differ.", class_="note"))
+    return join(content)
+
+
+def _event(first: Compared, one: Compared) -> Html:
+    lines = divergence_lines((first.side, one.side), one.common, one.parts, (first.letter, one.letter))
+    lines[0] = lines[0][10:]
+    head = element("p", element("strong", f"{first.letter} and {one.letter}: "), lines[0])
+    return join([head, *([element("pre", "\n".join(lines[1:]))] if len(lines) > 1 else [])])
+
+
+def _steps(found: Sequence[Compared]) -> Html:
+    """When each step was taken, what was sent in it, and what the end of the run waited for in it."""
+    spans = [_spans(one.run.folder) for one in found]
+    steps = list(dict.fromkeys(step for of_run in spans for step, *_ in of_run))
+    sizes = [one.side.bytes_by_step() for one in found]
+    seconds = [{step: value for (step,), value in seconds_by(one.side.path, "step").items()} for one in found]
+    columns: list[Mapping[str, float]] = [*sizes, *seconds]
+    steps = list(dict.fromkeys([*steps, *(step for column in columns for step in column)]))
+    events = [one.event_of(False) or one.event_of(True) for one in found[1:]]
+    marked = next((event.step for event in events if event is not None), "")
+    rows = [
+        (one.letter, step, began, ended)
+        for one, of_run in zip(found, spans, strict=True)
+        for step, began, ended in of_run
+    ]
+    marks = [
+        (name, event.time, event.step)
+        for one in found[1:]
+        for name, event in ((found[0].letter, one.event_of(True)), (one.letter, one.event_of(False)))
+        if event is not None
+    ]
+    title = "Each step from the first party that entered it to the last that left it" + (
+        "; the marks are the first events that differ" if marks else ""
+    )
+    chart = charts.spans(rows, marks, steps, [one.letter for one in found], title)
+    place = steps.index(marked) if marked in steps else None
+    return join(
+        [
+            chart,
+            element("h3", "Bytes by step, on all hops"),
+            _aligned(found, steps, sizes, bytes_of, "bytes by step", place),
+            element("h3", "Virtual time of the critical path, by step"),
+            _aligned(found, steps, seconds, seconds_of, "seconds of the critical path by step", place),
+            None if place is None else element("p", f"Marked: {marked}, where they differ first.", class_="note"),
+        ]
+    )  # fmt: skip
+
+
+def _aligned(
+    found: Sequence[Compared], steps: Sequence[str], columns: Sequence[Mapping[str, float]],
+    show: Callable[[Any], Html], title: str, marked: int | None,
+) -> Html:  # fmt: skip
+    shown = [step for step in steps if any(step in column for column in columns)]
+    rows = [(step or "-", *("-" if step not in column else show(column[step]) for column in columns)) for step in shown]
+    total = [("total", *(show(sum(column.values())) for column in columns))]
+    heads = ("step", *(one.letter for one in found))
+    place = shown.index(steps[marked]) if marked is not None and steps[marked] in shown else None
+    return table(heads, rows, heads[1:], title=title, sums=total, marked=place)
+
+
+def _spans(folder: Path) -> list[tuple[str, float, float]]:
+    """When each step of each round was taken by anybody."""
+    text = (
+        'SELECT step, min(entered), max(coalesce("left", entered)), round FROM steps '
+        "GROUP BY step, {} ORDER BY min(entered)"
+    )
+    with opened(folder) as connection:
+        rows = connection.execute(text.format("round")).fetchall()
+        if len(rows) > _SPANS:
+            rows = connection.execute(text.format("1")).fetchall()
+    return [(step, began, ended) for step, began, ended, _ in rows]
+
+
+def _timelines(found: Sequence[Compared]) -> list[Html]:
+    content = []
+    for one in found:
+        content += [element("h3", f"{one.letter}: {one.label}"), timeline_of(one.run, compact=True)]
+    return content
+
+
+def _losses(found: Sequence[Compared]) -> list[Html | None]:
+    content: list[Html | None] = []
+    for one in found:
+        lost = losses(one.run, heading=f"Lost in {one.letter}")
+        content.append(lost or element("p", f"Nobody was lost in {one.letter}."))
+        content += [element("p", element("strong", "Warning: ", class_="warn"), line) for line in warnings_of(one.run)]
+    return content

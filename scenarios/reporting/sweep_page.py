@@ -1,0 +1,226 @@
+"""The page of a sweep: means and deviations over the swept keys, and every run."""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from protocols.privacy.spent import caveats_of
+from scenarios.files.fault_fields import label
+from scenarios.reporting import charts
+from scenarios.reporting.html import Html, bytes_of, details, element, join, number, of_table, seconds_of, table
+from scenarios.reporting.page import Section, page
+from scenarios.reporting.printed import sweep_lines, sweep_table
+from scenarios.reporting.recorded import scenario_of
+from scenarios.running.folder import FolderError, Result, read_result
+from scenarios.schema.scenario import Scenario
+from scenarios.sweeping.folder import read_asked, runs_of
+from scenarios.sweeping.runs import Cell, cell
+from sim.units import duration, rate
+
+__all__ = ["sweep_page"]
+
+_SERIES = 6
+"""The most lines of a chart."""
+
+_SPREAD = 30
+"""Values lie on a logarithmic axis if the largest is at least this multiple of the smallest."""
+
+_LINES = 12
+"""The most warnings, and runs that are not as expected, that are listed."""
+
+Values = tuple[tuple[str, str], ...]
+Run = tuple[Path, Values, Result | None]
+
+
+def sweep_page(folder: Path) -> str:
+    """The whole page of the sweep in `folder`. Raises FolderError."""
+    asked = read_asked(folder)
+    runs = [(path, values, _result(path)) for path, values in runs_of(folder)]
+    scenarios = [one for one in map(scenario_of, dict.fromkeys(path for path, *_ in runs)) if one is not None]
+    results = [result for *_, result in runs if result is not None]
+    is_table = (folder / "table.md").is_file()
+    cells = [] if is_table else _cells(runs, scenarios)
+    sections = [
+        Section("verdict", "Verdict", _verdict(runs, asked.command)),
+        *([Section("means", "Means", _means(cells))] if cells else []),
+        *([Section("table", "Table", _tabled(folder / "table.md"))] if is_table else []),
+        Section("runs", "Runs", _every(runs, scenarios)),
+    ]
+    title = results[0].title or results[0].scenario if results else asked.file
+    return page(title, f"A sweep of {len(runs)} runs · {folder}", sections)
+
+
+def _result(path: Path) -> Result | None:
+    with suppress(OSError, FolderError):
+        return read_result(path)
+    return None
+
+
+def _cells(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> list[Cell]:
+    groups: dict[Values, list[Result]] = {}
+    for _, values, result in runs:
+        if result is not None:
+            groups.setdefault(values, []).append(result)
+    return [
+        cell(tuple((label(key, scenarios), value) for key, value in values), members)
+        for values, members in groups.items()
+    ]
+
+
+def _verdict(runs: Sequence[Run], command: str) -> Html:
+    found = {path: result for path, _, result in runs}
+    results = [result for result in found.values() if result is not None]
+    outcomes = Counter(result.outcome for result in results)
+    left = len(found) - len(results)
+    good = outcomes["completed"] == len(found)
+    head = f"{outcomes['completed']} of {len(found)} runs completed"
+    others = [f"{count} {outcome}" for outcome, count in outcomes.items() if outcome != "completed"]
+    others += [f"{left} without a result"] if left else []
+    parts = [
+        element("p", head, class_=f"outcome {'good' if good else 'warn'}", data_name="outcome"),
+        element("p", ", ".join(others)) if others else None,
+        _checks(results),
+    ]
+    problems = [
+        element("li", f"{path.name}: {'; '.join([*([result.reason] if result.reason else []), *result.unmet])}")
+        for path, result in found.items()
+        if result is not None and (result.unmet or result.outcome in ("failed", "aborted"))
+    ]
+    if problems:
+        more = [element("li", f"{len(problems) - _LINES} more")] if len(problems) > _LINES else []
+        parts += [
+            element("h3", "Runs that gave up, failed or are not as expected"),
+            element("ul", *problems[:_LINES], *more),
+        ]
+    lines = [f"NO epsilon of these runs is guaranteed: {line}" for line in caveats_of(one.privacy for one in results)]
+    for line, count in Counter(line for result in results for line in result.warnings).items():
+        lines.append(line + f" (in {count} of {len(results)} runs)" * (count < len(results)))
+    warned = (element("li", element("strong", "Warning: ", class_="warn"), line) for line in lines[:_LINES])
+    parts.append(element("ul", *warned) if lines else None)
+    parts += [element("h3", "Run it again"), element("pre", command, class_="line", data_name="replay")]
+    return join(parts)
+
+
+def _checks(results: Sequence[Result]) -> Html | None:
+    compared = [result.equals_plaintext for result in results if result.equals_plaintext is not None]
+    if not compared:
+        return None
+    equal = sum(compared)
+    sign, class_ = ("✓", "good") if equal == len(compared) else ("✗", "bad")
+    text = f"{equal} of {len(compared)} results are equal to the plaintext oracle."
+    return element("ul", element("li", element("span", sign, class_=class_), element("span", text)), class_="checks")
+
+
+def _means(cells: Sequence[Cell]) -> Html:
+    content: list[Html | None] = [_charts(cells), of_table(sweep_table(cells), "means over the completed runs")]
+    lines = [line[10:] for line in sweep_lines(cells)]
+    return join([*content, *(element("p", line, class_="note") for line in lines)])
+
+
+def _charts(cells: Sequence[Cell]) -> Html | None:
+    """A chart of each figure over the key with the most values, a line for each combination of the others."""
+    keys = [key for key, _ in cells[0].values]
+    distinct = {key: list(dict.fromkeys(dict(one.values)[key] for one in cells)) for key in keys}
+    if not keys or max(map(len, distinct.values())) < 2:
+        return None
+    swept = max(keys, key=lambda key: len(distinct[key]))
+    groups: dict[str, list[Cell]] = {}
+    for one in cells:
+        groups.setdefault(", ".join(value for key, value in one.values if key != swept), []).append(one)
+    others = ", ".join(key for key in keys if key != swept)
+    axis = _axis(distinct[swept])
+    found = []
+    for name, unit, of in _FIGURES:
+        series = [
+            charts.Series(
+                label_, [(axis.at(dict(one.values)[swept]), *spread) for one in members if (spread := of(one))]
+            )
+            for label_, members in itertools.islice(groups.items(), _SERIES)
+        ]
+        series = [one for one in series if one.points]
+        means = [mean for one in series for _, mean, _ in one.points]
+        lows = [mean - (deviation or 0) for one in series for _, mean, deviation in one.points]
+        if means:
+            tall = name != "accuracy" and min(lows) > 0 and max(means) >= _SPREAD * min(means)
+            found.append(
+                charts.lines(
+                    series, f"{name.capitalize()}, mean and deviation", f"{swept}{axis.unit}", f"{name}{unit}",
+                    kind=axis.kind, log=(axis.is_log, tall), order=axis.order, legend=others,
+                )
+            )  # fmt: skip
+    notes = []
+    if len(groups) > _SERIES:
+        notes.append(element("p", f"The first {_SERIES} of {len(groups)} lines; the table has all.", class_="note"))
+    return join([charts.panels(*found), *notes])
+
+
+_FIGURES: tuple[tuple[str, str, Callable[[Cell], tuple[float, float | None] | None]], ...] = (
+    ("accuracy", "", lambda one: one.accuracy),
+    ("output", "", lambda one: one.output[0] if one.output else None),
+    ("virtual time", " (s)", lambda one: one.virtual_seconds),
+    ("bytes", "", lambda one: one.bytes_total),
+)
+
+
+class _Axis:
+    """How the values of a key lie on an axis: as numbers, durations or rates if all are that, else in their order."""
+
+    def __init__(self, values: Sequence[str], kind: str, unit: str, read: Callable[[str], float]) -> None:
+        self.kind, self.unit, self._read = kind, unit, read
+        self.order: Sequence[str] = values if kind == "ordinal" else ()
+        numbers = sorted(map(read, values)) if kind != "ordinal" else [0.0]
+        steps = [high / low for low, high in itertools.pairwise(numbers)] if numbers[0] > 0 else []
+        even = len(steps) > 1 and max(steps) / min(steps) < 1.2 and min(steps) > 1.5
+        self.is_log = bool(steps) and (even or numbers[-1] >= _SPREAD * numbers[0])
+
+    def at(self, text: str) -> float | str:
+        """Where a value lies."""
+        return text if self.kind == "ordinal" else self._read(text)
+
+
+def _axis(values: Sequence[str]) -> _Axis:
+    for read, unit in ((float, ""), (duration, " (s)"), (rate, " (B/s)")):
+        with suppress(ValueError):
+            if all(abs(read(value)) < float("inf") for value in values):
+                return _Axis(values, "quantitative", unit, read)
+    return _Axis(values, "ordinal", "", float)
+
+
+def _tabled(path: Path) -> Html:
+    """The table as the sweep has written it: a title, facts, rows and remarks."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+    rows = [_parts(line) for line in lines if line.startswith("|")]
+    paragraphs = [element("p", line.strip("`")) for line in lines if line[0] not in "|-"]
+    remarks = [element("li", line[2:]) for line in lines if line.startswith("- ")]
+    cells = [[part.replace("<br>", "\n") for part in row] for row in rows if set("".join(row)) != {"-"}]
+    shown = table(cells[0], cells[1:], title="the table of the sweep") if cells else None
+    return join([*paragraphs, shown, element("ul", *remarks) if remarks else None])
+
+
+def _parts(line: str) -> list[str]:
+    """The cells of a row of Markdown."""
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def _every(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> Html:
+    keys = list(dict.fromkeys(key for _, values, _ in runs for key, _ in values))
+    figures = ("seed", "accuracy", "virtual time", "bytes")
+    columns = [*(label(key, scenarios) for key in keys), "seed", "outcome", *figures[1:], "lost", "folder"]
+    rows = []
+    for path, values, result in runs:
+        known = dict(values)
+        cells = [known.get(key, "") for key in keys]
+        if result is None:
+            rows.append([*cells, "", "no result", "-", "-", "-", "", path.name])
+            continue
+        accuracy = "-" if result.accuracy is None else number(result.accuracy, f"{result.accuracy:.4f}")
+        lost = ", ".join(dict.fromkeys(loss.party for loss in result.lost)) or "nobody"
+        rows.append(
+            [*cells, str(result.seed), result.outcome, accuracy, seconds_of(result.virtual_seconds),
+             bytes_of(result.bytes_total), lost, path.name]
+        )  # fmt: skip
+    found = table(columns, rows, figures, title="every run")
+    return details(f"All {len(rows)} runs", found) if len(rows) > 24 else found

@@ -1,0 +1,125 @@
+"""The timeline of a run in virtual time, as a part of a page that needs nothing else: `fragment`."""
+
+import json
+from collections.abc import Iterable
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+from scenarios.seeing.critical_path import Segment, seconds_by
+from scenarios.seeing.timeline.encoding import encoded
+from scenarios.seeing.timeline.model import Model, model_of
+from scenarios.seeing.timeline.reducing import reduced
+from sim.units import format_duration
+
+__all__ = ["fragment"]
+
+_MOST = 1_350_000
+"""How long the data of a timeline may be, in characters; what is longer is counted instead of drawn singly."""
+
+_MOST_COMPACT = 180_000
+
+_ROWS = 6
+"""How many rows a table of the critical path has; what is in none of them is in the last one."""
+
+_SCRIPTS = ("data.js", "words.js", "scene.js", "picture.js", "timeline.js")
+
+
+def fragment(folder: Path, *, compact: bool = False) -> str:
+    """The timeline of the run in `folder`, as HTML with its own style, data and script; it asks for nothing else.
+
+    A run that is under way, or was killed, is shown as far as it is recorded. `compact`: low, without filters and
+    tables, for a notebook. Raises FolderError.
+    """
+    model = model_of(folder)
+    data, shown = _fitting(model, _MOST_COMPACT if compact else _MOST)
+    kind = "timeline tl-compact" if compact else "timeline"
+    script = "\n".join(_resource(name) for name in _SCRIPTS)
+    tables = "" if compact else _tables(model)
+    return (
+        f'<section class="{kind}" aria-label="Timeline">\n<style>\n{_resource("timeline.css")}</style>\n'
+        f'<p class="tl-summary">{escape(_summary(model))}</p>\n'
+        f'<div class="tl-place"></div>\n'
+        f"{_counted(shown)}{tables}"
+        f'<script type="application/json">{data}</script>\n<script>(() => {{\n{script}}})();</script>\n</section>\n'
+    )
+
+
+def _resource(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _fitting(model: Model, most: int) -> tuple[str, Model]:
+    """The data as JSON that is not longer than `most`, if it can be, and what of the model is drawn."""
+    data, shown = _json(encoded(model) | {"said": _said(model)}), model
+    for attempt in range(4):
+        if len(data) <= most:
+            break
+        shown, counts = reduced(model, attempt)
+        data = _json(encoded(shown, counts) | {"said": _said(model)})
+    return data, shown
+
+
+def _json(data: object) -> str:
+    """JSON that no text of it can end the script element that it stands in."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _summary(model: Model) -> str:
+    folded = sum(end - begin for begin, end in model.folded)
+    idle = f", {format_duration(folded)} of them idle and folded" if folded else ""
+    state = "" if model.ended else " The run has not ended in the record; this is what is recorded."
+    return (
+        f"{format_duration(model.end)} of virtual time{idle}: {_count(len(model.messages), 'message')}, "
+        f"{_count(len(model.bars), 'job')} and {_count(len(model.gaps), 'wait')} of "
+        f"{_count(len(model.parties), 'party', 'parties')}.{state}"
+    )
+
+
+def _said(model: Model) -> str:
+    """What the picture shows, for those who do not see it."""
+    lost = sum(one.fate in ("lost", "dropped") for one in model.messages)
+    parts = [_summary(model), f"{_count(lost, 'message')} not received." if lost else "All messages were received."]
+    if lost == 0 and any(one.received is None for one in model.messages):
+        parts[1] = "Some messages are on their way."
+    marks = [f"{one.party} at {format_duration(one.time)}: {one.text}" for one in model.marks[:6]]
+    longest = list(seconds_by(model.path, "kind", "place", "step").items())[:3]
+    chain = [f"{kind} of {place} in {step}, {format_duration(took)}" for (kind, place, step), took in longest]
+    return " ".join([*parts, *(f"{mark}." for mark in marks), *(["Critical path: " + "; ".join(chain)] * bool(chain))])
+
+
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
+def _counted(model: Model) -> str:
+    return f'<p class="tl-note">{escape(model.counted)}</p>\n' if model.counted else ""
+
+
+def _tables(model: Model) -> str:
+    """The seconds of the critical path by kind, by party or link, and by step."""
+    if not model.path:
+        return ""
+    tables = "".join(
+        _table(title, model.path, name)
+        for title, name in (("by kind", "kind"), ("by party or link", "place"), ("by step", "step"))
+    )
+    intro = "The critical path: what the end of the run waited for, one longest chain from the beginning on."
+    return f'<p class="tl-note"><i class="tl-swatch tl-path"></i>{intro}</p>\n<div class="tl-tables">{tables}</div>\n'
+
+
+def _table(title: str, path: Iterable[Segment], name: str) -> str:
+    segments = list(path)
+    found = [(key, seconds) for (key,), seconds in seconds_by(segments, name).items()]
+    total = sum(seconds for _, seconds in found)
+    rest = found[_ROWS:]
+    rows = found[:_ROWS] + ([(f"{len(rest)} others", sum(seconds for _, seconds in rest))] if rest else [])
+    body = "".join(
+        f'<tr><th scope="row">{escape(key or "(outside of steps)")}</th><td style="--share:{seconds / total:.4f}">'
+        f"{seconds:,.3f}</td></tr>"
+        for key, seconds in rows
+    )
+    return (
+        f"<table><thead><tr><th>{escape(title)}</th><th>seconds</th></tr></thead><tbody>{body}</tbody>"
+        f'<tfoot><tr><th scope="row">all</th><td>{total:,.3f}</td></tr></tfoot></table>'
+    )

@@ -1,0 +1,130 @@
+"""The data of a timeline as its script reads them: tables of texts, and packed columns of whole numbers.
+
+Times are whole microseconds from the run's start. What many messages have in common stands once, in `shapes`.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from scenarios.seeing.timeline.model import Model
+from scenarios.seeing.timeline.packing import differences, packed
+from scenarios.seeing.timeline.reducing import Counts
+
+__all__ = ["encoded", "microseconds"]
+
+NEVER = -1
+"""The duration of what has not ended."""
+
+
+class _Table:
+    """Numbers things from 0, in the order in which they are first seen."""
+
+    def __init__(self, known: Iterable[Hashable] = ()) -> None:
+        self._numbers: dict[Any, int] = {}
+        for one in known:
+            self(one)
+
+    def __call__(self, one: Hashable) -> int:
+        return self._numbers.setdefault(one, len(self._numbers))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._numbers)
+
+
+def microseconds(seconds: float) -> int:
+    """Whole microseconds, the closest."""
+    return round(seconds * 1e6)
+
+
+def _lasted(began: float, ended: float | None) -> int:
+    return NEVER if ended is None else microseconds(ended) - microseconds(began)
+
+
+def _rising(numbers: Iterable[int]) -> str:
+    return packed(differences(numbers))
+
+
+def _times(seconds: Iterable[float]) -> str:
+    return _rising(microseconds(time) for time in seconds)
+
+
+def encoded(model: Model, counts: Counts | None = None) -> dict[str, Any]:
+    """The model, and what of it is `counts` only, to be written as JSON."""
+    party, step, type_, text = _Table(model.parties), _Table(), _Table(), _Table([""])
+    shapes = _Table()
+    messages, copies, bars, gaps, path = model.messages, model.copies, model.bars, model.gaps, model.path
+    data: dict[str, Any] = {
+        "end": microseconds(model.end),
+        "messages": {
+            "number": _rising(one.number for one in messages),
+            "began": _times(one.sent for one in messages),
+            "took": packed(_lasted(one.sent, one.received) for one in messages),
+            "from": packed(party(one.sender) for one in messages),
+            "to": packed(party(one.receiver) for one in messages),
+            "round": _rising(one.round for one in messages),
+            "attempt": _rising(one.attempt for one in messages),
+            "shape": packed(
+                shapes((
+                    type_(one.type), step(one.step), one.payload, one.sealing, one.envelope, one.hops, one.bytes,
+                    one.lost, one.again, text(one.fate), text(one.note),
+                ))
+                for one in messages
+            ),
+        },
+        "copies": {
+            "number": _rising(one.number for one in copies),
+            "began": _times(one.sent for one in copies),
+            "took": packed(_lasted(one.sent, one.ended) for one in copies),
+            "from": packed(party(one.sender) for one in copies),
+            "to": packed(party(one.receiver) for one in copies),
+            "fate": packed(text(one.fate) for one in copies),
+            "why": packed(text(one.why or one.note) for one in copies),
+        },
+        "bars": {
+            "party": packed(party(one.party) for one in bars),
+            "step": packed(step(one.step) for one in bars),
+            "began": _times(one.began for one in bars),
+            "took": packed(_lasted(one.began, one.ended) for one in bars),
+            "full": packed(microseconds(one.seconds) - _lasted(one.began, one.ended) for one in bars),
+            "count": packed(one.jobs for one in bars),
+        },
+        "gaps": {
+            "party": packed(party(one.party) for one in gaps),
+            "step": packed(step(one.step) for one in gaps),
+            "types": packed(text(one.types) for one in gaps),
+            "began": _times(one.began for one in gaps),
+            "took": packed(_lasted(one.began, one.ended) for one in gaps),
+            "what": packed(text(one.what) for one in gaps),
+            "how": packed(text(one.how) for one in gaps),
+            "end": packed(text(one.end) for one in gaps),
+        },
+        "path": {
+            "party": packed(party(one.party) if one.party else -1 for one in path),
+            "peer": packed(party(one.peer) if one.peer else -1 for one in path),
+            "kind": packed(text(one.kind) for one in path),
+            "step": packed(step(one.step) for one in path),
+            "type": packed(text(one.type) for one in path),
+            "began": _times(one.began for one in path),
+            "took": packed(_lasted(one.began, one.ended) for one in path),
+        },
+        "bands": [
+            [one.kind, [party(name) for name in one.parties], microseconds(one.began), _lasted(one.began, one.ended),
+             one.text]
+            for one in model.bands
+        ],
+        "marks": [[one.kind, party(one.party), microseconds(one.time), one.text] for one in model.marks],
+        "rounds": [[one.name, microseconds(one.began), microseconds(one.ended), one.text] for one in model.rounds],
+        "phases": [[step(one.name), microseconds(one.began), microseconds(one.ended)] for one in model.steps],
+        "folds": [[microseconds(begin), microseconds(end)] for begin, end in model.folded],
+    }  # fmt: skip
+    if counts is not None:
+        data["counts"] = {
+            "width": microseconds(counts.width),
+            "bucket": _rising(cell.bucket for cell in counts.cells),
+            "party": packed(party(cell.party) for cell in counts.cells),
+            "sent": packed(cell.sent for cell in counts.cells),
+            "received": packed(cell.received for cell in counts.cells),
+            "bytes": packed(cell.bytes for cell in counts.cells),
+        }
+    return {**data, "shapes": list(shapes), "parties": list(party), "steps": list(step), "types": list(type_),
+            "texts": list(text)}  # fmt: skip

@@ -1,0 +1,46 @@
+"""Which spans of a run are idle for so long that a timeline folds them."""
+
+import math
+from collections.abc import Iterable
+
+__all__ = ["Span", "folds"]
+
+Span = tuple[float, float]
+
+_SHARE = 0.08
+"""An idle span is folded if it is longer than this share of what is not folded."""
+
+_SHORTEST = 0.002
+"""What is folded at least is this share of the whole run, also where nothing seems to take any time."""
+
+_MARGIN = 0.1
+"""How much of a fold's least length remains on either side of it, so that events stand apart from the fold."""
+
+
+def folds(moments: Iterable[float], busy: Iterable[Span]) -> list[Span]:
+    """The spans to fold, in order: in none of them is a moment, or any part of a busy span."""
+    spans = sorted([*((time, time) for time in moments), *((begin, end) for begin, end in busy if begin <= end)])
+    if not spans:
+        return []
+    idle: list[Span] = []
+    reached = spans[0][0]
+    for begin, end in spans:
+        if begin > reached:
+            idle.append((reached, begin))
+        reached = max(reached, end)
+    whole = reached - spans[0][0]
+    least = max(_SHORTEST * whole, _least([end - begin for begin, end in idle], whole))
+    margin = _MARGIN * least
+    found = [(begin, begin + margin, end - margin, end) for begin, end in idle if end - begin > least]
+    return [(start, stop) for begin, start, stop, end in found if begin < start < stop < end]
+
+
+def _least(lengths: list[float], whole: float) -> float:
+    """The length beyond which all idle spans are folded: a share of what then is left."""
+    least = _SHARE * (whole - math.fsum(lengths))
+    while True:
+        shown = whole - math.fsum(length for length in lengths if length > least)
+        longer = max(least, _SHARE * shown)
+        if longer <= least * (1 + 1e-9) or not any(least < length <= longer for length in lengths):
+            return longer
+        least = longer

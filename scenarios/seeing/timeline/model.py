@@ -1,0 +1,297 @@
+"""What a timeline shows, made of a run's record: messages, jobs, waits, faults, steps and rounds in virtual seconds.
+
+Times are as recorded. Three things are worked out: a job ends when its seconds are over, or when its party goes down;
+a job of a party that is slowed or paused meanwhile lasts until the next thing that the party does. A fault of a link
+is drawn at both its ends.
+"""
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from scenarios.seeing.critical_path import Segment, critical_path
+from scenarios.seeing.facts import Facts, Job, Waiting
+from scenarios.seeing.reading import News, Record, Row, opened
+from scenarios.seeing.timeline.folding import Span, folds
+from sim.units import format_duration
+
+__all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "Sent", "model_of"]
+
+_NAMED = 4
+"""How many parties a wait names."""
+
+
+class Sent(NamedTuple):
+    """A row of the view `messages`; `again` counts copies that were sent again, `note` is what happened besides."""
+
+    number: int
+    sent: float
+    received: float | None
+    sender: str
+    receiver: str
+    step: str
+    type: str
+    round: int
+    attempt: int
+    payload: int
+    sealing: int
+    envelope: int
+    hops: int
+    bytes: int
+    lost: int
+    fate: str
+    again: int = 0
+    note: str = ""
+
+
+class Copy(NamedTuple):
+    """A row of the view `hops`, of a message of which a copy was lost, dropped or sent again."""
+
+    number: int
+    sent: float
+    ended: float | None
+    sender: str
+    receiver: str
+    fate: str
+    why: str
+    note: str
+
+
+class Bar(NamedTuple):
+    """A job, or `jobs` of them in a row: from when to when, and its seconds at full speed."""
+
+    party: str
+    step: str
+    began: float
+    ended: float
+    seconds: float
+    jobs: int = 1
+
+
+class Gap(NamedTuple):
+    """A wait: for what, and how it ended; `ended` is None if it did not."""
+
+    party: str
+    step: str
+    types: str
+    began: float
+    ended: float | None
+    what: str
+    how: str
+    end: str
+
+
+class Band(NamedTuple):
+    """A fault that lasts: down, paused, slow, cut or held, in the lanes of `parties`."""
+
+    kind: str
+    parties: tuple[str, ...]
+    began: float
+    ended: float | None
+    text: str
+
+
+class Mark(NamedTuple):
+    """Something at one moment: a crash, a return, a loss, a fault without an end."""
+
+    kind: str
+    party: str
+    time: float
+    text: str
+
+
+class Phase(NamedTuple):
+    """A round, or a step from when the first party enters it until the first one enters another."""
+
+    name: str
+    began: float
+    ended: float
+    text: str = ""
+
+
+@dataclass
+class Model:
+    """All that a timeline shows. `end` is the last moment of the record, `ended` whether the run itself ended then."""
+
+    end: float
+    ended: bool
+    parties: list[str]
+    messages: list[Sent] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    bands: list[Band] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    path: list[Segment] = field(default_factory=list)
+    rounds: list[Phase] = field(default_factory=list)
+    steps: list[Phase] = field(default_factory=list)
+    folded: list[Span] = field(default_factory=list)
+    counted: str = ""
+    """What is counted only, and not drawn singly; "" if nothing is."""
+
+
+_MESSAGES = f"SELECT message, {', '.join(Sent._fields[1:-2])} FROM messages ORDER BY sent, message"
+_COPIES = """
+SELECT message, sent, ended, sender, receiver, fate, why, note FROM hops
+WHERE message IN (SELECT message FROM events WHERE kind IN ('lose', 'drop') OR note LIKE 'sent again%')
+ORDER BY sent, copy, hop"""
+_LOSSES = "SELECT party, time, 'is lost in round ' || round || ' at ' || step || ': ' || action FROM losses"
+
+
+def model_of(folder: Path) -> Model:
+    """The timeline of the run in `folder`; of one that has not ended, of what is recorded. Raises FolderError."""
+    with opened(folder) as connection:
+        messages = [Sent._make((*row, 0, "")) for row in connection.execute(_MESSAGES)]
+        copies = [Copy._make(row) for row in connection.execute(_COPIES)]
+        lost = [Mark._make(("lost", *row)) for row in connection.execute(_LOSSES)]
+        return _made(messages, copies, lost, Record(folder).news())  # what was recorded in between has no message yet
+
+
+def _made(messages: list[Sent], copies: list[Copy], lost: list[Mark], news: News) -> Model:
+    facts = Facts()
+    acts: dict[str, list[Row]] = defaultdict(list)
+    for row in news.rows:
+        facts.add(row)
+        if row.kind in ("send", "enter", "leave", "compute", "waited"):
+            acts[row.party].append(row)
+    last = max((row.time for row in news.rows), default=0.0)
+    end = max(last, float(str(news.about.get("virtual_seconds", last))))
+    model = Model(end, news.ended, _in_order(_parties(news.rows)))
+    model.messages = [_noted(one, facts) for one in messages]
+    model.copies = copies
+    model.bars = sorted(_bars(facts, acts, end), key=lambda bar: bar.began)
+    model.gaps = [_gap(wait) for wait in sorted(facts.waits.values(), key=lambda wait: wait.began)]
+    model.bands = _bands(facts, model.parties)
+    model.marks = sorted([*_marks(news), *lost], key=lambda mark: mark.time)
+    model.path = critical_path(news.rows, end)
+    model.rounds = list(_rounds(news, end))
+    model.steps = _steps(facts, end)
+    moments = [row.time for row in news.rows]
+    model.folded = folds([*moments, end], [*_under_way(model, facts), *((bar.began, bar.ended) for bar in model.bars)])
+    return model
+
+
+def _parties(rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        yield row.party
+        yield row.sender
+        yield row.receiver
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """The server, then the clients by number."""
+
+    def place(name: str) -> tuple[bool, str, float, str]:
+        role, _, number = name.partition("/")
+        return name != "server", role, float(number) if number.isdecimal() else math.inf, name
+
+    return sorted({name for name in names if name}, key=place)
+
+
+def _noted(one: Sent, facts: Facts) -> Sent:
+    """`one` with what happened to it besides."""
+    known = facts.messages.get(one.number)
+    if known is None:
+        return one
+    notes = [why for _, why in known.struck]
+    notes += [f"refused by the receiver: {known.refused[1]}"] if known.refused is not None else []
+    notes += [] if one.fate == "received" else dict.fromkeys(why for _, why in (*known.lost, *known.dropped))
+    return one._replace(again=known.again, note="; ".join(notes))
+
+
+def _bars(facts: Facts, acts: dict[str, list[Row]], end: float) -> Iterator[Bar]:
+    for party, jobs in facts.jobs.items():
+        times = [row.time for row in acts[party]]
+        for job in jobs:
+            yield Bar(party, job.step, job.began, min(end, _end_of(job, party, facts, times, end)), job.seconds)
+
+
+def _end_of(job: Job, party: str, facts: Facts, times: Sequence[float], end: float) -> float:
+    """When a job ended; `times` are those at which its party did something."""
+    ended = job.began + job.seconds
+    if any(facts.spell(kind, party, job.began, ended) for kind in ("slow", "paused")):
+        place = bisect_right(times, job.began)
+        ended = max(ended, times[place] if place < len(times) else end)
+    downs = [one.began for one in facts.spells_of(party) if one.kind == "down" and job.began <= one.began < ended]
+    return min([ended, *downs])
+
+
+def _gap(wait: Waiting) -> Gap:
+    types = ", ".join(wait.types)
+    ends = {
+        "answered": f"answered, last by {wait.last}" if wait.last else "answered",
+        "deadline": f"the deadline of {format_duration(wait.deadline)} passed"
+        + (f"; missing: {_named(wait.missing)}" if wait.missing else ""),
+        "until": "another message was received",
+        "": f"not ended in the record; deadline {format_duration(wait.deadline)}",
+    }
+    text = ends.get(wait.how, wait.how)
+    return Gap(wait.party, wait.step, types, wait.began, wait.ended, _named(wait.sources), wait.how, text)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _bands(facts: Facts, parties: Sequence[str]) -> list[Band]:
+    known = set(parties)
+    found = []
+    for party in parties:
+        for one in facts.spells_of(party):
+            lanes = (party, one.peer) if one.peer in known and one.peer != party else (party,)
+            found.append(Band(one.kind, lanes, one.began, one.ended, one.note))
+    return sorted(found, key=lambda band: band.began)
+
+
+def _marks(news: News) -> Iterator[Mark]:
+    for row in news.rows:
+        if row.kind == "fault" and not row.message and row.party:
+            word = row.note.split()[0] if row.note else ""
+            kind = {"crash": "crash", "leave": "crash", "rejoin": "return"}.get(word, "")
+            where = f", in {row.step}" if row.step and row.step not in row.note else ""
+            if kind:
+                yield Mark(kind, row.party, row.time, f"{row.note}{where}")
+
+
+def _rounds(news: News, end: float) -> Iterator[Phase]:
+    """The rounds that have ended, and the one that has not; of a run without any it is unknown when they began."""
+    last = 0.0
+    for one in news.rounds:
+        problem = f"lost: {one.problem}" if one.problem else f"{len(one.answered.split())} answers"
+        yield Phase(str(one.round), one.began, end if one.ended is None else one.ended, problem)
+        last = end if one.ended is None else one.ended
+    number = max((row.round for row in news.rows if row.kind in ("send", "enter")), default=0)
+    if number > max((one.round for one in news.rounds), default=0) and end > last:
+        yield Phase(str(number), last, end, "not ended in the record")
+
+
+def _steps(facts: Facts, end: float) -> list[Phase]:
+    began = sorted((min(entered.values()), n, step) for n, ((step, _, _), entered) in enumerate(facts.entered.items()))
+    ends = [time for time, _, _ in began[1:]] + [end] * bool(began)
+    found = [Phase(step, time, ended) for (time, _, step), ended in zip(began, ends, strict=True)]
+    return [one for one in found if one.ended > one.began]
+
+
+def _under_way(model: Model, facts: Facts) -> Iterator[Span]:
+    """When messages travelled; one that is held up by a fault of its link or receiver only waits meanwhile."""
+    copied = {one.number for one in model.copies}
+    travels: Iterable[Sent | Copy] = (*(one for one in model.messages if one.number not in copied), *model.copies)
+    stopped = {name for name in model.parties if any(one.kind in ("paused", "down") for one in facts.spells_of(name))}
+    for one in travels:
+        ended = one.received if isinstance(one, Sent) else one.ended
+        if ended is not None and not _is_held(one, ended, stopped, facts):
+            yield one.sent, ended
+
+
+def _is_held(one: Sent | Copy, ended: float, stopped: set[str], facts: Facts) -> bool:
+    ends = one.sender, one.receiver
+    for party in ends:
+        if party in stopped and any(facts.spell(kind, party, one.sent, ended) for kind in ("paused", "down")):
+            return True
+    links = (link for link in facts.of_links if link.lasts(one.sent, ended))
+    return any(link.concerns(*ends) or link.party in ends for link in links)

@@ -1,0 +1,122 @@
+"""Counts of messages by party and span of time, for runs with more messages than a page should hold."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from scenarios.seeing.timeline.model import Bar, Gap, Model, Sent
+from sim.units import format_duration
+
+__all__ = ["Cell", "Counts", "reduced"]
+
+_CELLS = 48_000
+"""How many cells there are at most at the first try; each further one has a quarter."""
+
+_Lasting = TypeVar("_Lasting", Bar, Gap)
+
+_KEPT = 8_000
+"""How many messages are kept singly at the first try."""
+
+
+class Cell(NamedTuple):
+    """What a party sent and received in one bucket, and the bytes of what it sent."""
+
+    bucket: int
+    party: str
+    sent: int
+    received: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Cells by bucket; a bucket is `width` seconds."""
+
+    width: float
+    cells: Sequence[Cell]
+
+
+def reduced(model: Model, attempt: int) -> tuple[Model, Counts]:
+    """The model with fewer single messages, jobs and waits, and the counts of all messages that it had.
+
+    Kept singly are those that were not simply received, and those on the critical path. Each further `attempt`, from
+    0, keeps less.
+    """
+    share = 4**attempt
+    buckets = max(1, min(2000, _CELLS // share // max(1, len(model.parties))))
+    width = model.end / buckets or 1.0
+    kept = sorted(_chief(model)[: _KEPT // share], key=lambda one: (one.sent, one.number))
+    numbers = {one.number for one in kept}
+    copies = [one for one in model.copies if one.number in numbers]
+    gaps = _longest(model.gaps, _KEPT // share)
+    bars = _longest(_joined(model.bars, width), _KEPT // share)
+    text = (
+        f"Of {len(model.messages):,} messages {len(kept):,} are drawn singly: those that were lost, sent again or not "
+        f"received, and those of the critical path, as far as there is room. All are counted by party and "
+        f"{format_duration(width)}. Of {len(model.gaps):,} waits the {len(gaps):,} longest are drawn, of "
+        f"{len(model.bars):,} jobs {sum(bar.jobs for bar in bars):,}, some as one."
+    )
+    bands, marks = model.bands[: _KEPT // share], model.marks[: _KEPT // share]
+    path = model.path if len(model.path) <= _CELLS // share else []
+    small = replace(
+        model, messages=kept, copies=copies, bars=bars, gaps=gaps, counted=text,
+        bands=bands, marks=marks, path=path, rounds=model.rounds[: _KEPT // share], steps=model.steps[: _KEPT // share],
+        folded=model.folded,
+    )  # fmt: skip
+    return small, Counts(width, list(_cells(model, width)))
+
+
+def _longest(spans: Sequence[_Lasting], most: int) -> list[_Lasting]:
+    """The longest of the spans, in their order, `most` at most; of those that last as long all or none."""
+    lengths = sorted(map(_length, spans), reverse=True)
+    least = lengths[most] if len(lengths) > most else -1.0
+    return [one for one in spans if _length(one) > least]
+
+
+def _length(span: Bar | Gap) -> float:
+    return float("inf") if span.ended is None else span.ended - span.began
+
+
+def _chief(model: Model) -> list[Sent]:
+    """The messages worth to be drawn, those first that have troubles."""
+    path = {(one.peer, one.type, one.ended) for one in model.path if one.peer}
+    troubled = [one for one in model.messages if one.fate != "received" or one.lost or one.again or one.note]
+    numbers = {one.number for one in troubled}
+    followed = [one for one in model.messages if (one.receiver, one.type, one.received) in path]
+    return troubled + [one for one in followed if one.number not in numbers]
+
+
+def _cells(model: Model, width: float) -> Iterator[Cell]:
+    counts: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for one in model.messages:
+        cell = counts[int(one.sent / width), one.sender]
+        cell[0] += 1
+        cell[2] += one.bytes
+        if one.received is not None:
+            counts[int(one.received / width), one.receiver][1] += 1
+    for (bucket, party), numbers in sorted(counts.items()):
+        yield Cell(bucket, party, *numbers)
+
+
+def _joined(bars: Sequence[Bar], width: float) -> list[Bar]:
+    """Jobs of the same party and step that follow each other closely, as one, if it hides less than it shows."""
+    found: list[Bar] = []
+    last: dict[str, int] = {}
+    for bar in bars:
+        place = last.get(bar.party)
+        before = None if place is None else found[place]
+        if (
+            place is not None
+            and before
+            and before.step == bar.step
+            and bar.began - before.ended < min(width, bar.ended - bar.began)
+        ):
+            ended = max(before.ended, bar.ended)
+            found[place] = before._replace(
+                ended=ended, seconds=before.seconds + bar.seconds, jobs=before.jobs + bar.jobs
+            )
+        else:
+            last[bar.party] = len(found)
+            found.append(bar)
+    return found

@@ -1,0 +1,73 @@
+"""Reasons that are easily taken for others: pauses at the same time, calls that are lost, messages on their way."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import tacit
+from scenarios.seeing.story import Line
+from tacit import load, run
+
+
+def faults(*each: Mapping[str, object]) -> str:
+    tables = (", ".join(f"{key} = {json.dumps(value)}" for key, value in keys.items()) for keys in each)
+    return f"fault=[{', '.join('{' + table + '}' for table in tables)}]"
+
+
+def story(quick: Path, *changes: str) -> list[Line]:
+    changed = load(quick, ["expect={}", "protocol.deadline=10s", *changes])
+    return tacit.events(run(changed, out=quick.parent / "out"))
+
+
+def losses(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if line.kind == "lost"]
+
+
+def test_a_party_goes_on_when_the_last_of_its_pauses_is_over(quick: Path) -> None:
+    first = {"kind": "pause", "party": "client/2", "time": "0s", "lasts": "10.05s"}
+    second = {"kind": "pause", "party": "client/2", "time": "1s", "lasts": "2s"}
+    (lost,) = losses(story(quick, faults(first, second)))
+    assert lost.because[-1] == "client/2 was paused 1 s to 10.1 s (pause at 1 s)"
+
+
+def test_who_was_cut_off_from_the_next_round_does_not_only_wait(quick: Path) -> None:
+    cut = {"kind": "partition", "party": "client/2", "peer": "server", "after": "setup.keys", "lasts": "25s"}
+    first, second = losses(story(quick, faults(cut), "protocol.rounds=2"))
+    assert (first.round, second.round) == (1, 2)
+    assert second.because[1].startswith("client/2 itself waited for SeedAgreed or NewLeader from server")
+    assert " from server to client/2, sent at " in second.because[2] and " was lost at " in second.because[2]
+    assert "client/2 was cut off " in second.because[-1]
+
+
+def test_who_was_never_called_to_a_round(tiny: Path) -> None:
+    """What it had answered before, when it enrolled, is not what it waits for."""
+    hold = {"kind": "hold", "party": "server", "peer": "client/2", "message": "TrainingRound", "lasts": "12s"}
+    first, *_ = losses(story(tiny, faults(hold), "protocol.name=fedavg"))
+    assert first.because[1] == "client/2 itself waited for Enroll or TrainingRound from server"
+    assert first.because[2].startswith("TrainingRound from server to client/2, sent at ")
+    assert "was held back (hold of server and client/2 begins at TrainingRound)" in first.because[2]
+
+
+def test_who_is_left_out_since_its_message_did_not_reach_another_client(quick: Path) -> None:
+    """It has done its part, and waits for what comes next, which is merely on its way."""
+    lose = {"kind": "lose", "message": "PlainDistances", "party": "client/3", "peer": "client/2"}
+    lines = story(quick, faults(lose), "network.transport=datagram")
+    (lost,) = losses(lines)
+    assert any(reason.startswith("PlainDistances from client/3 to client/2, sent at ") for reason in lost.because)
+    assert any("(lost by a fault), not sent again (datagrams)" in reason for reason in lost.because)
+    assert not any("RollCall" in reason for reason in lost.because)
+
+
+def test_a_deadline_that_passes_since_the_waiting_party_is_paused_itself(quick: Path) -> None:
+    pause = {"kind": "pause", "party": "client/1", "message": "PlainDistances", "lasts": "12s"}
+    lines = story(quick, faults(pause))
+    (own,) = (line for line in lines if line.kind == "deadline" and line.party == "client/1" and line.time > 12)
+    assert own.because[-1].startswith("client/1 was paused ")
+
+
+def test_a_copy_that_is_late_is_not_taken_for_the_one_that_was_in_time(quick: Path) -> None:
+    """The second of two messages of a type is refused; that is not why the first did not do."""
+    pause = {"kind": "pause", "party": "client/3", "message": "Masks", "occurrence": 2, "lasts": "11s"}
+    lost = losses(story(quick, faults(pause)))
+    assert lost and all("was refused" not in reason for line in lost for reason in line.because)
+    assert all(line.because[-1].startswith("client/3 was paused ") for line in lost)

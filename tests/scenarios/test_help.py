@@ -1,0 +1,149 @@
+"""The help of each command, what the shell completes, and what is not imported for either."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from protocols.registry import PROTOCOLS
+from scenarios.command.main import app
+from scenarios.files.shipped import shipped
+from tacit import run
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("numpy", "scipy", "sklearn", "torch", "pandas", "matplotlib", "simpy", "msgspec", "asyncio", "sqlite3")
+_START = "import tacit_start; tacit_start.main()"
+_COMMANDS = typer.main.get_command(app)
+
+
+def commands(group: object = _COMMANDS, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of each command, those of groups among them."""
+    yield words
+    for name, one in getattr(group, "commands", {}).items():
+        yield from commands(one, (*words, name))
+
+
+# --- help
+
+
+@pytest.mark.parametrize("words", [*commands()], ids=" ".join)
+def test_the_help_of_each_command_has_an_example_that_can_be_read(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
+    (example,) = [line.strip() for line in shown.stdout.splitlines() if "Example: " in line]
+    assert shown.exit_code == 0 and example.startswith(" ".join(["Example: tacit", *words]))
+    group, arguments = _COMMANDS, example.split()[2:]
+    while name := next((word for word in arguments[:1] if word in getattr(group, "commands", {})), ""):
+        group, arguments = group.commands[name], arguments[1:]
+    group.make_context(name or "tacit", arguments)  # raises UsageError for what cannot be read
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--help"], None),
+        (["run", "--help"], None),
+        (["chaos", "--help"], None),
+        (["--version"], None),
+        ([], "tacit run xclp-d"),
+        ([], "tacit run xclp-digits --se"),
+    ],
+)
+def test_help_and_names_need_no_package_that_takes_long_to_import(arguments: list[str], words: str | None) -> None:
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    done = subprocess.run(
+        [sys.executable, "-c", code + _START, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | (_asked(words) if words else {}),
+    )
+    assert done.returncode == 0 and done.stdout
+    imported = done.stderr.split()
+    assert "scenarios.command.main" in imported
+    assert [name for name in imported if name.startswith(("parties", "protocols")) or name in HEAVY] == []
+
+
+# --- what the shell completes
+
+
+def _asked(line: str) -> dict[str, str]:
+    """The variables by which bash asks for the last word of `line`."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    return {"_TACIT_COMPLETE": "complete_bash", **words}
+
+
+def completed(line: str) -> list[str]:
+    result = CliRunner().invoke(app, env=_asked(line), prog_name="tacit")
+    assert result.exit_code == 0, result.output
+    return result.stdout.split()
+
+
+def test_commands_options_and_names_are_completed() -> None:
+    assert completed("tacit pre") == ["predict"]
+    assert completed("tacit data f") == ["fetch"]
+    assert completed("tacit run --en") == ["--engine"]
+    assert completed("tacit run ") == [*shipped()]
+    assert completed("tacit sweep fedct-d") == ["fedct-digits"]
+    assert completed("tacit steps fedpro") == ["fedprop", "fedprop+mt", "fedprox"]
+    assert {*PROTOCOLS, *shipped()} == {*completed("tacit steps ")}
+    assert completed("tacit data fetch mni") == ["mnist"]
+    assert completed("tacit plot run --x r") == ["rounds"]
+    assert completed("tacit run xclp-digits --engine p")[0] == "pool:1"
+
+
+def test_keys_are_completed_and_their_values() -> None:
+    assert completed("tacit run xclp-digits --set network.lat") == ["network.latency="]
+    assert completed("tacit run xclp-digits --set protocol.hamming=pa") == ["protocol.hamming=paillier"]
+    assert completed("tacit run --set protocol.insecure_keys=") == [
+        f"protocol.insecure_keys={value}" for value in ("", "true", "false")
+    ]
+    swept = completed("tacit sweep xclp-digits --over protocol.hamming=iknp,pl")
+    assert swept == ["protocol.hamming=iknp,plaintext"]
+    assert completed("tacit keys network.to") == ["network.topology"]
+    assert completed("tacit run --set network.latency=5") == []
+
+
+def test_parties_and_steps_of_a_run_are_completed(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(quick, out="ended")
+    assert completed("tacit events ended --party ") == [*(f"client/{number}" for number in range(4)), "server"]
+    assert "hamming.evaluate" in completed("tacit events ended --step hamming.")
+    assert completed("tacit events nothing --party ") == []
+    assert completed("tacit events en") == []  # names of files are the shell's affair
+
+
+def test_bash_takes_the_script_and_the_words(tmp_path: Path) -> None:
+    command = tmp_path / "tacit"
+    command.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n{_START}", encoding="utf-8")
+    command.chmod(0o755)
+    script = subprocess.run(
+        [command], env=os.environ | {"_TACIT_COMPLETE": "source_bash"}, capture_output=True, text=True, check=True
+    )
+    asked = f"COMP_WORDS=(tacit run xclp-d) COMP_CWORD=2; _tacit_completion {command}; echo ${{COMPREPLY[*]}}"
+    done = subprocess.run(["bash", "-c", f"{script.stdout}\n{asked}"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("xclp-digits\n", "")
+
+
+# --- keys and steps
+
+
+def test_keys_can_be_chosen_by_their_beginning() -> None:
+    shown = CliRunner().invoke(app, ["keys", "network", "--markdown"]).stdout.splitlines()[2:]
+    assert shown and all(line.startswith("| network.") for line in shown)
+    nothing = CliRunner().invoke(app, ["keys", "netwrk"])
+    assert (nothing.exit_code, nothing.stderr) == (2, "error: netwrk: no key begins so; did you mean network?\n")
+
+
+def test_the_steps_of_all_protocols_are_shown_in_short() -> None:
+    shown = CliRunner().invoke(app, ["steps"]).stdout.splitlines()
+    heads = [name for line in shown if not line.startswith(" ") for name in line.split(", ")]
+    assert sorted(heads) == sorted(PROTOCOLS)
+    place = next(number for number, line in enumerate(shown) if "fedmatch" in line)
+    steps = PROTOCOLS["fedmatch"].steps
+    taken = {role: names for role, *names in map(str.split, shown[place + 1 : place + 3])}
+    assert taken == {role: [step.name for step in steps if step.role == role] for role in ("client", "server")}

@@ -1,0 +1,142 @@
+"""`tacit report`: one page of a run, whose figures are those of the run's files, and whose texts are only texts."""
+
+import json
+import sqlite3
+import sys
+import tomllib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tacit import load, run
+from tests.pages import command, refused, report
+
+FREE = ["expect={}", "protocol.deadline=10s"]
+CRASH = 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]'
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def made(quick: Path) -> Callable[..., Path]:
+    """Runs the quick scenario with changes, and returns the folder."""
+
+    def make(name: str, *changes: str) -> Path:
+        return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
+
+    return make
+
+
+def test_the_figures_are_those_of_the_files(made: Callable[..., Path]) -> None:
+    folder = made("one", CRASH)
+    page, result = report(folder), json.loads((folder / "result.json").read_text())
+    for name in ("accuracy", "virtual_seconds"):
+        assert float(page.figures[name]) == result[name]
+    for name in ("bytes_total", "messages"):
+        assert int(page.figures[name]) == result[name]
+    assert page.named["outcome"].lower() == result["outcome"] == "completed"
+    assert "The result is equal to the plaintext oracle." in page.text
+    assert "client/2 at hamming.evaluate" in page.text and "because client/2 crashed at" in page.text
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        sent = connection.execute("SELECT sender, receiver, sum(bytes) FROM messages GROUP BY 1, 2").fetchall()
+    head, *lines = page.tables["bytes from each sender to each receiver"]
+    shown = {(line[0], name): cell for line in lines for name, cell in zip(head[1:], line[1:], strict=True) if cell}
+    assert (
+        {key: size for *key, size in sent}
+        if False
+        else {(s, r): f"{size:,}" for s, r, size in sent}.items() <= shown.items()
+    )
+    assert shown["all senders", "all receivers"] == f"{result['bytes_total']:,}"
+    assert tomllib.loads(page.named["scenario"]) == tomllib.loads((folder / "scenario.toml").read_text())
+    assert "The server" in page.text and "learns the Hamming distances" in page.text
+
+
+def test_bytes_are_those_that_tacit_bytes_prints(made: Callable[..., Path]) -> None:
+    folder = made("one")
+    printed = [line.split() for line in command("bytes", folder).splitlines()[1:]]
+    table = report(folder).tables["messages and bytes by step and message type"]
+    assert [[cell for cell in line if cell] for line in table] == [
+        line for line in printed if line and line[0][0] != "─"
+    ]
+
+
+def test_the_line_that_repeats_a_run_does(made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made("with a blank")
+    line = report(folder).named["replay"]
+    assert line == f"tacit run '{folder}'"
+    monkeypatch.chdir(folder.parent)
+    command("run", folder, "--out", "again")
+    hashes = [json.loads((one / "result.json").read_text())["trace_hash"] for one in (folder, Path("again"))]
+    assert hashes[0] == hashes[1]
+
+
+def test_texts_are_only_texts(made: Callable[..., Path]) -> None:
+    folder = made("one", f'title="{SCRIPT}"')
+    (folder / "failure.txt").write_text(f"</pre>{SCRIPT}")
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        for table, column in (("events", "type"), ("events", "step"), ("final_losses", "action")):
+            connection.execute(f"UPDATE {table} SET {column} = ? || {column}", (f'"{SCRIPT}',))
+        connection.execute("UPDATE events SET sender = ?, party = ? WHERE sender = 'client/1'", (SCRIPT, SCRIPT))
+    page = report(folder)
+    text = (folder / "report.html").read_text()
+    assert "alert(1)" in page.text and SCRIPT not in text
+    scripts = [attributes for tag, attributes in page.elements if tag == "script"]
+    assert all("src" not in attributes for attributes in scripts)
+    assert not [tag for tag, found in page.elements for name in found if name.startswith("on")]
+
+
+def test_a_page_asks_for_nothing(made: Callable[..., Path]) -> None:
+    page = report(made("one"))
+    assert not {tag for tag, _ in page.elements} & {"link", "img", "iframe", "object", "embed", "base"}
+    links = [found.get("href") for _, found in page.elements if "href" in found]
+    assert links and all(str(link).startswith("#") for link in links)
+    policy = [found["content"] for tag, found in page.elements if found.get("http-equiv") == "Content-Security-Policy"]
+    assert policy and str(policy[0]).startswith("default-src 'none';")
+    names = [found["id"] for _, found in page.elements if "id" in found]
+    assert len(names) == len(set(names))
+
+
+def test_a_run_that_was_killed_has_a_page(made: Callable[..., Path]) -> None:
+    folder = made("killed", CRASH)
+    (folder / "result.json").unlink()
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')")
+        connection.execute("DELETE FROM events WHERE n > 300")
+        (last,) = connection.execute("SELECT max(time) FROM events").fetchone()
+    page = report(folder)
+    assert page.named["outcome"] == "Broken off" and float(page.figures["virtual_seconds"]) == last
+    assert "bytes so far" in page.text and "accuracy" not in page.figures
+
+
+def test_a_run_that_was_given_up_says_why(made: Callable[..., Path]) -> None:
+    crashes = ", ".join(f'{{kind="crash", party="client/{number}", at="lsh.hash"}}' for number in (0, 1))
+    page = report(made("aborted", f"fault=[{crashes}]"))
+    assert page.named["outcome"] == "Aborted" and page.named["reason"]
+    assert "Lost: " in page.text and "not compared with the plaintext oracle" in page.text
+
+
+def test_accuracy_is_there_round_by_round(tiny: Path) -> None:
+    folder = run(load(tiny, ["protocol.name=fedavg"]), out=tiny.parent / "out").folder
+    page = report(folder)
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        wanted = [f"{accuracy:.4f}" for (accuracy,) in connection.execute("SELECT accuracy FROM rounds ORDER BY round")]
+    head, *lines = page.tables["the rounds"]
+    assert [line[head.index("accuracy")] for line in lines] == wanted and page.figures["rounds"] == "2"
+    titles = ("Accuracy by rounds", "Accuracy by bytes", "Accuracy by virtual time")
+    assert all(title in page.text for title in titles)
+    assert "virtual seconds" in page.text and "megabytes sent so far" in page.text  # on the axes
+
+
+def test_what_is_not_as_expected_is_said(made: Callable[..., Path]) -> None:
+    page = report(made("unmet", 'expect={outcome="aborted"}'))
+    assert "Not as expected: expect.outcome: expected aborted, got completed" in page.text
+
+
+def test_mistakes_are_one_line(made: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused(tmp_path / "none") == f"{tmp_path / 'none'}: no such folder; that of a run is needed"
+    (tmp_path / "empty").mkdir()
+    assert refused(tmp_path / "empty") == f"{tmp_path / 'empty'}: no run.sqlite; a run's folder is needed"
+    folder = made("one")
+    monkeypatch.setitem(sys.modules, "altair", None)
+    assert refused(folder) == 'a report needs altair, which is not installed: pip install "tacit[report]"'
