@@ -99,13 +99,17 @@ def bars(
 
 
 def heat_map(
-    cells: Sequence[tuple[str, str, float, str]], names: Sequence[str], title: str, axes: tuple[str, str]
-) -> Html:
-    """A square for each pair of `names`: row, column, value and what the mouse shows; `axes` name rows and columns."""
+    cells: Sequence[tuple[str, str, float, str]], names: tuple[Sequence[str], Sequence[str]], title: str,
+    axes: tuple[str, str],
+) -> Html:  # fmt: skip
+    """A square for each row and column, which have these `names` and `axes`.
+
+    `cells` are row, column, value and what the mouse shows.
+    """
     import altair as alt
 
     data = [{"row": r, "column": c, "value": v, "words": w} for r, c, v, w in cells if v > 0]
-    step = max(13, min(30, 560 // max(1, len(names))))
+    step = max(13, min(30, 560 // max(1, len(names[1]))))
     labels = alt.Axis(labelFontSize=min(11, step - 2), labelOverlap=False, grid=False, domain=False, ticks=False,
         titlePadding=22,
     )  # fmt: skip
@@ -116,8 +120,8 @@ def heat_map(
         alt.Chart(_data(data))
         .mark_rect(color=_COLOURS["accent"], stroke=_COLOURS["paper"])
         .encode(
-            y=alt.Y("row:N", scale=alt.Scale(domain=list(names)), title=axes[0], axis=labels),
-            x=alt.X("column:N", scale=alt.Scale(domain=list(names)), title=axes[1], axis=labels),
+            y=alt.Y("row:N", scale=alt.Scale(domain=list(names[0])), title=axes[0] or None, axis=labels),
+            x=alt.X("column:N", scale=alt.Scale(domain=list(names[1])), title=axes[1], axis=labels),
             opacity=alt.Opacity("value:Q", scale=strength, legend=None),
             description="words:N",
         )
@@ -188,12 +192,13 @@ def _axis(values: Sequence[float], log: bool, at: Sequence[float] | None = None)
     """An axis with few lines: where it is logarithmic at powers of ten, unless `at` says where."""
     import altair as alt
 
-    form = "~s" if max(values, default=0.0) >= 1e4 else "~g"
+    # a format alone would be cut to the digits that steps need, and 20 be written 2e+1
+    form = f"format(datum.value, '{'~s' if max(values, default=0.0) >= 1e4 else '.6~g'}')"
     if not log:
-        return alt.Axis(format=form, tickCount=5)
+        return alt.Axis(labelExpr=form, tickCount=5)
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     powers = [10.0**power for power in range(low, high + 1)]
-    return alt.Axis(format=form, values=list(at) if at is not None else powers)
+    return alt.Axis(labelExpr=form, values=list(at) if at is not None else powers)
 
 
 def panels(*charts: Html) -> Html:

@@ -1,6 +1,6 @@
 """The page of one run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from protocols.privacy.spent import privacy_lines
 from protocols.registry import PROTOCOLS
@@ -25,6 +25,8 @@ _PARTIES = 40
 
 _ROUNDS = 200
 """The most rounds that a table shows."""
+
+SERVER = "server"
 
 KINDS = ("payload", "sealing", "envelope")
 
@@ -103,10 +105,8 @@ def _matrix(run: RecordedRun) -> Iterable[Html]:
         sums[key] = sums.get(key, 0) + one.bytes
     names = list(dict.fromkeys(groups.values()))
     shared = len(names) < len(parties)
-    title = "Bytes from each party to each other, end to end, over all hops; a stronger colour is more"
-    cells = [(s, r, float(size), f"{s} to {r}: {format_bytes(size)}") for (s, r), size in sums.items()]
     yield element("h3", "From whom to whom")
-    yield charts.heat_map(cells, names, title, ("sender", "receiver"))
+    yield _map_of(names, sums)
     sent = {name: sum(size for (sender, _), size in sums.items() if sender == name) for name in names}
     received = {name: sum(size for (_, receiver), size in sums.items() if receiver == name) for name in names}
     rows = [[name, *(_size(sums.get((name, other))) for other in names), _size(sent[name])] for name in names]
@@ -116,13 +116,30 @@ def _matrix(run: RecordedRun) -> Iterable[Html]:
     yield details("These bytes as a table" + (", by groups of parties" if shared else ""), found, printed=False)
 
 
+def _map_of(names: Sequence[str], sums: Mapping[tuple[str, str], int]) -> Html:
+    """A square for each pair; where all goes from or to the server two rows, for most of a matrix would be empty."""
+    more = "over all hops; a stronger colour is more"
+    if all(SERVER in pair for pair in sums):
+        ways = ("from the server", "to the server")
+        cells = [
+            (ways[receiver == SERVER], sender if receiver == SERVER else receiver, float(size),
+             f"{sender} to {receiver}: {format_bytes(size)}")
+            for (sender, receiver), size in sums.items()
+        ]  # fmt: skip
+        others = [name for name in names if name != SERVER]
+        return charts.heat_map(cells, (ways, others), f"Bytes from and to the server, {more}", ("", "client"))
+    cells = [(s, r, float(size), f"{s} to {r}: {format_bytes(size)}") for (s, r), size in sums.items()]
+    title = f"Bytes from each party to each other, end to end, {more}"
+    return charts.heat_map(cells, (names, names), title, ("sender", "receiver"))
+
+
 def _size(count: int | None) -> Html:
     return Html("") if count is None else number(count, f"{count:,}")
 
 
 def _by_number(name: str) -> tuple[bool, str, int]:
     role, _, place = name.partition("/")
-    return name != "server", role, int(place) if place.isdigit() else 0
+    return name != SERVER, role, int(place) if place.isdigit() else 0
 
 
 def _groups(parties: Sequence[str]) -> dict[str, str]:

@@ -122,8 +122,11 @@ def test_a_page_of_many_messages_is_small_and_opens_fast(
     assert messages >= 20_000
     command("report", large)
     page = large / "report.html"
-    browser.open(page)
-    seconds, size = browser.seconds_to_open(), page.stat().st_size
+    times = []
+    for _ in range(3):  # another process may take the machine's cores for a while
+        browser.open(page)
+        times.append(browser.seconds_to_open())
+    seconds, size = min(times), page.stat().st_size
     with capsys.disabled():
         print(f"\n{messages:,} messages: a page of {size / 1e6:.2f} MB opens in {seconds:.2f} s")
     assert browser.logged() == []
