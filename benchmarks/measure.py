@@ -5,7 +5,6 @@ import json
 import platform
 import ssl
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from parties.learning.measuring import timed
 from scenarios.console.printing import table
 
 __all__ = ["Standing", "environment", "grouped", "print_standings", "race", "seconds_each", "timed", "write_json"]
@@ -31,13 +31,6 @@ class Standing:
     contender: str
     rate: float
     lead: float
-
-
-def timed(action: Action) -> float:
-    """The processor time of one call in seconds (this process, all threads), which depends less on other load."""
-    start = time.process_time()
-    action()
-    return time.process_time() - start
 
 
 def seconds_each(action: Action, operations: int, repeats: int = 7) -> float:

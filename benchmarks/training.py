@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks.measure import environment, write_json
-from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size
+from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size, layers
 from parties.data.splits import Shard
 from parties.datasets import store
 from parties.datasets.content import Content, Part
@@ -289,11 +289,7 @@ def plain(federation: Federation) -> Generator[None, None, tuple[bytes, int]]:
     import torch
     from torch import nn
 
-    network = nn.Sequential(
-        nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(32 * 5 * 5, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
+    network = nn.Sequential(*layers())
     parameters = list(network.parameters())
     images = torch.from_numpy(federation.images[:, :, np.newaxis]).float() / 255
     labels = torch.from_numpy(federation.labels)

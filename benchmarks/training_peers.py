@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.training_size import LEARNING_RATE, AfterRound, Contender, Federation
+from benchmarks.training_size import LEARNING_RATE, AfterRound, Contender, Federation, layers
 
 __all__ = ["is_installed", "peers"]
 
@@ -61,11 +61,7 @@ def _network() -> Any:
         def metrics(self, images: Any, labels: Any, eval: bool = True) -> dict[str, Any]:
             return {}
 
-    return Network(
-        nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(32 * 5 * 5, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
+    return Network(*layers())
 
 
 def _load(network: Any, vector: bytes) -> None:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scenarios.schema.scenario import Scenario
 
-__all__ = ["FULL", "LEARNING_RATE", "QUICK", "AfterRound", "Contender", "Federation", "Size"]
+__all__ = ["FULL", "LEARNING_RATE", "QUICK", "AfterRound", "Contender", "Federation", "Size", "layers"]
 
 LEARNING_RATE = 0.05
 
@@ -50,6 +51,17 @@ class Federation:
     vector: bytes = field(repr=False)
     cohorts: list[list[int]] = field(repr=False)
     orders: list[dict[int, NDArray[np.int64]]] = field(repr=False)
+
+
+def layers() -> Any:
+    """The network's layers, new ones each time."""
+    from torch import nn
+
+    return (
+        nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(32 * 5 * 5, 128), nn.ReLU(), nn.Linear(128, 10),
+    )  # fmt: skip
 
 
 AfterRound = Callable[[], None]

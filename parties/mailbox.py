@@ -140,9 +140,7 @@ class Mailbox:
                     return frame.sender, message
         return None
 
-    def first_sender(
-        self, kinds: Iterable[type[Message]], sources: Container[str], after: tuple[int, int] = (-1, -1)
-    ) -> str | None:
+    def first_sender(self, kinds: Kinds, sources: Container[str], after: tuple[int, int] = (-1, -1)) -> str | None:
         """The sender of the first message to take, of a later (round, attempt) than `after`; None if there is none."""
         for kind in kinds:
             for frame in self._frames.get(kind.__name__, ()):
@@ -266,8 +264,8 @@ class Arrivals(Generic[M]):
         return True
 
     def _hear(self, sender: str) -> None:
-        others = self._times[1] if sender == self._last else self._times[0]
-        self._last, self._times = sender, (self._mailbox.loop.time(), others)
+        self._times = (self._mailbox.loop.time(), self._times[sender == self._last])
+        self._last = sender
         self._heard.add(sender)
 
     def leave_out(self, source: str) -> None:
@@ -310,7 +308,7 @@ class Arrivals(Generic[M]):
 
     def wake(self) -> None:
         """Look again."""
-        if self._future is not None and not self._future.done():
+        if self._future and not self._future.done():
             self._future.set_result(None)
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import time
 import warnings
 from collections.abc import Iterator
 
@@ -23,8 +24,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _LONGEST = (
     "test_campaigns.py", "test_lying_server.py", "test_garbage.py", "test_training_storms.py", "test_readme.py",
-    "test_xclp.py", "test_sized.py", "test_rounds.py", "test_shipped.py", "test_sweep_resume.py", "test_tables.py",
-    "test_resume.py", "test_replays.py", "test_chaos.py", "test_cli.py", "test_prediction.py", "test_fault_messages.py",
+    "test_shipped.py", "test_sized.py", "test_training.py", "test_xclp.py", "test_cli.py", "test_chaos.py",
+    "test_tacit.py", "test_rounds.py", "test_resume.py", "test_sweep_resume.py", "test_privacy_holds.py",
+    "test_leaks.py", "test_loading.py", "test_membership.py", "test_prediction.py", "test_replays.py",
+    "test_fault_messages.py",
 )  # fmt: skip
 """Files of tests that take long; what begins last should be short, for all workers to end together."""
 
@@ -40,10 +43,35 @@ def browser() -> Iterator[Browser]:
     yield from needed()
 
 
+class _Walks:
+    """Whether the garbage collector has come to walk many objects again, as a test's imports stay, and its reports."""
+
+    def __init__(self) -> None:
+        self.long = False
+        self._began = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        if info["generation"] == 2:
+            if phase == "start":
+                self._began = time.process_time()
+            elif time.process_time() - self._began > 0.05:
+                self.long = True
+
+
+_walks = _Walks()
+
+
 def pytest_collection_finish() -> None:
     """Keep what lives as long as the session, libraries and tests, from the garbage collector, which walks them all."""
     gc.enable()
     spare_for_good()
+    gc.callbacks.append(_walks)
+
+
+def pytest_runtest_setup() -> None:
+    if _walks.long:
+        spare_for_good()
+        _walks.long = False
 
 
 @pytest.fixture

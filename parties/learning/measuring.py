@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.compute import Work
 
-__all__ = ["fitted_costs"]
+__all__ = ["fitted_costs", "timed"]
 
 
 def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -17,7 +17,7 @@ def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], re
     squared relative errors.
     """
     # Jobs alternate, so that other load on the machine does not spoil all times of one job; the first turn warms up.
-    turns = [[_timed(job) for job in jobs] for _ in range(repeats + 1)]
+    turns = [[timed(job) for job in jobs] for _ in range(repeats + 1)]
     seconds = np.min(turns[1:], axis=0)
     names = sorted(set().union(*works))
     relative = np.array([[work.get(name, 0.0) for name in names] for work in works]) / seconds[:, None]
@@ -28,7 +28,8 @@ def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], re
     return dict(zip(names, (found / scale).tolist(), strict=True))
 
 
-def _timed(job: Callable[[], object]) -> float:
+def timed(action: Callable[[], object]) -> float:
+    """The processor time of one call in seconds (this process, all threads), which depends less on other load."""
     start = time.process_time()
-    job()
+    action()
     return time.process_time() - start

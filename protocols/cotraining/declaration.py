@@ -1,7 +1,8 @@
 """Co-training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from parties.data.splits import Shard
 from parties.learning.learners import LEARNERS
@@ -28,7 +29,6 @@ from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
 from sim.planned import Planned
 from sim.setting_error import Problem
-from sim.wire import Message
 
 __all__ = ["DECLARATIONS", "Cotraining"]
 
@@ -56,13 +56,10 @@ class Cotraining(Declaration):
     alone: bool = False
     shares: str = "nothing of what it predicts"
     returns: str = "nothing of the others"
-    learns: bool = field(default=True, init=False)
-    quick: Mapping[str, int] = field(default_factory=lambda: {"cotraining.rounds": 2}, init=False)
-
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """A test part; a learner may read texts."""
-        return Needs(testing=True, texts=True)
+    message_types = messages_in(rounds, cotraining_round)
+    needs = Needs(testing=True, texts=True)
+    learns = True
+    quick = MappingProxyType({"cotraining.rounds": 2})
 
     @property
     def learned(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -78,11 +75,6 @@ class Cotraining(Declaration):
     def steps(self) -> Sequence[Step]:  # type: ignore[override]
         """All that are taken."""
         return cotraining_steps(student=self.student)
-
-    @property
-    def message_types(self) -> Sequence[type[Message]]:  # type: ignore[override]
-        """Those of any rounds, and of these."""
-        return messages_in(rounds, cotraining_round)
 
     def prepared(self, tables: CotrainingTables) -> CotrainingTables:
         return pooled(tables) if self.alone else tables

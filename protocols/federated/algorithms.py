@@ -3,19 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from protocols.federated import fedavg, fedprox, scaffold
+from protocols.federated import fedavg, fedprox, pseudo_labelled, scaffold
 from protocols.federated.fedmatch import fedmatch
 from protocols.federated.fedsiam import fedsiam
 from protocols.federated.mean_teacher import fedavg_mt
 from protocols.federated.method import Extra, Method, Options
-from protocols.federated.pseudo_labelled import (
-    fedavg_network,
-    fedavg_perclient,
-    fedavg_xclp,
-    fedprop,
-    fedprop_mt,
-    fedsem,
-)  # fmt: skip
 from protocols.federated.server_update import ServerUpdate
 from sim.registry import Registry
 
@@ -42,12 +34,12 @@ class Algorithm:
 ALGORITHMS = {
     "fedavg-then-xclp": Algorithm(fedavg.fedavg, predicts=True),
     "fedavg": Algorithm(fedavg.fedavg),
-    "fedavg+xclp": Algorithm(fedavg_xclp),
-    "fedprop": Algorithm(fedprop),
-    "fedprop+mt": Algorithm(fedprop_mt),
-    "fedavg+perclient-lp": Algorithm(fedavg_perclient),
-    "fedavg+network": Algorithm(fedavg_network),
-    "fedsem+": Algorithm(fedsem),
+    "fedavg+xclp": Algorithm(pseudo_labelled.fedavg_xclp),
+    "fedprop": Algorithm(pseudo_labelled.fedprop),
+    "fedprop+mt": Algorithm(pseudo_labelled.fedprop_mt),
+    "fedavg+perclient-lp": Algorithm(pseudo_labelled.fedavg_perclient),
+    "fedavg+network": Algorithm(pseudo_labelled.fedavg_network),
+    "fedsem+": Algorithm(pseudo_labelled.fedsem),
     "fedmatch": Algorithm(fedmatch),
     "fedsiam": Algorithm(fedsiam),
     "fedavg+mt": Algorithm(fedavg_mt),

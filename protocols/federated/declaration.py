@@ -1,7 +1,8 @@
 """Federated training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from parties.data.splits import Shard
@@ -79,15 +80,9 @@ class FederatedTraining(Declaration):
     labels: bool = False
     secure: bool = True
     recovery: str = ""
-    learns: bool = field(default=True, init=False)
-    quick: Mapping[str, int] = field(
-        default_factory=lambda: {"training.rounds": 2, "training.label_from": 2}, init=False
-    )
-
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """A test part, and a part to select the model by."""
-        return Needs(testing=True, validation=True)
+    needs = Needs(testing=True, validation=True)
+    learns = True
+    quick = MappingProxyType({"training.rounds": 2, "training.label_from": 2})
 
     @property
     def private(self) -> bool:
@@ -217,10 +212,7 @@ class FederatedTraining(Declaration):
 class TrainingThenPrediction(FederatedTraining):
     """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
 
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        """Nothing: new points are predicted."""
-        return Needs()
+    needs = Needs()  # nothing: new points are predicted
 
     @property
     def steps(self) -> Sequence[Step]:  # type: ignore[override]

@@ -113,7 +113,7 @@ def _matrix(run: RecordedRun) -> Iterable[Html]:
     total = [["all senders", *map(_size, received.values()), _size(sum(sums.values()))]]
     heads = ["from \\ to", *names, "all receivers"]
     found = table(heads, rows, heads[1:], title="bytes from each sender to each receiver", sums=total)
-    yield details("These bytes as a table" + (", by groups of parties" if shared else ""), found)
+    yield details("These bytes as a table" + (", by groups of parties" if shared else ""), found, printed=False)
 
 
 def _size(count: int | None) -> Html:

@@ -90,11 +90,11 @@ def figures(run: RecordedRun) -> Html:
         found.append(("accuracy", join([number(run.accuracy, f"{run.accuracy:.4f}", "accuracy"), small])))
     wall = "" if result is None else f"wall {format_duration(result.wall_seconds)}"
     found.append((f"virtual time{so_far}", join([seconds_of(run.seconds, "virtual_seconds"), element("small", wall)])))
-    parts = ", ".join(f"{100 * sums[name] / (sums['total'] or 1):.1f}% {name}" for name in ("payload", "envelope"))
+    shares = {name: 100 * sums[name] / (sums["total"] or 1) for name in ("payload", "sealing", "envelope")}
+    parts = ", ".join(f"{share:.1f}% {name}" for name, share in shares.items() if share >= 0.05)
     found.append((f"bytes{so_far}", join([bytes_of(sums["total"], "bytes_total"), element("small", parts)])))
-    ended = "over each link that they took"
     shown = number(run.messages, f"{run.messages:,}", "messages")
-    found.append((f"messages{so_far}", join([shown, element("small", ended)])))
+    found.append((f"messages{so_far}", join([shown, element("small", "counted on every link")])))
     rounds = [one for one in run.rounds if one["ended"] is not None]
     if len(rounds) > 1:
         found.append((f"rounds{so_far}", number(len(rounds), str(len(rounds)), "rounds")))

@@ -12,6 +12,7 @@
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
 | ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
+| ``report.html`` | the page of the run, once `tacit report` was asked for it |
 """
 
 import contextlib

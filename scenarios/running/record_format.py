@@ -143,7 +143,7 @@ VIEWS = (
         "One row a message, from its sender to its receiver. `bytes` counts every copy on every hop: in a star what "
         "one client sends another travels twice. Their sum is `bytes_total` of `result.json`.",
         (
-            ("message", "INTEGER", "its number, from 1"),
+            ("message", "INTEGER", "its number, from 1; copies have numbers, too: some are missing"),
             ("sent", "REAL", "virtual seconds"),
             ("received", "REAL", "virtual seconds; NULL if it was not"),
             ("sender", "TEXT", "who sent it, end to end"),

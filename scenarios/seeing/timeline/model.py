@@ -281,19 +281,17 @@ def _under_way(model: Model, facts: Facts) -> Iterator[Span]:
     """When messages travelled; one that is held up by a fault of its link or receiver only waits meanwhile."""
     copied = {one.number for one in model.copies}
     travels: Iterable[Sent | Copy] = (*(one for one in model.messages if one.number not in copied), *model.copies)
+    stopped = {name for name in model.parties if any(one.kind in ("paused", "down") for one in facts.spells_of(name))}
     for one in travels:
         ended = one.received if isinstance(one, Sent) else one.ended
-        if ended is None:
-            continue
-        held = any(
-            facts.spell(kind, party, one.sent, ended) for kind in ("paused", "down") for party in _ends(one)
-        ) or any(
-            link.lasts(one.sent, ended) and (link.concerns(*_ends(one)) or link.party in _ends(one))
-            for link in facts.of_links
-        )
-        if not held:
+        if ended is not None and not _is_held(one, ended, stopped, facts):
             yield one.sent, ended
 
 
-def _ends(one: Sent | Copy) -> tuple[str, str]:
-    return one.sender, one.receiver
+def _is_held(one: Sent | Copy, ended: float, stopped: set[str], facts: Facts) -> bool:
+    ends = one.sender, one.receiver
+    for party in ends:
+        if party in stopped and any(facts.spell(kind, party, one.sent, ended) for kind in ("paused", "down")):
+            return True
+    links = (link for link in facts.of_links if link.lasts(one.sent, ended))
+    return any(link.concerns(*ends) or link.party in ends for link in links)

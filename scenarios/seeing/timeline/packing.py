@@ -5,6 +5,7 @@ A digit is a character of base64; 32 is added to it if more digits follow. The f
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 __all__ = ["differences", "packed", "unpacked"]
 
@@ -13,14 +14,17 @@ _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 def packed(numbers: Iterable[int]) -> str:
     """The numbers as text; data.js reads it."""
-    found = []
-    for number in numbers:
-        rest = -number * 2 + 1 if number < 0 else number * 2
-        while rest > 31:
-            found.append(_DIGITS[rest % 32 + 32])
-            rest //= 32
-        found.append(_DIGITS[rest])
-    return "".join(found)
+    return "".join(map(_written, numbers))
+
+
+@lru_cache(4096)
+def _written(number: int) -> str:
+    rest = -number * 2 + 1 if number < 0 else number * 2
+    found = ""
+    while rest > 31:
+        found += _DIGITS[rest % 32 + 32]
+        rest //= 32
+    return found + _DIGITS[rest]
 
 
 def unpacked(text: str) -> Iterator[int]:

@@ -5,20 +5,24 @@ class Picture extends Scene {
     const { ctx, look, tall } = this, one = this.data.bars, high = Math.max(2, Math.min(14, tall * .5));
     this.taken = new Map();  // lanes, and where in them nothing can be written
     this.within = [];  // the names of steps in bars
-    ctx.fillStyle = look.bar;
+    const all = new Path2D(), reached = new Map();
     ctx.font = TINY;
     ctx.textBaseline = "middle";
     this.each("bar", begin, end, i => {
       const y = this.y(one.party[i]), x0 = Math.max(this.x(one.began[i]), this.left - 9), x1 = this.x(one.ended[i]);
       if (!this.has(one.party[i]) || !this.inside(y - high, y + high)) return;
       const wide = Math.max(1.5, Math.min(x1, this.width + 9) - x0);
-      ctx.fillRect(x0, y - high / 2, wide, high);
+      if (x0 + wide < (reached.get(one.party[i]) || 0) + .5) return;  // nothing of it would be seen
+      reached.set(one.party[i], x0 + wide);
+      all.rect(x0, y - high / 2, wide, high);
       if (tall < 22) return;
       if (!this.taken.has(one.party[i])) this.taken.set(one.party[i], []);
       this.taken.get(one.party[i]).push([x0, x0 + wide]);
       const step = this.data.steps[one.step[i]];
       if (wide > 30 && ctx.measureText(step).width < wide - 8) this.within.push([step, Math.max(x0, this.left) + 4, y + .5]);
     });
+    ctx.fillStyle = look.bar;
+    ctx.fill(all);
   }
 
   // What is waited for, where there is room between what else is in the lane, and the names of faults.
@@ -87,7 +91,7 @@ class Picture extends Scene {
       lines.push([this.x(one.began[i]), this.y(lane), this.x(one.ended[i]), this.y(other), away, one.kind[i] === again]);
     });
     const wide = lines.length > 120 ? 1.5 : 2.5;
-    ctx.globalAlpha = lines.length > this.width / 4 ? .6 : 1;
+    const dense = lines.length > this.width / 4;  // then what lasts is seen before what travels
     for (const [colour, thick] of [[look.paper, wide + 2], [look.accent, wide]].slice(wide < 2)) {
       ctx.strokeStyle = colour;
       ctx.lineWidth = thick;
@@ -96,11 +100,15 @@ class Picture extends Scene {
         ctx.setLineDash(dashed ? [5, 5] : []);
         ctx.beginPath();
         for (const [x0, y0, x1, y1, , waited] of lines) if (waited === dashed) { ctx.moveTo(x0, y0); ctx.lineTo(x1, y1); }
+        ctx.globalAlpha = dense ? .35 : 1;
         ctx.stroke();
       }
     }
     ctx.setLineDash([]);
     ctx.globalAlpha = 1;
+    ctx.beginPath();
+    if (dense) for (const [x0, y0, x1, y1, away] of lines) if (!away) { ctx.moveTo(x0, y0); ctx.lineTo(x1, y1); }
+    ctx.stroke();
     ctx.lineCap = "butt";
     ctx.fillStyle = look.accent;
     if (lines.length < 300) for (const [x0, y0, x1, y1, away, waited] of lines) {
@@ -289,10 +297,10 @@ class Picture extends Scene {
     if (found) return found;
     const lane = this.lane(y);
     if (lane === undefined) return null;
-    const cell = this.cells && this.cells.at.get(lane * this.cells.wide + Math.floor((x - this.left) / CELL));
-    if (cell) {
-      const x0 = this.left + Math.floor((x - this.left) / CELL) * CELL;
-      return { kind: "cell", i: x0, party: lane, sent: cell[0], received: cell[1], bytes: cell[2], began: this.time(x0), ended: this.time(x0 + CELL) };
+    const { cells } = this, cell = cells ? cells.at(lane, x) : -1;
+    if (cell >= 0 && (cells.values[cell] || cells.values[cell + 1])) {
+      const x0 = this.left + cells.column(x) * CELL, [sent, received, bytes] = cells.values.subarray(cell, cell + 3);
+      return { kind: "cell", i: x0, party: lane, sent, received, bytes, began: this.time(x0), ended: this.time(x0 + CELL) };
     }
     if (Math.abs(this.y(lane) - y) < Math.max(6, tall * .25)) {
       this.each("gap", begin, end, i => { if (data.gaps.party[i] === lane) found = { kind: "gap", i }; });

@@ -105,7 +105,8 @@ class Scene {
   inside(one, other) { return Math.max(one, other) >= this.top && Math.min(one, other) <= this.height; }
 
   each(kind, begin, end, visit) {
-    this.data[`${kind}s`].spans.each(begin, end, i => { if (this.passes(kind, i)) visit(i); });
+    const { step, party, type } = this.filter, all = step < 0 && party < 0 && type < 0;
+    this.data[`${kind}s`].spans.each(begin, end, all ? visit : i => { if (this.passes(kind, i)) visit(i); });
   }
 
   // The straight lines of message `i`: one, or one for each copy on each hop, `[x0, y0, x1, y1, style]`.
@@ -264,35 +265,45 @@ class Scene {
     return cells;
   }
 
+  // Cells of the lanes that can be seen: what each sent and received, and the bytes of what it sent.
   emptyCells() {
-    const wide = Math.ceil((this.width - this.left) / CELL) + 1, found = { most: 0, wide, at: new Map() };
-    found.add = (lane, x, sent, received, bytes) => {
-      const column = Math.floor((x - this.left) / CELL);
-      if (column < 0 || column >= wide || !this.has(lane)) return;
-      const key = lane * wide + column, cell = found.at.get(key) || [0, 0, 0];
-      cell[0] += sent;
-      cell[1] += received;
-      cell[2] += bytes;
-      found.most = Math.max(found.most, cell[0], cell[1]);
-      found.at.set(key, cell);
+    const wide = Math.ceil((this.width - this.left) / CELL) + 1;
+    const lanes = this.lanes.filter(lane => this.has(lane) && this.inside(this.y(lane), this.y(lane)));
+    const place = new Map(lanes.map((lane, i) => [lane, i * wide])), values = new Float64Array(lanes.length * wide * 3);
+    const found = { most: 0, wide, lanes, values };
+    found.column = x => Math.floor((x - this.left) / CELL);
+    found.at = (lane, x) => {
+      const start = place.get(lane), column = found.column(x);
+      return start === undefined || column < 0 || column >= wide ? -1 : (start + column) * 3;
+    };
+    found.add = (lane, x, ...numbers) => {
+      const at = found.at(lane, x);
+      if (at < 0) return;
+      for (let i = 0; i < 3; i++) values[at + i] += numbers[i];
+      found.most = Math.max(found.most, values[at], values[at + 1]);
     };
     return found;
   }
 
   // What was sent rises above the lane's line, what was received hangs below it, by the logarithm of its number; a low
-  // lane is filled as much as there was of both.
+  // lane is filled the stronger, the more there was.
   drawCells() {
-    const { ctx, look, cells } = this, whole = Math.log1p(cells.most);
+    const { ctx, look, cells } = this, { wide, values } = cells, whole = Math.log1p(cells.most);
     for (const [side, colour] of [[0, look.sent], [1, look.received]]) {
+      const strengths = [];  // rectangles by tenths of strength: drawn together, which is much faster
+      cells.lanes.forEach((lane, row) => {
+        const tall = this.high(lane), y = this.y(lane), low = tall < 12;
+        for (let column = 0; column < wide; column++) {
+          const count = values[(row * wide + column) * 3 + side];
+          if (!count) continue;
+          const share = Math.log1p(count) / whole, high = low ? tall - 1 : Math.max(1, share * (tall / 2 - 1));
+          const strength = low ? Math.round(3.5 + 6.5 * share) : 10;
+          strengths[strength] ||= new Path2D();
+          strengths[strength].rect(this.left + column * CELL, low ? y - high / 2 : side ? y + .5 : y - high, CELL - 1, high);
+        }
+      });
       ctx.fillStyle = colour;
-      for (const [key, cell] of cells.at) {
-        const lane = Math.floor(key / cells.wide), tall = this.high(lane), y = this.y(lane);
-        if (!cell[side] || !this.inside(y - tall, y + tall)) continue;
-        const x = this.left + key % cells.wide * CELL, share = Math.log1p(cell[side]) / whole;
-        const high = Math.max(1, share * (tall / 2 - 1));
-        ctx.globalAlpha = tall < 12 ? .35 + .65 * share : 1;
-        ctx.fillRect(x, tall < 12 ? y - tall / 2 + .5 : side ? y + .5 : y - high, CELL - 1, tall < 12 ? tall - 1 : high);
-      }
+      strengths.forEach((path, strength) => { ctx.globalAlpha = strength / 10; ctx.fill(path); });
     }
     ctx.globalAlpha = 1;
   }
@@ -306,6 +317,8 @@ class Scene {
         styles.get(line[4]).push(line);
       }
     });
+    // where most are counted, those of the critical path would be drawn twice, until there is room to see them
+    if (this.data.counts && end - begin > 60 * this.data.counts.width) styles.delete("plain");
     for (const [style, lines] of styles) {
       const { colour, dash, wide } = look.arrows[style];
       ctx.strokeStyle = ctx.fillStyle = colour;

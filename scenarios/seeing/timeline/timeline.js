@@ -187,6 +187,8 @@ function scroll(pixels) {
 
 // --- Tooltip
 
+const NARROW = 520;
+
 function present(item, x, y, held = false) {
   const same = item && hovered && item.kind === hovered.kind && item.i === hovered.i;
   hovered = item;
@@ -199,11 +201,13 @@ function present(item, x, y, held = false) {
     tip.replaceChildren(make("b", {}, title), ...lines.map(line => make("span", {}, line)));
   }
   tip.classList.add("tl-shown");
+  tip.style.width = picture.width < NARROW ? "100%" : "";
   const { offsetLeft, offsetTop } = view, wide = tip.offsetWidth, high = tip.offsetHeight;
   const right = x + 14 + wide <= picture.width ? x + 14 : Math.max(0, x - 14 - wide);
   const below = y + 14 + high <= picture.height + 60 ? y + 14 : Math.max(0, y - 14 - high);
-  tip.style.left = `${offsetLeft + right}px`;
-  tip.style.top = `${offsetTop + below}px`;
+  const under = picture.width < NARROW;  // on a telephone it would hide all: then it stands below
+  tip.style.left = `${offsetLeft + (under ? 0 : right)}px`;
+  tip.style.top = `${offsetTop + (under ? picture.height + 6 : below)}px`;
 }
 
 // The tooltip goes with its item, as far as that is in the picture.
@@ -250,7 +254,7 @@ function stepTo(way) {
 // --- Mouse, touch, wheel, keys
 
 const touches = new Map();
-let moved = 0, pageScrolled = 0;
+let moved = 0, pageScrolled = -Infinity;
 const at = event => {
   const box = canvas.getBoundingClientRect();
   return [event.clientX - box.left, event.clientY - box.top];

@@ -99,6 +99,20 @@ def test_it_asks_for_nothing_and_logs_nothing(browser: Browser, page: Callable[.
     assert set(added) <= {"0", "ret_nodes"}  # the frame itself, and what the driver adds
 
 
+def test_a_notebook_can_insert_it_later(browser: Browser, page: Callable[..., Path], faulty: Path) -> None:
+    browser.open(page("<div></div>", fragment(faulty, compact=True)))
+    browser.run(
+        "const div = document.querySelector('div'); div.innerHTML = arguments[0];"
+        "for (const old of div.querySelectorAll('script')) { const made = document.createElement('script');"
+        "made.type = old.type; made.text = old.text; old.replaceWith(made) }",
+        fragment(faulty, compact=True),
+    )
+    span(browser)
+    assert browser.logged() == []
+    assert browser.run("return document.querySelectorAll('.timeline[data-from] canvas').length") == 4
+    assert browser.run("return document.querySelector('.timeline').offsetHeight") < 450
+
+
 def test_the_mouse_shows_the_bytes_of_the_record(opened: Browser, faulty: Path) -> None:
     with closing(sqlite3.connect(faulty / "run.sqlite")) as connection:
         query = "SELECT message, type, sender, receiver, payload, sealing, envelope, hops, bytes FROM messages"
