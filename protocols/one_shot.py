@@ -136,7 +136,7 @@ class OneShot(Declaration):
         for method in ("client", "server"):
             if not iscoroutinefunction(getattr(type(self), method)):
                 raise ValueError(f"the {method} of {kind} must be defined by async def.")
-        for name, value, least in (("waits", self.waits, 1), ("tolerance", self.tolerance, 0)):
+        for name, value, least in (("patience", self.patience, 1), ("tolerance", self.tolerance, 0)):
             if not isinstance(value, int | float) or not least <= value < math.inf:
                 raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
 

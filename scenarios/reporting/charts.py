@@ -106,8 +106,12 @@ def heat_map(
 
     data = [{"row": r, "column": c, "value": v, "words": w} for r, c, v, w in cells if v > 0]
     step = max(13, min(30, 560 // max(1, len(names))))
-    labels = alt.Axis(labelFontSize=min(11, step - 2), labelOverlap=False, grid=False, domain=False, ticks=False)
-    strength = alt.Scale(type="log", range=[0.1, 1], nice=False)
+    labels = alt.Axis(labelFontSize=min(11, step - 2), labelOverlap=False, grid=False, domain=False, ticks=False,
+        titlePadding=22,
+    )  # fmt: skip
+    values = [value for *_, value, _ in cells if value > 0]
+    # as large a range at least, for sizes that are nearly alike to look it
+    strength = alt.Scale(type="log", domain=[min([*values, max(values) / 1000]), max(values)], range=[0.1, 1])
     chart = (
         alt.Chart(_data(data))
         .mark_rect(color=_COLOURS["accent"], stroke=_COLOURS["paper"])

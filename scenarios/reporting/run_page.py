@@ -131,10 +131,10 @@ def _groups(parties: Sequence[str]) -> dict[str, str]:
         return {name: name for name in parties}
     alone = [name for name in parties if not name.partition("/")[1]]
     others = [name for name in parties if name not in alone]
-    size = -(-len(others) // (_PARTIES - len(alone)))
+    count = _PARTIES - len(alone)
     found = {name: name for name in alone}
-    for place in range(0, len(others), size):
-        some = others[place : place + size]
+    for place in range(count):
+        some = others[place * len(others) // count : (place + 1) * len(others) // count]
         name = some[0] if len(some) == 1 else f"{some[0]}–{some[-1].partition('/')[2]}"
         found |= dict.fromkeys(some, name)
     return found

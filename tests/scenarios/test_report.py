@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from protocols.privacy.spent import privacy_lines
+from scenarios.running.folder import locked
 from tacit import load, run
 from tests.pages import command, refused, report
 
@@ -131,6 +133,60 @@ def test_accuracy_is_there_round_by_round(tiny: Path) -> None:
 def test_what_is_not_as_expected_is_said(made: Callable[..., Path]) -> None:
     page = report(made("unmet", 'expect={outcome="aborted"}'))
     assert "Not as expected: expect.outcome: expected aborted, got completed" in page.text
+
+
+def test_a_run_under_way_is_shown_as_far_as_it_is_recorded(made: Callable[..., Path]) -> None:
+    folder = made("one")
+    (folder / "result.json").unlink()
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM run WHERE key IN ('outcome', 'reason', 'virtual_seconds')")
+    with locked(folder):  # as the process that runs it has it
+        page = report(folder)
+    assert page.named["outcome"] == "Under way" and "make it again for the rest" in page.text
+
+
+PRIVATE = """
+title = "Three clients share randomised labels"
+engine = "inline"
+data = { name = "digits", clients = 3, labeled = 1.0, limit = 120 }
+public = { size = 60 }
+protocol = { name = "dp-fedct" }
+learner = { name = "decision-tree" }
+cotraining = { rounds = 2 }
+privacy = { epsilon = 0.1 }
+training = { device = "cpu" }
+"""
+
+
+def test_warnings_and_privacy_are_those_of_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "private.toml").write_text(PRIVATE)
+    result = run(load(tmp_path / "private.toml"), out=tmp_path / "out")
+    page = report(result.folder)
+    assert result.privacy is not None and any('entropy = "os"' in line for line in result.privacy.caveats)
+    for line in privacy_lines(result.privacy):
+        assert line[10:] in page.text
+    assert result.warnings and all(f"Warning: {line}" in page.text for line in result.warnings)
+    assert "#learned" in [found.get("href") for _, found in page.elements]
+
+
+def test_a_protocol_of_a_plugin_has_a_page(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "secure_mean.toml"
+    page = report(run(load(example, ["engine=inline"]), out=tmp_path / "out").folder)
+    assert "protocol secure-mean" in page.text and "secure_mean.py (SHA-256 " in page.text
+    assert "output" in page.text and "The result is equal to the plaintext oracle." in page.text
+
+
+def test_many_parties_share_rows_of_the_matrix(made: Callable[..., Path]) -> None:
+    """The record is made to say that each message had another receiver."""
+    folder = made("one")
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        connection.execute("UPDATE events SET receiver = 'client/' || (message % 100) WHERE message > 0")
+        (total,) = connection.execute("SELECT sum(bytes) FROM messages").fetchone()
+        (last,) = connection.execute("SELECT max(message % 100) FROM events WHERE message > 0").fetchone()
+    head, *lines = report(folder).tables["bytes from each sender to each receiver"]
+    assert len(head) == len(lines) + 1 == 42 and head[1] == "server" and "client/0–1" in head
+    assert lines[-1][-1] == f"{total:,}"
+    assert head[-2].endswith(f"–{last}") or head[-2] == f"client/{last}"
 
 
 def test_mistakes_are_one_line(made: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -165,6 +166,23 @@ def test_a_run_that_was_killed_is_shown_as_far_as_it_is_recorded(changed: Callab
     html = fragment(folder)
     assert "The run has not ended in the record" in html
     assert len(columns(data_of(html)["messages"])["number"]) == len(model.messages)
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_leaves_what_can_be_shown(
+    quick: Path, tmp_path: Path, stopped: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, _, _ = stopped(1, signal.SIGKILL, "run", quick, "--out", tmp_path / "out")
+    assert code == -signal.SIGKILL
+    model = model_of(tmp_path / "out")
+    assert not model.ended
+    assert "The run has not ended in the record" in fragment(tmp_path / "out")
+
+
+def test_a_message_that_is_delayed_by_a_fault_is_waited_for(quick: Path, tmp_path: Path) -> None:
+    faults = 'fault=[{kind="delay", message="Join", peer="server", by="20s"}]'
+    model = model_of(run(load(quick, ["expect={}", faults]), out=tmp_path / "out").folder)
+    assert sum(end - begin for begin, end in model.folded) > 19
 
 
 def test_a_run_without_messages_and_one_without_events(changed: Callable[..., Path]) -> None:
