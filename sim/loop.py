@@ -17,11 +17,12 @@ from typing import Any, NoReturn, TypeVar
 
 import simpy
 
-__all__ = ["Deadlock", "Environment", "SimLoop", "Timer", "timer_of"]
+__all__ = ["Deadlock", "Environment", "Livelock", "SimLoop", "Timer", "timer_of"]
 
 T = TypeVar("T")
 
 _SWEEP = 1000  # cancelled timers that may lie in the heap before it is worth looking
+_MOST_TURNS = 1_000_000  # turns of the loop at one moment, after which it is taken to last for ever
 _UNWINDING = 1000  # turns of the loop that tasks have for ending once they are cancelled
 
 
@@ -33,6 +34,15 @@ class Deadlock(RuntimeError):
         self.waits = waits
         lines = "; ".join(f"{who} waits for {what}" for who, what in waits.items())
         super().__init__(f"deadlock at {time:.6f} s: {lines or 'nobody says what is awaited'}")
+
+
+class Livelock(RuntimeError):
+    """Something goes on at one moment without an end. `places` are the files and lines at which it does."""
+
+    def __init__(self, time: float, places: list[str]) -> None:
+        self.time, self.places = time, places
+        where = ", ".join(places) or "nobody knows where"
+        super().__init__(f"{_MOST_TURNS:,} turns at {time:.6f} s, and nothing that takes time: {where}")
 
 
 class Timer(simpy.Event):
@@ -162,6 +172,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.env = Environment()
         self.waits: dict[str, Callable[[], str]] = {}
         self.task_count = 0
+        self._turns = 0  # at this moment
         self.set_task_factory(self._create)
 
     def _create(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
@@ -256,6 +267,12 @@ class SimLoop(asyncio.BaseEventLoop):
                     waits = {who: what for who, tell in self.waits.items() if (what := tell())}
                     raise Deadlock(self.time(), waits)
                 step()
+            self._turns = 0
+        elif (turns := self._turns + 1) < _MOST_TURNS:
+            self._turns = turns
+        else:
+            self._turns = 0
+            raise Livelock(self.time(), list(dict.fromkeys(map(_place, self._ready))))
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:
@@ -275,6 +292,13 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> NoReturn:  # type: ignore[override]
         _refuse("work in a thread ends at a real time; use a party's compute()")
+
+
+def _place(handle: asyncio.Handle) -> str:
+    """The file and line at which the task is that `handle` goes on with."""
+    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    frames = task.get_stack() if isinstance(task, asyncio.Task) else []
+    return f"{frames[-1].f_code.co_filename}, line {frames[-1].f_lineno}" if frames else repr(handle)
 
 
 def _refuse(why: str) -> NoReturn:

@@ -3,9 +3,11 @@
 Where nothing fits, the shell completes names of files.
 """
 
+import io
+import os
 import re
-from collections.abc import Iterable
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 import typer
@@ -21,6 +23,7 @@ __all__ = [
     "scenarios",
     "steps",
     "swept",
+    "unsplit_words",
     "x_axes",
 ]
 
@@ -133,3 +136,28 @@ def _recorded(context: typer.Context, column: str, incomplete: str) -> Words:
 def _by_number(name: str) -> tuple[str, int]:
     head, _, number = name.rpartition("/")
     return (head, int(number)) if number.isdecimal() else (name, 0)
+
+
+@contextmanager
+def unsplit_words() -> Iterator[None]:
+    """Within it what bash asks for is one word where bash has split it at ``=``, and only the last part is printed."""
+    place = int(os.environ.get("COMP_CWORD", "0"))
+    given = os.environ.get("COMP_WORDS", "").split("\n")[: place + 1]
+    words: list[str] = []
+    for word in given:
+        if words and (word == "=" or words[-1].endswith("=")):
+            words[-1] += word
+        else:
+            words.append(word)
+    if len(words) == len(given):
+        yield
+        return
+    os.environ |= {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+    head, equals, _ = words[-1].rpartition("=")
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    finally:
+        for line in printed.getvalue().splitlines():
+            typer.echo(line.removeprefix(head + equals))

@@ -4,6 +4,7 @@ import codecs
 import io
 import os
 import sys
+from contextlib import nullcontext
 
 from scenarios.command import stopping
 
@@ -17,9 +18,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")  # a character that the terminal cannot show must not end a run
-    from scenarios.command.main import app  # takes a second
+    from scenarios.command.completing import unsplit_words
+    from scenarios.command.main import app
 
-    app(prog_name="tacit")
+    with unsplit_words() if os.environ.get("_TACIT_COMPLETE") == "complete_bash" else nullcontext():
+        app(prog_name="tacit")
 
 
 def _use_utf8() -> None:

@@ -25,6 +25,10 @@ __all__ = ["predict"]
 
 _COLUMNS = ("messages", "payload", "sealing", "envelope", "total")
 
+_SEEDS = 5
+_MANY = 100_000
+"""Messages of a run from which on one seed is enough, unless --seeds says otherwise: with many, times differ little."""
+
 
 class By(Enum):
     """What the cheapest choice has least of."""
@@ -89,9 +93,9 @@ def predict(
     over: Over = None,
     by: Annotated[By, typer.Option(help="What the cheapest combination has least of.")] = By.BYTES,
     seeds: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="The time is the median of the scenario's seed and those after it."),
-    ] = 5,
+        int | None,
+        typer.Option(metavar="N", min=1, help="The time is the median of the seed and those after it, 5 unless large."),
+    ] = None,
     seed: Seed = None,
     changes: Set = None,
     json_file: Annotated[
@@ -110,8 +114,10 @@ def predict(
     from scenarios.sweeping.runs import plan
 
     console = printing.make_console()
-    plans = plan(file, over or (), seeds, changes or (), seed)
-    found = [_predicted(plans[first : first + seeds]) for first in range(0, len(plans), seeds)]
+    count = seeds or _SEEDS
+    plans = plan(file, over or (), count, changes or (), seed)
+    most = None if seeds else _MANY
+    found = [_predicted(plans[first : first + count], most) for first in range(0, len(plans), count)]
     least = min(one.cost(by) for one in found)
     cheapest = [one for one in found if one.cost(by) == least]
     if str(json_file) != "-":
@@ -127,16 +133,20 @@ def predict(
     return 0
 
 
-def _predicted(plans: Sequence[Plan]) -> Predicted:
-    """What the first of `plans` will take, which differ in their seeds alone."""
+def _predicted(plans: Sequence[Plan], most: int | None) -> Predicted:
+    """What the first of `plans` will take, which differ in their seeds alone; of more messages than `most` the only."""
     from scenarios.running.folder import ByteRow
     from scenarios.running.prediction import predict_run
 
-    all_seeds = [(one.loaded.scenario.seed, predict_run(one.loaded.scenario, one.loaded.where)) for one in plans]
-    first = all_seeds[0][1]
-    rows = [ByteRow(*key, row.messages, row.payload, row.sealing, row.envelope) for key, row in first.counts.items()]
-    seconds = {seed: one.virtual_seconds for seed, one in all_seeds}
-    return Predicted(plans[0], rows, seconds, first.peak_memory)
+    first, *others = plans
+    scenario = first.loaded.scenario
+    found = predict_run(scenario, first.loaded.where)
+    rows = [ByteRow(*key, row.messages, row.payload, row.sealing, row.envelope) for key, row in found.counts.items()]
+    seconds = {scenario.seed: found.virtual_seconds}
+    if most is None or sum(row.messages for row in rows) <= most:
+        for one in others:
+            seconds[one.loaded.scenario.seed] = predict_run(one.loaded.scenario, one.loaded.where).virtual_seconds
+    return Predicted(first, rows, seconds, found.peak_memory)
 
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
@@ -168,15 +178,16 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
     lines = [
         [
             *(value for _, value in one.plan.values),
-            *(f"{count:,}" for count in one.sums().values()),
+            f"{one.sums()['messages']:,}",
+            f"{one.sums()['total']:,}",
             one.in_words(By.TIME),
             one.in_words(By.MEMORY),
         ]
         for one in found
     ]
-    columns = (*_COLUMNS, "time", "memory")
+    columns = ("messages", "bytes", "time", "memory")
     console.print(printing.table((*labels.values(), *columns), lines, columns))
-    least = f"{cheapest[0].in_words(by)}"
+    least = cheapest[0].in_words(by)
     if len(cheapest) == len(found) > 1:
         printing.print_lines(console, [f"cheapest  none by {by.value}: {least} each"])
         return

@@ -4,7 +4,7 @@ Each check raises `ScenarioError` without a place; `check` adds it.
 """
 
 import re
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -69,15 +69,22 @@ def cautions(scenario: Scenario) -> list[str]:
     return [*found, *fault_cautions(scenario), *_protocol_cautions(scenario)]
 
 
-@lru_cache(maxsize=4)
-def _protocol_cautions(scenario: Scenario) -> tuple[str, ...]:
+_kept: dict[str, list[str]] = {}
+
+
+def _protocol_cautions(scenario: Scenario) -> list[str]:
     """Kept, for they are asked for before and after a run; the lines alone, for data are large."""
 
     @cache
     def shards() -> dict[str, Shard]:
         return named(split_data(scenario)[1])
 
-    return tuple(PROTOCOLS[scenario.protocol.name].cautions(scenario, shards))
+    text = repr(scenario)  # a value of one's own key may be a list, which has no hash
+    if text not in _kept:
+        if len(_kept) == 4:
+            del _kept[next(iter(_kept))]
+        _kept[text] = PROTOCOLS[scenario.protocol.name].cautions(scenario, shards)
+    return _kept[text]
 
 
 def _check_specs(scenario: Scenario) -> None:

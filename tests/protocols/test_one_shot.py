@@ -247,7 +247,7 @@ def test_a_formula_that_names_no_message_is_an_error(
         ({"oracle": OneShot.oracle}, "needs a method oracle"),
         ({"summary": 3}, "needs a summary"),
         ({"client": lambda self, me, keys, group: None}, "the client of Wrong must be defined by async def"),
-        ({"waits": None}, r"waits\(=None\) of Wrong must be a number >= 1"),
+        ({"patience": None}, r"patience\(=None\) of Wrong must be a number >= 1"),
         ({"tolerance": "small"}, r"tolerance\(='small'\) of Wrong must be a number >= 0"),
     ],
 )

@@ -124,9 +124,17 @@ def test_bash_takes_the_script_and_the_words(tmp_path: Path) -> None:
     script = subprocess.run(
         [command], env=os.environ | {"_TACIT_COMPLETE": "source_bash"}, capture_output=True, text=True, check=True
     )
-    asked = f"COMP_WORDS=(tacit run xclp-d) COMP_CWORD=2; _tacit_completion {command}; echo ${{COMPREPLY[*]}}"
-    done = subprocess.run(["bash", "-c", f"{script.stdout}\n{asked}"], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("xclp-digits\n", "")
+    asked = [
+        f"COMP_WORDS=({words}) COMP_CWORD={place}; _tacit_completion {command}; echo ${{COMPREPLY[*]}}"
+        for words, place in (
+            ("tacit run xclp-d", 2),
+            ("tacit run xclp-digits --set protocol.hamming = pa", 6),  # bash makes three words of KEY=VALUE
+            ("tacit sweep xclp-digits --over protocol.hamming =", 5),
+        )
+    ]
+    done = subprocess.run(["bash", "-c", "\n".join((script.stdout, *asked))], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["xclp-digits", "paillier", "iknp paillier plaintext naor-pinkas"]
+    assert done.stderr == ""
 
 
 # --- keys and steps

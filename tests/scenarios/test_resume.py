@@ -85,7 +85,7 @@ class Counted(Watch):
 
 def figures(result: Result) -> dict[str, Any]:
     """Everything that must not depend on whether the run was interrupted."""
-    but = ("wall_seconds", "environment", "resumed", "engine")
+    but = ("wall_seconds", "peak_memory", "environment", "resumed", "engine")
     return {name: value for name, value in result.record().items() if name not in but}
 
 
@@ -264,7 +264,9 @@ HARD: dict[str, tuple[list[str], str]] = {
 
 
 def outcome(simulation: Simulation, summed: Simulated) -> tuple[Any, ...]:
-    names = ("outcome", "reason", "accuracy", "model_digest", "lost", "rounds", "endings", "silent", "selected_round")
+    names = (
+        "outcome", "reason", "accuracy", "model_digest", "lost", "round_records", "endings", "silent", "selected_round",
+    )  # fmt: skip
     return (
         simulation.trace.trace_hash, simulation.trace.shape_hash, simulation.now, simulation.done,
         simulation.ledger.rows(), simulation.observer.strikes(), *(getattr(summed, name) for name in names),

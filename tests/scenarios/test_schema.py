@@ -371,9 +371,9 @@ def test_a_run_that_will_not_fit_into_memory_says_so(monkeypatch: pytest.MonkeyP
     with pytest.raises(ScenarioError) as caught:
         load("xclp-digits")
     assert str(caught.value).endswith(
-        "data.limit: 1797 points need about 129 MB of memory and 2 MB are free; allowed here: 1 to 223"
+        "data.limit: 1797 points need about 131 MB of memory and 2 MB are free; allowed here: 1 to 103"
     )
-    assert load("xclp-digits", ["data.limit=223"]).data.limit == 223
+    assert load("xclp-digits", ["data.limit=103"]).data.limit == 103
 
 
 def test_the_server_does_not_come_back() -> None:

@@ -42,7 +42,7 @@ def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str)
 def test_models_that_do_not_fit_into_memory_are_reported_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = SimpleNamespace(available=4 * 650 * 10)
     monkeypatch.setattr(protocols.federated.checks.psutil, "virtual_memory", lambda: few)
-    problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 46\.8 kB of memory and 26 kB"
+    problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 36\.4 kB of memory and 26 kB"
     with pytest.raises(ScenarioError, match=problem):
         load(tiny, ["protocol.name=fedavg"])
     assert load(tiny, ["protocol.name=fedavg", "training.share=0.25"]).training.share == 0.25

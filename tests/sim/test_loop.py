@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.loop import Deadlock, SimLoop
+from sim import loop as sim_loop
+from sim.loop import Deadlock, Livelock, SimLoop
 
 
 def run(main: Callable[[SimLoop], Coroutine[Any, Any, Any]]) -> Any:
@@ -174,6 +175,31 @@ def test_a_hold_that_is_cancelled_does_not_move_the_clock() -> None:
     with pytest.raises(Deadlock, match=r"at 1\.000000 s"):
         loop.run(main(loop))
     loop.finish()
+
+
+def test_what_goes_on_at_one_moment_without_an_end_is_a_livelock_that_says_where(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sim_loop, "_MOST_TURNS", 1000)
+    loop = SimLoop()
+
+    async def busy() -> None:
+        await asyncio.sleep(1.5)
+        while True:
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        other = asyncio.create_task(busy())
+        for _ in range(3):  # turns are counted at each moment by itself
+            for _ in range(900):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.1)
+        await other
+
+    with pytest.raises(Livelock, match=r"1,000 turns at 1\.500000 s") as caught:
+        loop.run(main())
+    loop.finish()
+    assert [place.partition(", line ")[0] for place in caught.value.places] == [__file__]
 
 
 def test_nothing_left_to_happen_is_a_deadlock_that_lists_who_waits_for_what() -> None:

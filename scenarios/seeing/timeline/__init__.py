@@ -67,7 +67,7 @@ def _json(data: object) -> str:
 
 def _summary(model: Model) -> str:
     folded = sum(end - begin for begin, end in model.folded)
-    idle = f", {format_duration(folded)} of them idle and folded" if folded else ""
+    idle = f", {format_duration(folded)} of it idle and folded" if folded else ""
     state = "" if model.ended else " The run has not ended in the record; this is what is recorded."
     return (
         f"{format_duration(model.end)} of virtual time{idle}: {_count(len(model.messages), 'message')}, "

@@ -278,7 +278,7 @@ def _steps(facts: Facts, end: float) -> list[Phase]:
 
 
 def _under_way(model: Model, facts: Facts) -> Iterator[Span]:
-    """When messages travelled; one that is held up by a fault of its link or receiver only waits meanwhile."""
+    """When messages travelled; one that is held up, by a fault of it, its link or a party, only waits meanwhile."""
     copied = {one.number for one in model.copies}
     travels: Iterable[Sent | Copy] = (*(one for one in model.messages if one.number not in copied), *model.copies)
     stopped = {name for name in model.parties if any(one.kind in ("paused", "down") for one in facts.spells_of(name))}
@@ -290,6 +290,8 @@ def _under_way(model: Model, facts: Facts) -> Iterator[Span]:
 
 def _is_held(one: Sent | Copy, ended: float, stopped: set[str], facts: Facts) -> bool:
     ends = one.sender, one.receiver
+    if (known := facts.messages.get(one.number)) is not None and known.struck:
+        return True
     for party in ends:
         if party in stopped and any(facts.spell(kind, party, one.sent, ended) for kind in ("paused", "down")):
             return True

@@ -71,11 +71,12 @@ root.querySelector(".tl-place").append(controls, view, tip, legend, make("p", { 
 
 // Only what there is in this run.
 function legends() {
-  const shapes = data.shapes, fates = new Set(Array.from(data.copies.fate, fate => data.texts[fate]));
+  const { shapes, texts, copies } = data;
+  const gone = (fate, i) => texts[fate] === "lost" || (texts[fate] === "dropped" && texts[copies.why[i]] !== "a second copy");
   const marks = new Set(data.marks.map(mark => mark.kind));
   return [
     ["bar", "computing", data.bars.began.length], ["message", "message", data.messages.began.length],
-    ["lost", "lost or dropped", fates.has("lost") || fates.has("dropped")],
+    ["lost", "lost or dropped", copies.fate.some(gone)],
     ["again", "sent again", shapes.some(shape => shape[8])], ["gap", "waiting", data.gaps.began.length],
     ["deadline", "deadline passed", data.texts.includes("deadline")], ["band", "fault", data.bands.length],
     ["crash", "gone", marks.has("crash")], ["return", "back", marks.has("return")], ["gone", "lost to the run", marks.has("lost")],

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -135,17 +136,16 @@ def test_the_tables_of_the_critical_path_sum_to_the_time_of_the_run(faulty: Path
         assert math.isclose(sum(parts), total, abs_tol=0.001 * len(parts))
 
 
-def test_a_slowed_job_lasts_until_its_party_goes_on_and_a_crash_ends_it(tiny: Path, tmp_path: Path) -> None:
+def test_a_slowed_job_lasts_until_its_party_goes_on(quick: Path, tmp_path: Path) -> None:
     faults = (
-        'fault=[{kind="slow", party="client/1", at="train.update", factor=40000, lasts="20s"}, '
-        '{kind="pause", party="client/2", at="train.update", lasts="2s"}]'
+        'fault=[{kind="slow", party="client/1", at="hamming.evaluate", factor=40000, lasts="5s"}, '
+        '{kind="pause", party="client/2", time="47.15ms", lasts="2s"}]'
     )
-    model = model_of(run(load(tiny, ["protocol.name=fedavg", faults]), out=tmp_path / "out").folder)
-    longest = {
-        party: max((bar for bar in model.bars if bar.party == party), key=_length) for party in model.parties[1:]
-    }
-    assert {party for party, bar in longest.items() if _length(bar) > 2 * bar.seconds} == {"client/1", "client/2"}
-    assert _length(longest["client/2"]) >= 2
+    changes = ["expect={}", "cost=modelled", "protocol.deadline=10s", faults]
+    model = model_of(run(load(quick, changes), out=tmp_path / "out").folder)
+    longest = {party: max((bar for bar in model.bars if bar.party == party), key=_length) for party in model.parties}
+    slowed = {party for party, bar in longest.items() if _length(bar) > 2 * bar.seconds}
+    assert slowed == {"client/1", "client/2"}, longest
 
 
 def _length(bar: Bar) -> float:
@@ -165,6 +165,23 @@ def test_a_run_that_was_killed_is_shown_as_far_as_it_is_recorded(changed: Callab
     html = fragment(folder)
     assert "The run has not ended in the record" in html
     assert len(columns(data_of(html)["messages"])["number"]) == len(model.messages)
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_leaves_what_can_be_shown(
+    quick: Path, tmp_path: Path, stopped: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, _, _ = stopped(1, signal.SIGKILL, "run", quick, "--out", tmp_path / "out")
+    assert code == -signal.SIGKILL
+    model = model_of(tmp_path / "out")
+    assert not model.ended
+    assert "The run has not ended in the record" in fragment(tmp_path / "out")
+
+
+def test_a_message_that_is_delayed_by_a_fault_is_waited_for(quick: Path, tmp_path: Path) -> None:
+    faults = 'fault=[{kind="delay", message="Join", peer="server", by="20s"}]'
+    model = model_of(run(load(quick, ["expect={}", faults]), out=tmp_path / "out").folder)
+    assert sum(end - begin for begin, end in model.folded) > 19
 
 
 def test_a_run_without_messages_and_one_without_events(changed: Callable[..., Path]) -> None:
