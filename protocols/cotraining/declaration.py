@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from parties.data.splits import Shard
 from parties.learning.learners import LEARNERS
-from parties.learning.loaded import ADAM, TORCH
+from parties.learning.loaded import ADAM, TORCH, TREES
 from protocols import rounds
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.attack import attacked_predictions
@@ -118,7 +118,7 @@ class Cotraining(Declaration):
 
     def loaded(self, tables: CotrainingTables) -> int:
         learners = [LEARNERS.get(name) for name in names_of(tables)]
-        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else 0
+        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else TREES
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
         return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}
