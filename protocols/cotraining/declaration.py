@@ -112,9 +112,9 @@ class Cotraining(Declaration):
         return cotraining_plan(tables, parts, shards)
 
     def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """The states of all learners, and copies of one, which learns."""
+        """The states of all learners, before and after a round, and copies of one, which learns; measured with five."""
         states = [len(learner.initial(tables.seed)) for learner in learners_of(tables, parts.held)]
-        return sum(states) + 4 * max(states)
+        return 2 * sum(states) + 6 * max(states)
 
     def loaded(self, tables: CotrainingTables) -> int:
         learners = [LEARNERS.get(name) for name in names_of(tables)]
