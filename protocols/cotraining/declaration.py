@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from parties.data.splits import Shard
 from parties.learning.learners import LEARNERS
-from parties.learning.loaded import ADAM, TORCH
+from parties.learning.loaded import ADAM, TORCH, TREES
 from protocols import rounds
 from protocols.cotraining import round as cotraining_round
 from protocols.cotraining.attack import attacked_predictions
@@ -112,13 +112,13 @@ class Cotraining(Declaration):
         return cotraining_plan(tables, parts, shards)
 
     def memory(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """The states of all learners, and copies of one, which learns."""
+        """The states of all learners, before and after a round, and copies of one, which learns; measured with five."""
         states = [len(learner.initial(tables.seed)) for learner in learners_of(tables, parts.held)]
-        return sum(states) + 4 * max(states)
+        return 2 * sum(states) + 6 * max(states)
 
     def loaded(self, tables: CotrainingTables) -> int:
         learners = [LEARNERS.get(name) for name in names_of(tables)]
-        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else 0
+        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else TREES
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
         return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}

@@ -33,6 +33,7 @@ from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
+from protocols.xclp.variants import VARIANTS
 from sim.planned import Planned
 from sim.setting_error import Problem
 from sim.wire import Message
@@ -184,7 +185,7 @@ class FederatedTraining(Declaration):
         return max(models, graph_memory(sum(len(shard.rows) for shard in together.values()), len(together)))
 
     def loaded(self, tables: TrainingTables) -> int:
-        return TORCH
+        return TORCH + (VARIANTS[tables.protocol.hamming].loaded if self.across else 0)
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
         if self.private:

@@ -15,6 +15,7 @@ from protocols.xclp.keys import ProtocolKeys, XclpTables
 from protocols.xclp.payloads import round_payloads
 from protocols.xclp.planned import Among, round_plan
 from protocols.xclp.promises import PROMISES
+from protocols.xclp.variants import VARIANTS
 from protocols.xclp.xclp import STEPS
 from sim.planned import Planned
 from sim.wire import Message
@@ -98,6 +99,9 @@ class XclpDeclaration(Declaration):
 
     def memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
         return graph_memory(len(parts.held.labels), len(shards))
+
+    def loaded(self, tables: XclpTables) -> int:
+        return VARIANTS[tables.protocol.hamming].loaded
 
     def promises(self, tables: XclpTables) -> Mapping[str, Promise]:
         return PROMISES

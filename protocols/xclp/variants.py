@@ -56,7 +56,7 @@ class Variant:
 
     `payloads` gives the bytes of each message type, every message counted once; `planned` lists what is done in a round
     with its number, with nobody lost. None where there is no formula. `contribution`: what each client publishes at the
-    set-up, as a public key.
+    set-up, as a public key. `loaded`: bytes that it takes besides what it sends, as measured.
     """
 
     description: str
@@ -65,6 +65,7 @@ class Variant:
     payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
     planned: Callable[[HammingOptions, Points, int], Iterable[Planned]] | None = None
     contribution: Callable[[HammingOptions], PlannedContribution] = lambda options: PlannedContribution()
+    loaded: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ VARIANTS: Registry[Variant] = Registry(
                 options.rerandomise == "fresh",
             ),
             lambda options: _proved_key(options.key_bits),
+            loaded=42_000_000,
         ),
         "iknp": Variant(
             "oblivious-transfer extension",

@@ -16,8 +16,8 @@ from scenarios.schema.scenario import Scenario
 
 __all__ = ["peak_memory", "predicted_memory"]
 
-BASE = 204_000_000
-"""Python, numpy, scipy, scikit-learn and Tacit: a run of XCLP in the clear among eight clients, without n^2."""
+BASE = 119_000_000
+"""Python, numpy and Tacit: a run of XCLP in the clear among ten clients, without n^2."""
 
 PER_CLIENT = 110_000
 """A party with its links: a hundred clients beside ten, with a network of 2.6 kB."""
