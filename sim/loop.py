@@ -198,8 +198,8 @@ class SimLoop(asyncio.BaseEventLoop):
         if self.is_closed():
             return
         self.set_exception_handler(_broken_off)
-        for _ in range(_UNWINDING):
-            if not self._ready:
+        for turn in range(_UNWINDING):
+            if not self._ready or turn % 100 == 99:  # or something goes on at one moment without an end
                 tasks = sorted(asyncio.all_tasks(self), key=hash)
                 if not tasks:
                     break
