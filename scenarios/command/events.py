@@ -47,6 +47,8 @@ def events(
 
     if not folder.is_dir():
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    if party:
+        _check_party(folder, party)
     console = printing.make_console()
     looks = _followed(folder, everything) if follow else iter([story.events(folder, everything=everything)])
     for lines in looks:
@@ -57,6 +59,17 @@ def events(
             printing.print_lines(console, map(_shown, chosen))
         console.file.flush()
     return 0
+
+
+def _check_party(folder: Path, party: str) -> None:
+    """Raise FolderError for a party that the run in `folder` does not have."""
+    from scenarios.files.reading import read
+    from scenarios.observing.faults import parties
+    from scenarios.running.folder import FolderError
+
+    known = parties(read(str(folder), without_data=True).scenario.data.clients)
+    if party not in known:
+        raise FolderError(f"{folder}: --party {party} is not a party of this run; allowed: server, ..., {known[-1]}")
 
 
 def _followed(folder: Path, everything: bool) -> Iterator[Iterable[Line]]:

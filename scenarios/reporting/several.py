@@ -202,6 +202,7 @@ def _losses(found: Sequence[Compared]) -> list[Html | None]:
     content: list[Html | None] = []
     for one in found:
         lost = losses(one.run, heading=f"Lost in {one.letter}")
-        content.append(lost or element("p", f"Nobody was lost in {one.letter}."))
+        nobody = "Nobody was lost in" if one.run.result is not None else "No loss is recorded so far in"
+        content.append(lost or element("p", f"{nobody} {one.letter}."))
         content += [element("p", element("strong", "Warning: ", class_="warn"), line) for line in warnings_of(one.run)]
     return content

@@ -71,7 +71,8 @@ def _checks(run: RecordedRun, linked: bool) -> Iterator[tuple[bool | None, str]]
         yield (True, met) if expects else (None, "The scenario expects nothing.")
     parties = list(dict.fromkeys(loss.party for loss in run.losses))
     few = ", ".join(parties) if len(parties) <= 6 else f"{len(parties)} parties"
-    yield None if parties else True, f"Lost: {few}." if parties else "Nobody was lost."
+    nobody = (True, "Nobody was lost.") if result is not None else (None, "No loss is recorded so far.")
+    yield (None, f"Lost: {few}.") if parties else nobody
     if count := len(warnings_of(run)):
         warnings = f"{count} warning{'s' * (count > 1)}"
         link = element("a", warnings, href="#learned") if linked else element("span", warnings)

@@ -278,6 +278,8 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
     """Raise FolderError unless the record at `path` is of the format that this version writes. Raises sqlite3.Error."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found != FORMAT:
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise FolderError(f"{path}: is empty; a run that is under way or has ended has a record there")
         made = "of an earlier version of Tacit" if not found else f"of format {found}"
         raise FolderError(f"{path}: {made}; this version reads format {FORMAT}")
 

@@ -12,7 +12,7 @@ from scenarios.files.arguments import check_type
 from scenarios.running.folder import Result
 from scenarios.seeing.causes import Cause, Causes
 from scenarios.seeing.facts import Facts, Message, Waiting, spell_ended
-from scenarios.seeing.reading import EndedRound, News, Record, Row
+from scenarios.seeing.reading import EndedRound, News, Record, Row, is_under_way
 from sim.units import format_duration
 
 __all__ = ["Line", "Story", "events", "explained"]
@@ -262,7 +262,10 @@ def events(run: Result | str | Path, *, everything: bool = False) -> list[Line]:
     """
     check_type("run", run, (Result, str, Path), "a Result, or a run's folder as str or Path")
     folder = run.folder if isinstance(run, Result) else Path(run)
-    return Story(everything=everything).take(Record(folder).news())
+    story, goes_on = Story(everything=everything), is_under_way(folder)
+    news = Record(folder).news()
+    lines = story.take(news)
+    return lines if goes_on or news.ended else [*lines, *story.break_off()]
 
 
 def explained(folder: Path, losses: Iterable[Loss]) -> list[Cause]:

@@ -146,7 +146,8 @@ def test_one_line_an_event_and_only_those_asked_for(folder: Path) -> None:
     mine = command("events", folder, "--party", "client/2")
     assert mine and set(mine) < set(every) and all("client/2" in line for line in mine)
     assert len(command("events", folder, "--step", "hamming.evaluate")) < len(every)
-    assert command("events", folder, "--party", "client/9") == []
+    done = CliRunner().invoke(app, ["events", str(folder), "--party", "client/9"])
+    assert done.exit_code == 2 and "--party client/9 is not a party of this run; allowed: server, ..." in done.stderr
 
 
 def test_all_events_and_json(folder: Path) -> None:
@@ -166,6 +167,12 @@ def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
         assert done.exit_code == 2 and problem in done.stderr and len(done.stderr.splitlines()) == 1
     with pytest.raises(TypeError, match="run is 3, of type int; allowed"):
         tacit.events(3)  # type: ignore[arg-type]
+
+
+def test_an_empty_record_is_refused(folder: Path) -> None:
+    (folder / "run.sqlite").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"run\.sqlite: is empty; a run that is under way"):
+        tacit.events(folder)
 
 
 def test_a_record_of_another_format_is_refused(folder: Path) -> None:
@@ -249,7 +256,11 @@ def test_a_run_that_is_killed_leaves_what_had_happened(waiting: "subprocess.Pope
         assert process.wait() == 0
     assert not (folder / "result.json").exists()
     lines = tacit.events(folder, everything=True)
-    assert len(lines) == len(seen) + len(rest) - 1 and any(line.kind == "fault" for line in lines)
+    assert (
+        len(lines) == len(seen) + len(rest)
+        and lines[-1].text == rest[-1]["text"]
+        and any(line.kind == "fault" for line in lines)
+    )
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
         (events, waits) = connection.execute(
             "SELECT count(*), count(*) FILTER (WHERE kind LIKE 'wait%') FROM events"

@@ -1,4 +1,4 @@
-"""Virtual time and peak memory by formula, against what runs of the shipped scenarios and protocols take."""
+"""Virtual time and peak memory by formula, against what runs of the shipped protocols take."""
 
 import json
 import subprocess
@@ -7,10 +7,9 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from msgspec import structs
 
 from protocols.registry import PROTOCOLS
-from scenarios.files.reading import read, shipped
+from scenarios.files.reading import read
 from scenarios.running.prediction import predict_run
 from scenarios.running.simulation import Simulation
 from scenarios.schema.scenario import Scenario
@@ -46,35 +45,11 @@ def check(file: str, changes: list[str], folder: Path) -> None:
     assert predicted[0].peak_memory == pytest.approx(peak_memory(file, changes, folder / "run"), rel=0.25)
 
 
-def small(name: str) -> list[str]:
-    """The changes that leave a shipped scenario without faults, its first points and few rounds."""
-    scenario = read(name, without_data=True).scenario
-    limit = min(scenario.data.limit or 240, 240)
-    quick = [f"{key}={most}" for key, most in PROTOCOLS[scenario.protocol.name].quick.items()]
-    return [*UNDISTURBED, f"data.limit={limit}", *quick]
-
-
-def different() -> list[str]:
-    """The shipped scenarios of bundled data that still differ without their faults."""
-    found: dict[str, str] = {}
-    for name in shipped():
-        scenario = read(name, small(name), without_data=True).scenario
-        if scenario.data.name == "digits" and scenario.size != "long":
-            found.setdefault(repr(structs.replace(scenario, title="", name="")), name)
-    return list(found.values())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", different())
-def test_shipped_scenarios(name: str, tmp_path: Path) -> None:
-    check(name, small(name), tmp_path)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_shipped_protocols(name: str, tmp_path: Path) -> None:
     trained = "training.rounds" in PROTOCOLS[name].uses or "training.share" in PROTOCOLS[name].uses
-    changes = [f'protocol.name="{name}"', "data.limit=300", "training.rounds=3", "training.label_from=2"]
+    changes = [f'protocol.name="{name}"', "data.limit=160", "training.rounds=3", "training.label_from=2"]
     changes.append("cotraining.rounds=3")
     if name == "centralised":
         changes.append("data.clients=1")
