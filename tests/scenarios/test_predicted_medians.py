@@ -60,6 +60,10 @@ def test_shipped_protocols(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("hamming", ["plaintext", "paillier", "iknp", "naor-pinkas"])
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
 def test_variants_of_xclp(hamming: str, recovery: str, tmp_path: Path) -> None:
-    size = ["protocol.bits=16", "data.limit=30"] if hamming == "naor-pinkas" else ["protocol.bits=64", "data.limit=80"]
+    size = (
+        ["protocol.bits=16", "data.limit=30", "data.labeled=0.5"]
+        if hamming == "naor-pinkas"
+        else ["protocol.bits=64", "data.limit=80"]
+    )
     changes = [f'protocol.hamming="{hamming}"', f'protocol.recovery="{recovery}"', *size]
     check("xclp-digits", [*UNDISTURBED, *changes], tmp_path)
