@@ -74,6 +74,8 @@ class FailureRecord(Struct, frozen=True):
 def chaos_page(path: Path) -> str:
     """The whole page of the record at `path`, or in the folder `path`. Raises FolderError."""
     file = path / "chaos.json" if path.is_dir() else path
+    if file.suffix != ".json":
+        raise FolderError(f"{file}: neither the folder of a run, a sweep or a chaos sweep, nor a chaos.json")
     try:
         found = json.loads(file.read_bytes())
         failures = msgspec.convert(found["failures"], list[FailureRecord])

@@ -219,7 +219,9 @@ def remarks_on(folder: Path) -> list[str]:
     """
     found = ["sized"] if _told(folder, "fidelity") == "sized" else []
     outcome = _told(folder, "outcome")
-    if outcome != "completed":
+    if outcome is None and (folder / "result.json").is_file():
+        found.append("result.json cannot be read")
+    elif outcome != "completed":
         found.append(f"{outcome or 'no result'}: so far" if outcome != "aborted" else "aborted")
     return found
 

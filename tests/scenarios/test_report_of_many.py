@@ -147,3 +147,5 @@ def test_a_broken_promise_is_run_again_for_its_timeline(tried: Callable[..., Pat
 def test_what_is_no_chaos_is_refused(tmp_path: Path) -> None:
     (tmp_path / "chaos.json").write_text("{}")
     assert refused(tmp_path).startswith(f"{tmp_path / 'chaos.json'}: not the record of a chaos sweep: ")
+    (tmp_path / "notes.md").write_text("# Notes")
+    assert refused(tmp_path / "notes.md").startswith(f"{tmp_path / 'notes.md'}: neither the folder of a run, ")
