@@ -64,10 +64,12 @@ def plot_growth(path: Path, points: Sequence[tuple[str, str, str, int, float, in
     figure = Figure(figsize=(8.4, 2.8 * len(topics)), layout="constrained")
     panels = figure.subplots(len(topics), 2, squeeze=False)
     for (topic, rows), line in zip(topics, panels, strict=True):
-        for panel, label, scale, column in zip(line, ("seconds", "GB of memory"), (1.0, 1e9), (4, 5), strict=True):
-            for (name, style), marker in zip(_styled(rows), "osv^D*", strict=False):
-                sizes, values = zip(*((one[3], one[column] / scale) for one in rows if one[1] == name), strict=True)
+        for (name, style), marker in zip(_styled(rows), "osv^D*", strict=False):
+            curve = [one for one in rows if one[1] == name]
+            sizes = [one[3] for one in curve]
+            for panel, values in zip(line, ([one[4] for one in curve], [one[5] / 1e9 for one in curve]), strict=True):
                 panel.loglog(sizes, values, style, marker=marker, markersize=4, color=_OURS, label=name)
+        for panel, label in zip(line, ("seconds", "GB of memory"), strict=True):
             panel.set_xlabel(rows[0][2])
             panel.set_ylabel(label)
             panel.grid(visible=True, which="major", linewidth=0.4, alpha=0.5)
