@@ -8,7 +8,6 @@ restarted (`parties.party`), and no job may be running.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import simpy
 from simpy.resources.base import Get, Put
 
 from sim.barriers import Barrier
@@ -110,6 +109,6 @@ class Snapshot:
         return self._world.network.parts() | self._world.faults.all | self._parties
 
 
-def _is_idle(event: simpy.Event) -> bool:
+def _is_idle(event: object) -> bool:
     """Whether nobody waits for the event: a core was given back that nobody has asked for."""
     return isinstance(event, Get | Put) and not (event.resource.put_queue or event.resource.get_queue)

@@ -52,7 +52,7 @@ class Simulation:
         self._scenario = scenario
         use_plugins(scenario)
         parts = parts or parts_of(scenario)
-        shards = split(parts.held, scenario.data, scenario.seed)
+        self.shards = split(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:
@@ -69,7 +69,7 @@ class Simulation:
                 stand_ins=_STAND_INS[scenario.fidelity],
             )
             self._experiment = PROTOCOLS[scenario.protocol.name].build(
-                Setting(self._world, scenario, parts, named(shards), faults, progress)
+                Setting(self._world, scenario, parts, named(self.shards), faults, progress)
             )
             self.server = self._experiment.server
             self.observer = self._experiment.observer
