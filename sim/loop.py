@@ -179,6 +179,12 @@ class SimLoop(asyncio.BaseEventLoop):
         self.task_count += 1
         return task
 
+    def create_task_again(self, coro: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        """A task that goes on with the work of one that ended: it takes no number of its own."""
+        task: asyncio.Task[None] = self.create_task(coro, name=name)
+        self.task_count -= 1
+        return task
+
     @property
     def is_still(self) -> bool:
         """Whether nothing but the running task happens at this moment."""

@@ -90,13 +90,13 @@ class Snapshot:
         self._to_come, self._task_count = stored["to come"], state["births"]
         return stored["rest"]
 
-    async def schedule(self, begin: Callable[[str], Awaitable[None]]) -> None:
-        """Schedule what is to come, in the old order; `begin` starts a party so that its timer exists."""
+    async def schedule(self, begin: Callable[[str, float], Awaitable[None]]) -> None:
+        """Schedule what is to come, in the old order; `begin` starts a party, so that its timer exists."""
         env = self._world.loop.env
         now = env.now
         for when, what in self._to_come:
             if isinstance(what, str):
-                await begin(what)
+                await begin(what, when)
                 env.set_clock(now)
             else:
                 env.put(when, what)

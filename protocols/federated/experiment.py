@@ -62,7 +62,7 @@ class Training:
         spent = None if spending is None else spending(tables.training.rounds)
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
-        self.clients = setting.clients(self.kinds.client, self.settings)
+        self.clients = setting.registered(self.kinds.client, self.settings)
         first = jobs.initial(self.settings.spec, tables.seed)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.server_access)
         self.observer = self.kinds.observer(

@@ -8,6 +8,7 @@ from parties.broken_off import BrokenOff
 from parties.data.splits import named
 from parties.life import Present
 from parties.party import Begin, play
+from parties.registered import Registered
 from protocols.observing.experiment import Checkpointable, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
@@ -73,7 +74,8 @@ class Simulation:
             )
             self.server = self._experiment.server
             self.observer = self._experiment.observer
-            self._parties = [self.server, *self._experiment.clients]
+            clients = self._experiment.clients
+            self._parties = [self.server, *([clients] if isinstance(clients, Registered) else clients)]
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()
