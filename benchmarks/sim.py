@@ -33,7 +33,6 @@ from sim.latency import parse_latency
 from sim.link import Link
 from sim.loop import SimLoop
 from sim.network import Conditions
-from sim.streams import generator
 from sim.wire import Message
 from sim.world import World
 
@@ -115,7 +114,7 @@ def _lost(why: str) -> None:
 
 
 def _link(loop: SimLoop, *names: str) -> Link:
-    return Link(loop.env, parse_latency(_LATENCY), generator(1, "link", *names))
+    return Link(loop.env, parse_latency(_LATENCY), 1, names)
 
 
 def _bare_ping_pong(messages: int) -> int:

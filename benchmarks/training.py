@@ -33,7 +33,7 @@ from rich.table import Table
 
 from benchmarks.measure import environment, write_json
 from benchmarks.training_size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size, layers
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted, named
 from parties.datasets import store
 from parties.datasets.content import Content, Part
 from parties.learning import jobs
@@ -207,9 +207,10 @@ def _images(size: Size) -> Iterator[None]:
 def _dealt(size: Size) -> Federation:
     scenario = _scenario(size)
     held, shards = split_data(scenario)
-    settings = settings_of(scenario, held, shards=shards)
-    by_name = {f"client/{i}": shard for i, shard in enumerate(shards)}
-    cohorts = cohorts_of(settings, by_name, _SEED)
+    by_name = named(shards)
+    labels = counted(by_name)[1]
+    settings = settings_of(scenario, held, labels=labels.values())
+    cohorts = cohorts_of(settings, labels, _SEED)
     return Federation(
         size,
         scenario,

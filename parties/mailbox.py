@@ -9,14 +9,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from parties.rest import Rest
 from sim.loop import SimLoop, Timer, timer_of
 from sim.taps import Wait
 from sim.wire import Frame, Message, is_lasting
 
-__all__ = ["Arrivals", "Collected", "Kinds", "Mailbox", "NoAnswer", "Watch", "names_of"]
+__all__ = ["Arrivals", "Collected", "Kinds", "Mailbox", "NoAnswer", "Watch", "names_of", "type_names"]
 
 Kinds = tuple[type[Message], ...]
 M = TypeVar("M", bound=Message)
@@ -74,6 +75,7 @@ class Mailbox:
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
         self.waiting: list[Arrivals[Any] | Watch] = []
+        self.rest: Rest | None = None  # of the owner, which goes on with the wait in which it rested
 
     def __len__(self) -> int:
         return sum(map(len, self._frames.values()))
@@ -194,7 +196,7 @@ class Arrivals(Generic[M]):
         self._mailbox, self._kinds, self.sources, self._until = mailbox, kinds, dict.fromkeys(sources), until
         self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | Timer | None = None
         self._in_time, self._until_found = True, False
         self._future: asyncio.Future[None] | None = None
         self._types, self._ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
@@ -203,8 +205,18 @@ class Arrivals(Generic[M]):
         self._heard: set[str] = set()
         self._last = ""  # who sent the last message
         self._times = (0.0, 0.0)  # of that, and of the last from anybody else; of the wait's beginning if it is later
-        if not self._is_timed:
+        rest, mailbox.rest = mailbox.rest, None
+        if rest is not None:
+            self._go_on_from(rest)
+        elif not self._is_timed:
             self._owner.after_pause(self._begin_clock)
+
+    def _go_on_from(self, rest: Rest) -> None:
+        """Be the wait in which the owner was at rest."""
+        self._timer, self._wait, self._times = rest.timer, rest.wait, (rest.since, rest.since)
+        self._is_timed, self._in_time = True, rest.in_time
+        if rest.timer is not None:
+            rest.timer.call = partial(self._mailbox.loop.call_soon, self._pass_deadline)
 
     @property
     def what(self) -> str:
@@ -215,7 +227,7 @@ class Arrivals(Generic[M]):
     @property
     def timer(self) -> Timer | None:
         """What ends the waiting; None if nothing does yet."""
-        return None if self._timer is None else timer_of(self._timer)
+        return timer_of(self._timer) if isinstance(self._timer, asyncio.TimerHandle) else self._timer
 
     def __enter__(self) -> "Arrivals[M]":
         return self
@@ -282,8 +294,7 @@ class Arrivals(Generic[M]):
             self._until_found = True
             return False
         if self._wait is None and self.sources:
-            names = tuple(kind.__name__ for kind in self._kinds)
-            self._wait = self._owner.waits(names, tuple(self.sources), self._deadline)
+            self._wait = self._owner.waits(type_names(self._kinds), tuple(self.sources), self._deadline)
             self._times = (mailbox.loop.time(),) * 2
         if self._timer is None and self._is_timed:
             self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
@@ -390,6 +401,12 @@ class Watch:
 def names_of(kinds: Iterable[type[Message]]) -> str:
     """``Hello or Goodbye``."""
     return " or ".join(kind.__name__ for kind in kinds)
+
+
+@cache
+def type_names(kinds: tuple[type[Message], ...]) -> tuple[str, ...]:
+    """The names of message types."""
+    return tuple(kind.__name__ for kind in kinds)
 
 
 @cache

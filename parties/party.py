@@ -8,10 +8,13 @@ Those of a later one wait in its mailbox until the party gets there.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 from parties.life import Lifecycle, Present, own_step
-from parties.mailbox import Arrivals, Collected, Kinds, Mailbox, NoAnswer, Watch, names_of
+from parties.mailbox import Arrivals, Collected, Kinds, Mailbox, NoAnswer, Watch, names_of, type_names
+from parties.registered import Registered
+from parties.rest import Rest
 from sim.compute import Work
 from sim.faults import PartyFault
 from sim.loop import Timer
@@ -120,6 +123,35 @@ class Party(Lifecycle):
         fields = dict(state)
         self._mailbox.restore((fields["round"], fields["attempt"]), fields.pop("mailbox"))
         super().restore(fields)
+
+    def recall(self, rest: Rest) -> None:
+        super().recall(rest)
+        self.round, self.attempt = self._mailbox.stamp = rest.round, rest.attempt
+        self.incarnations = dict(rest.incarnations)
+        self._mailbox.rest = rest if rest.idle else None
+
+    @property
+    def rested(self) -> Rest | None:
+        """The rest that the party goes on from, until it waits or takes a message; else None."""
+        return self._mailbox.rest
+
+    def falls_asleep(self, kinds: Kinds, source: str, deadline: float, until: float) -> bool:
+        """Whether the party is let go until one of `kinds` from `source` is received, for `deadline` seconds at most.
+
+        Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
+        """
+        device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
+        if device.keeper is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
+            return False
+        known = _interned(tuple(self.incarnations.items()))
+        rest = Rest(self.since, until, self.round, self.attempt, self._step, known, idle=True)
+        if old is None:
+            rest.wait = self.waits(type_names(kinds), (source,), deadline)
+            rest.timer = self.world.loop.env.at(self.world.loop.time() + deadline, device.give_up)
+        else:
+            rest.wait, rest.timer = old.wait, old.timer
+        device.fall_asleep(rest)
+        return True
 
     def needs(self, place: str) -> tuple[str, ...]:
         """The types of messages that a program restarted at `place` could not handle."""
@@ -337,29 +369,42 @@ class Party(Lifecycle):
 Begin = Callable[[Callable[[], None]], Awaitable[None]]
 
 
-async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None = None) -> None:
+async def play(parties: Sequence[Party | Registered[Any]], coordinator: Party, begin: Begin | None = None) -> None:
     """Run all `parties` until the `coordinator` has ended and each of the others has ended, is down, or is idle.
 
     Raises the error of the first party, in order, whose program raised. A lost coordinator is no error: the others end
     by their deadlines. `begin` starts restored parties, in place of `start`.
     """
     changed, present = asyncio.Event(), Present(parties)
+    always = [party.device for party in parties if not isinstance(party, Registered)]
     if begin is not None:
         await begin(changed.set)
     else:
-        for party in parties:
-            party.device.start(changed.set)
+        for device in present.devices.values():
+            device.start(changed.set)
     while True:
-        for party in present.values():
-            if party.failure is not None:
-                raise party.failure
+        awake = [device.party for device in always]
+        for some in present.registered:
+            awake += [device.party for device in some.awake.values() if device.rest is None]
+        failed = {party.name: party.failure for party in awake if party.failure is not None}
+        for name in present if failed else ():
+            if name in failed:
+                raise failed[name]
         head = present[coordinator.name]
-        if (head.finished or not head.alive) and all(
-            not party.alive or party.finished or (party.idle and head.alive) for party in present.values()
+        if not head.finished and head.alive:
+            pass
+        elif all(not party.alive or party.finished or (party.idle and head.alive) for party in awake) and (
+            head.alive or not any(some.waiting for some in present.registered)
         ):
             return
         await changed.wait()
         changed.clear()
+
+
+@cache
+def _interned(incarnations: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """The same object for all that are alike."""
+    return incarnations
 
 
 def play_out(parties: Sequence[Party]) -> None:

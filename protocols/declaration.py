@@ -33,7 +33,7 @@ from typing import Any
 from msgspec import Struct
 
 from parties import server
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
@@ -145,7 +145,8 @@ class Declaration:
     def largest(self, tables: Any, shards: Mapping[str, Shard]) -> dict[str, Shard]:
         """The largest `shards`, in their order, of as many clients as take part in a round at a time."""
         count = math.ceil(self.share(tables) * len(shards) - 1e-9)
-        return dict(sorted(shards.items(), key=lambda one: -len(one[1].rows))[:count])
+        points, _ = counted(shards)
+        return {name: shards[name] for name in sorted(points, key=lambda name: -points[name])[:count]}
 
     def trains_networks(self, tables: Any) -> bool:
         """Whether networks are trained, so that it matters where they run."""

@@ -7,6 +7,7 @@ import csv
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from sim.units import duration
 
 __all__ = ["Latency", "parse_latency", "uniforms"]
 
+_FIRST = 8
 _BATCH = 256  # draws at a time; a call of numpy's generator costs as much as a whole batch
 _ALLOWED = "allowed: 40ms, normal:40ms,5ms, lognormal:40ms,0.3 (median, sigma), uniform:10ms,50ms, csv:FILE"
 
@@ -24,21 +26,31 @@ Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Latency:
-    """A distribution of one-way delays in seconds; every draw is >= 0."""
+    """A distribution of one-way delays in seconds; every draw is >= 0, and the same in one batch as in two.
+
+    `seconds`: what all are, None if they differ.
+    """
 
     text: str
     draw: Draw
+    seconds: float | None = None
 
     def stream(self, generator: np.random.Generator) -> Iterator[float]:
         """Endless delays in seconds, drawn from `generator`."""
-        while True:
-            yield from self.draw(generator, _BATCH).tolist()
+        for count in _batches():
+            yield from self.draw(generator, count).tolist()
 
 
 def uniforms(generator: np.random.Generator) -> Iterator[float]:
     """Endless uniform draws from [0, 1)."""
-    while True:
-        yield from generator.random(_BATCH).tolist()
+    for count in _batches():
+        yield from generator.random(count).tolist()
+
+
+def _batches() -> Iterator[int]:
+    """Few at first: many links carry no more than a few packets."""
+    yield _FIRST
+    yield from repeat(_BATCH)
 
 
 def _constant(text: str) -> Draw:
@@ -109,4 +121,4 @@ def parse_latency(text: str) -> Latency:
         if colon and make is _csv:
             raise ValueError(f"{text!r} names no delays: {problem}") from None
         raise ValueError(f"{text!r} is no latency: {problem}; {_ALLOWED}") from None
-    return Latency(text, draw)
+    return Latency(text, draw, None if colon else float(draw(np.random.default_rng(0), 1)[0]))

@@ -45,17 +45,14 @@ class Livelock(RuntimeError):
         super().__init__(f"{_MOST_TURNS:,} turns at {time:.6f} s, and nothing that takes time: {where}")
 
 
-class Timer(simpy.Event):
-    """Calls `call()` when it is due, unless it is cancelled before. Not an event to wait for: it has no callbacks."""
+class Timer:
+    """Calls `call()` when it is due, unless it is cancelled before. No event of SimPy's: nobody can wait for it."""
 
+    __slots__ = ("call", "env", "pending")
     stored = ("call",)
-    callbacks: Any = None
-
-    _ok = True
-    _value = None
 
     def __init__(self, env: "Environment", call: Callable[[], object]) -> None:
-        self.env: Environment = env
+        self.env = env
         self.call = call
         self.pending = True
 
@@ -92,7 +89,8 @@ class Environment(simpy.Environment):
     def step(self) -> None:
         """Go to the time of the next event and process it. Raises simpy.core.EmptySchedule if there is none."""
         queue = self._queue
-        if queue and type(timer := queue[0][3]) is Timer:
+        timer: Any = queue[0][3] if queue else None
+        if type(timer) is Timer:
             self._now = heappop(queue)[0]
             timer.fire()
         else:
@@ -114,9 +112,10 @@ class Environment(simpy.Environment):
     def put(self, when: float, timer: Timer) -> None:
         """Schedule `timer`, a new one, for the virtual time `when`."""
         now = self._now
-        heappush(self._queue, (when if when > now else now, simpy.events.NORMAL, next(self._eid), timer))
+        queue: list[Any] = self._queue
+        heappush(queue, (when if when > now else now, simpy.events.NORMAL, next(self._eid), timer))
 
-    def to_come(self) -> list[tuple[float, simpy.Event]]:
+    def to_come(self) -> list[tuple[float, object]]:
         """The events to come and their times, in the order in which they were scheduled; no cancelled timers."""
         order = sorted(self._queue, key=lambda item: item[2])
         return [(when, event) for when, _, _, event in order if getattr(event, "pending", True)]
@@ -178,6 +177,12 @@ class SimLoop(asyncio.BaseEventLoop):
     def _create(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
         task = _Task(self.task_count, coro, loop=loop, **kwargs)
         self.task_count += 1
+        return task
+
+    def create_task_again(self, coro: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        """A task that goes on with the work of one that ended: it takes no number of its own."""
+        task: asyncio.Task[None] = self.create_task(coro, name=name)
+        self.task_count -= 1
         return task
 
     @property

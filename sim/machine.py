@@ -24,6 +24,11 @@ class Machine:
         self._env, self._factor = env, factor
         self._busy: dict[Span, None] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to do."""
+        return not (self._busy or self.cores.users or self.cores.queue)
+
     async def work(self, seconds: float) -> None:
         """Wait until a job is done that takes `seconds` at full speed."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -15,7 +15,6 @@ from sim.link import Link, Pipe
 from sim.loop import Environment
 from sim.network import Conditions
 from sim.planned import Planned, PlannedMessage, PlannedWait, PlannedWork, travelling_sizes
-from sim.streams import generator
 
 __all__ = ["Access", "Course", "planned_course"]
 
@@ -274,7 +273,7 @@ class _Schedule:
         if link is None:
             conditions = self._conditions
             link = self._links[key] = Link(
-                self._env, conditions.latency, generator(self._seed, "link", *key), up=near.up, down=far.down,
+                self._env, conditions.latency, self._seed, key, up=near.up, down=far.down,
                 jitter=conditions.jitter, ordered=conditions.transport == "reliable",
             )  # fmt: skip
         link.send(size, then, lambda why: None)

@@ -1,12 +1,11 @@
 """What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import psutil
 
 from parties.data.sets import Dataset
-from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
@@ -27,8 +26,8 @@ _LEAST_SIDE = 5
 """Pixels; augmentation moves an image by four of them."""
 
 
-def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]) -> None:
-    """Raise Problem where `tables` cannot be trained on the clients' points `held`, as they are `dealt`."""
+def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int]) -> None:
+    """Raise Problem where `tables` cannot be trained on `held`, of which each client has that many `labels`."""
     try:
         jobs.require_torch()
     except MissingExtra as missing:
@@ -39,7 +38,7 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
     _check_update(tables)
     _check_augmentation(tables, held)
     try:
-        settings = settings_of(tables, held, shards=dealt)
+        settings = settings_of(tables, held, labels=labels)
         jobs.choose_device(tables.training.device)
         jobs.size(settings.spec)
     except MissingExtra as missing:
@@ -49,7 +48,7 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
-    _check_rounds(tables, settings, dealt)
+    _check_rounds(tables, settings, labels)
     _check_memory(tables, settings)
 
 
@@ -85,7 +84,7 @@ def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:
     raise Problem("training.augmentation", f"{problem}; allowed: {toml('none')}")
 
 
-def _check_rounds(tables: TrainingTables, settings: TrainingSettings, dealt: Sequence[Shard]) -> None:
+def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
     training = tables.training
     if settings.method.labeller is not None and training.label_from > training.rounds:
         problem = f"{training.label_from} is after the last round; allowed: 1 to {training.rounds} (training.rounds)"
@@ -94,9 +93,9 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, dealt: Seq
     if secure and training.min_clients == 1:
         problem = '1 is too small: with training.averaging = "secure" it would show one client\'s model'
         raise Problem("training.min_clients", f"{problem}; allowed: 2 or more")
-    drawn, least = smallest_cohort(settings, dealt), settings.averaging.fewest(settings.min_clients)
+    drawn, least = smallest_cohort(settings, labels), settings.averaging.fewest(settings.min_clients)
     if drawn < least:
-        able = sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)
+        able = sum(1 for count in labels if count) if alone else len(labels)
         who = "clients with labels" if alone else "clients"
         why = 'averaging = "secure"' if training.min_clients is None else "training.min_clients"
         problem = f"{training.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted
 from parties.learning.loaded import TORCH
 from protocols import dealing, rounds, secure_sum, setup
 from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
@@ -161,7 +161,7 @@ class FederatedTraining(Declaration):
             check_graph(tables, len(parts.held.labels))
         if self.across:
             check_clients(tables, self.largest(tables, shards).values(), self._part(tables, shards))
-        check_training(tables, parts.held, list(shards.values()))
+        check_training(tables, parts.held, counted(shards)[1].values())
 
     def _part(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
         few = len(self.largest(tables, shards)) < len(shards)
@@ -178,7 +178,7 @@ class FederatedTraining(Declaration):
         return training_plan(tables, parts.held, shards)
 
     def memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        models = training_memory(tables, settings_of(tables, parts.held, shards=list(shards.values())))
+        models = training_memory(tables, settings_of(tables, parts.held, labels=counted(shards)[1].values()))
         if not self.across:
             return models
         together = self.largest(tables, shards)

@@ -24,12 +24,13 @@ __all__ = ["sum_dimension", "training_payloads", "trains"]
 
 def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> dict[str, int]:
     """Payload of each message type of the whole run with nobody lost, among clients with the shards `of` theirs."""
-    settings = settings_of(tables, held, shards=list(of.values()))
+    points, labels = counted(of)
+    settings = settings_of(tables, held, labels=labels.values())
     classes, topology = len(held.classes), tables.network.topology
     total: Counter[str] = Counter()
-    seen: list[str] = []
-    for number, members in enumerate(cohorts_of(settings, of, tables.seed), 1):
-        total.update(_sent(settings, members, seen))
+    seen: dict[str, None] = {}
+    for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
+        total.update(_sent(settings, members, list(seen)))
         labeller = settings.method.labeller if settings.labels_in(number) else None
         if isinstance(labeller, Across):
             settings_settings = msgspec.structs.replace(tables.protocol, recovery=labeller.parameters.recovery.name)
@@ -38,8 +39,8 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
             )
         if not settings.averaging.individual:
             total.update(_secure(settings, members, topology))
-        trained = (name for name in members if name not in seen and trains(settings, of[name], number))
-        seen.extend(trained)
+        trained = (name for name in members if trains(settings, points[name], labels[name], number))
+        seen |= dict.fromkeys(trained)
     if isinstance(settings, fedavg_then_xclp.PredictingSettings):
         total["TrainingRound"] += len(of) * settings.expected.sizes[0]
         total.update(round_payloads(tables.protocol, *counted(of), classes, topology))
@@ -70,8 +71,7 @@ def _secure(settings: TrainingSettings, clients: Sequence[str], topology: str) -
     }
 
 
-def trains(settings: TrainingSettings, shard: Shard, number: int) -> bool:
-    """Whether a client has anything to train on."""
-    known = int(shard.labeled.sum())
-    others = len(shard.rows) - known if settings.trains_unlabeled(number) else 0
-    return settings.update.batches(known, others).steps > 0
+def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
+    """Whether a client with that many `points`, and `labels` of them, has anything to train on."""
+    others = points - labels if settings.trains_unlabeled(number) else 0
+    return settings.update.batches(labels, others).steps > 0

@@ -36,6 +36,8 @@ from parties.learning import jobs
 from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelError, ModelSpec
 from parties.life import Observed
+from parties.mailbox import type_names
+from parties.registered import Resting
 from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
@@ -181,6 +183,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     pseudo: Observed[PseudoLabels | None] = Observed(lambda: None)
     call = TrainingRound
     _own: Usable | None = None
+
+    @classmethod
+    def resting(cls, settings: TrainingSettings) -> Resting | None:
+        return Resting(type_names((*cls.other, cls.call)), "server", settings.patience)
 
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END:

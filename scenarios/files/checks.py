@@ -4,13 +4,14 @@ Each check raises `ScenarioError` without a place; `check` adds it.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from parties.data.sets import DataError, Dataset
-from parties.data.splits import Shard, named, parse_partition
+from parties.data.splits import Shard, Shards, named, parse_partition
 from parties.datasets.error import DataSettingError
 from parties.learning.extras import MissingExtra
 from protocols.observing.parts import Parts
@@ -76,7 +77,7 @@ def _protocol_cautions(scenario: Scenario) -> list[str]:
     """Kept, for they are asked for before and after a run; the lines alone, for data are large."""
 
     @cache
-    def shards() -> dict[str, Shard]:
+    def shards() -> Mapping[str, Shard]:
         return named(split_data(scenario)[1])
 
     text = repr(scenario)  # a value of one's own key may be a list, which has no hash
@@ -152,7 +153,7 @@ def _parts(scenario: Scenario) -> Parts:
         raise ScenarioError("", "data.features", str(missing)) from None
 
 
-def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
+def _deal(scenario: Scenario, dataset: Dataset) -> Shards:
     data, points = scenario.data, len(dataset.labels)
     if data.clients > points:
         problem = f"{data.clients} is too large for {points} points; allowed: 1 to {points}"

@@ -7,7 +7,7 @@ import numpy as np
 from parties.data.dataset import as_features
 from parties.data.features import features_of
 from parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
-from parties.data.splits import Shard, shards
+from parties.data.splits import Shards, shards
 from parties.datasets.error import DataSettingError
 from protocols.observing.parts import Parts
 from protocols.observing.probe import attacked
@@ -52,13 +52,13 @@ def _parts_of(scenario: Scenario) -> Parts:
     return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])), public=public)
 
 
-def split_data(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
+def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:
     """The clients' data, and each one's share of it. Raises DataError."""
     held = parts_of(scenario).held
     return held, split(held, scenario.data, scenario.seed)
 
 
-def split(held: Dataset, data: Data, seed: int) -> list[Shard]:
+def split(held: Dataset, data: Data, seed: int) -> Shards:
     """Each client's share of `held`. Raises DataError."""
     names = [f"client/{i}" for i in range(data.clients)]
     for name in data.without_labels:

@@ -8,6 +8,7 @@ from parties.broken_off import BrokenOff
 from parties.data.splits import named
 from parties.life import Present
 from parties.party import Begin, play
+from parties.registered import Registered
 from protocols.observing.experiment import Checkpointable, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
@@ -52,7 +53,7 @@ class Simulation:
         self._scenario = scenario
         use_plugins(scenario)
         parts = parts or parts_of(scenario)
-        shards = split(parts.held, scenario.data, scenario.seed)
+        self.shards = split(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:
@@ -69,11 +70,12 @@ class Simulation:
                 stand_ins=_STAND_INS[scenario.fidelity],
             )
             self._experiment = PROTOCOLS[scenario.protocol.name].build(
-                Setting(self._world, scenario, parts, named(shards), faults, progress)
+                Setting(self._world, scenario, parts, named(self.shards), faults, progress)
             )
             self.server = self._experiment.server
             self.observer = self._experiment.observer
-            self._parties = [self.server, *self._experiment.clients]
+            clients = self._experiment.clients
+            self._parties = [self.server, *([clients] if isinstance(clients, Registered) else clients)]
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()
