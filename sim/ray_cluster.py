@@ -71,6 +71,7 @@ class Cluster:
         if importlib.util.find_spec("ray") is None:
             raise ClusterError('Ray is not installed: pip install "tacit[ray]"')
         with interrupts_held_back():  # importing its library, and starting processes, which inherit it
+            os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else a line for each attempt to connect
             import ray
 
             self.ray: Any = ray
@@ -158,7 +159,8 @@ class Cluster:
             except Exception as error:  # of many kinds
                 with suppress(Exception):
                     self.ray.shutdown()
-                raise ClusterError(f"{self.name} cannot be used: {line_of(error)}") from error
+                hint = "; is its token another, or RAY_AUTH_MODE?" if "Failed to connect" in str(error) else ""
+                raise ClusterError(f"{self.name} cannot be used: {line_of(error)}{hint}") from error
         from ray._private import worker
 
         # It prints paragraphs about each worker that is lost, on standard output, whatever `log_to_driver` says.

@@ -1,11 +1,17 @@
 """A head of Ray and a second node, started here."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
 import psutil
 import pytest
+
+# Before Ray is imported: nothing leaves this machine, and nobody else gives orders to what is started here.
+os.environ |= {
+    "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32),
+}  # fmt: skip
 
 
 class Nodes:
@@ -42,31 +48,19 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def offline() -> Iterator[None]:
-    """Ray reports no usage."""
-    before = os.environ.get("RAY_USAGE_STATS_ENABLED")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    yield
-    if before is None:
-        del os.environ["RAY_USAGE_STATS_ENABLED"]
-    else:
-        os.environ["RAY_USAGE_STATS_ENABLED"] = before
-
-
-@pytest.fixture(scope="module")
-def nodes(offline: None) -> Iterator[Nodes]:
+def nodes() -> Iterator[Nodes]:
     """A cluster for tests that leave it whole."""
     yield from _started()
 
 
 @pytest.fixture
-def own_nodes(offline: None) -> Iterator[Nodes]:
+def own_nodes() -> Iterator[Nodes]:
     """A cluster for one test."""
     yield from _started()
 
 
 @pytest.fixture
-def without_workers(offline: None) -> Iterator[Nodes]:
+def without_workers() -> Iterator[Nodes]:
     """A cluster that has a head without a CPU, and no other node."""
     yield from _started(0)
 
