@@ -38,7 +38,7 @@ def sweep(
     from scenarios.running.workers import jobs_of
     from scenarios.sweeping.folder import Asked, pinned, read_asked, unpinned
 
-    at_a_time = jobs_of(jobs or "1")
+    at_a_time = jobs_of("1" if jobs is None else jobs)
     files = pinned(plugin or ())
     asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [], plugins=files)
     if resume is not None:

@@ -29,7 +29,7 @@ PLUGIN = """
 from protocols.plugins import ServerUpdate, add_server_update
 
 class Half(ServerUpdate):
-    vectors = 1e9  # long enough to be done by a worker
+    vectors = 1e6  # long enough to be done by a worker
 
     def step(self, state, model, mean):
         import os
