@@ -13,6 +13,7 @@ import os
 import pickle
 import signal
 import socket
+import sys
 import threading
 import traceback
 from collections import OrderedDict
@@ -71,7 +72,6 @@ class Cluster:
         if importlib.util.find_spec("ray") is None:
             raise ClusterError('Ray is not installed: pip install "tacit[ray]"')
         with interrupts_held_back():  # importing its library, and starting processes, which inherit it
-            os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else a line for each attempt to connect
             import ray
 
             self.ray: Any = ray
@@ -181,16 +181,26 @@ _USAGE = "RAY_USAGE_STATS_ENABLED"
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Within it Ray reports no usage to its makers and logs nothing; it leaves the handlers of signals as they are."""
+    """Within it Ray reports no usage to its makers and logs nothing; it leaves the handlers of signals as they are.
+
+    Its library in C++ writes a line for each attempt to connect, past Python: standard error leads nowhere for so long.
+    """
     usage, os.environ[_USAGE] = os.environ.get(_USAGE), "0"
     logger = logging.getLogger("ray")
     level = logger.level
     logger.setLevel(logging.ERROR)
     main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
+    with suppress(OSError, AttributeError, ValueError):
+        sys.stderr.flush()
+    errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
     try:
         yield
     finally:
+        os.dup2(errors, 2)
+        os.close(errors)
+        os.close(nowhere)
         for number, handler in handlers.items():
             signal.signal(number, handler)
         logger.setLevel(level)
