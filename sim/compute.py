@@ -33,6 +33,7 @@ from sim.taps import Taps
 from sim.trace import Event, Trace
 
 __all__ = [
+    "ONE_THREAD",
     "Computing",
     "Cost",
     "CostTable",
@@ -49,7 +50,6 @@ __all__ = [
     "begin_worker",
     "end_with",
     "interrupts_held_back",
-    "make_engine",
     "total_work",
 ]
 
@@ -203,12 +203,12 @@ class Inline:
         pass
 
 
-_OF_WORKERS = {
-    "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-}
-"""Loky mistakes growth by 300 MB for a leak and restarts the worker: torch and a network are that much. A sum
-must not depend on how many threads share it, whenever the library is loaded that computes it."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The environment variables of workers: a sum must not depend on how many threads share it, whenever the library is
+loaded that computes it."""
+
+_OF_WORKERS = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e15", **ONE_THREAD}
+"""Loky mistakes growth by 300 MB for a leak and restarts the worker: torch and a network are that much."""
 
 
 class Pool:
@@ -274,19 +274,6 @@ def _end_after(parent: int) -> None:
     while os.getppid() == parent:
         never.wait(1.0)
     os._exit(1)
-
-
-def make_engine(text: str) -> Engine:
-    """The engine written as ``inline``, ``pool:N`` or ``auto``: a pool where there is more than one core."""
-    if text == "auto":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        text = f"pool:{cores}" if cores > 1 else "inline"
-    kind, _, count = text.partition(":")
-    if text == "inline":
-        return Inline()
-    if kind == "pool" and count.isdecimal() and int(count) >= 1:
-        return Pool(int(count))
-    raise ValueError(f"{text!r} is no engine; allowed: auto, inline, pool:N with N >= 1")
 
 
 StandIns = Mapping[Callable[..., Any], Callable[..., Any]]

@@ -18,7 +18,9 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Where computing runs: auto, inline or pool:N.", autocompletion=completing.engines),
+        typer.Option(
+            help="Where computing runs: auto, inline, pool:N, ray or ray:HOST:PORT.", autocompletion=completing.engines
+        ),
     ] = None,
     resume: Annotated[
         Path | None,

@@ -13,7 +13,7 @@ import msgspec
 from parties.data.sets import DataError, Dataset
 from parties.data.splits import Shard, Shards, named, parse_partition
 from parties.datasets.error import DataSettingError
-from parties.learning.extras import MissingExtra
+from parties.learning.extras import MissingExtra, require
 from protocols.observing.parts import Parts
 from protocols.registry import PROTOCOLS
 from scenarios.files.fault_checks import (
@@ -29,6 +29,7 @@ from scenarios.observing.splits import parts_of, split, split_data
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.latency import parse_latency
+from sim.ray_cluster import ON_RAY
 from sim.setting_error import Problem
 from sim.units import duration, rate
 
@@ -111,9 +112,14 @@ def _check_specs(scenario: Scenario) -> None:
         raise ScenarioError("", "protocol.deadline", "0 s lets no answer arrive; allowed: above 0 s")
     if not re.fullmatch(r"[\w-][\w.-]*|", scenario.name):
         raise ScenarioError("", "name", f"{toml(scenario.name)} names no folder; allowed: letters, digits, - _ .")
-    if not re.fullmatch(r"auto|inline|pool:([1-9]|[1-5][0-9]|6[0-4])", scenario.engine):
-        allowed = "auto, inline, pool:N with N from 1 to 64"
+    if not re.fullmatch(rf"auto|inline|pool:([1-9]|[1-5][0-9]|6[0-4])|{ON_RAY}", scenario.engine):
+        allowed = "auto, inline, pool:N with N from 1 to 64, ray, ray:HOST:PORT, ray:auto"
         raise ScenarioError("", "engine", f"{toml(scenario.engine)} is not an engine; allowed: {allowed}")
+    if scenario.engine.startswith("ray"):
+        try:
+            require("ray", "ray", "the engine ray")
+        except MissingExtra as error:
+            raise ScenarioError("", "engine", str(error)) from None
 
 
 def _check_cost(scenario: Scenario) -> None:

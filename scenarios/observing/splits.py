@@ -1,5 +1,7 @@
 """The points of a run: what clients hold, and what is kept apart to measure models by."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +19,19 @@ from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator
 
-__all__ = ["parts_of", "split", "split_data"]
+__all__ = ["parts_at_hand", "parts_of", "split", "split_data"]
+
+_at_hand: list[Parts] = []
+
+
+@contextmanager
+def parts_at_hand(parts: Parts) -> Iterator[None]:
+    """Within it the data of every scenario are `parts`: those of the one in hand, read on another machine."""
+    _at_hand.append(parts)
+    try:
+        yield
+    finally:
+        _at_hand.pop()
 
 
 def parts_of(scenario: Scenario) -> Parts:
@@ -28,6 +42,8 @@ def parts_of(scenario: Scenario) -> Parts:
     training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of what is
     left is the attacker's.
     """
+    if _at_hand:
+        return _at_hand[-1]
     parts = _parts_of(scenario)
     return attacked(parts, scenario) if scenario.attack.kind else parts
 

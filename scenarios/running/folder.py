@@ -43,6 +43,7 @@ if sys.platform != "win32":
 
 __all__ = [
     "ByteRow",
+    "Files",
     "FolderError",
     "Loss",
     "Result",
@@ -54,8 +55,10 @@ __all__ = [
     "locked",
     "message_bytes",
     "new_folder",
+    "packed",
     "read_result",
     "remarks_on",
+    "unpack",
 ]
 
 
@@ -166,6 +169,26 @@ def discard_unwritten(path: Path) -> None:
     """Remove the folder of a run that was killed before its scenario was written; it is empty otherwise."""
     (path / _partial("scenario.toml")).unlink(missing_ok=True)
     path.rmdir()
+
+
+Files = dict[str, bytes]
+"""The content of a run's files, by their paths in its folder."""
+
+
+def packed(path: Path) -> Files:
+    """The files in the folder `path`, ``result.json`` last; {} if there is no such folder."""
+    found = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
+    return {name: found[name].read_bytes() for name in sorted(found, key=lambda name: name == "result.json")}
+
+
+def unpack(files: Files, path: Path) -> None:
+    """Let the folder `path` hold `files` and no other."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name in packed(path).keys() - files.keys():
+        (path / name).unlink()
+    for name, content in files.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(content)
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from scenarios.observing.splits import parts_of, split
 from scenarios.running.durations import durations_of
 from scenarios.running.process import one_thread, spared_old_objects
 from scenarios.schema import scenario as schema
-from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine
+from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns
+from sim.engines import make_engine
 from sim.latency import parse_latency
 from sim.network import Conditions, Statistics
 from sim.taps import Taps
@@ -133,7 +134,7 @@ class Simulation:
 
     @property
     def engine(self) -> str:
-        """Where computing runs, as ``inline`` or ``pool:N``."""
+        """Where computing runs, as ``inline``, ``pool:N`` or ``ray:ADDRESS``."""
         return self._engine.name
 
     def run(self) -> Simulated:

@@ -26,8 +26,8 @@ from sim.compute import (
     Pool,
     Replayed,
     StandIns,
-    make_engine,
 )
+from sim.engines import make_engine
 from sim.loop import Environment, SimLoop
 from sim.trace import Event, Trace
 
@@ -328,7 +328,7 @@ def test_a_pool_that_is_closed_drops_its_jobs_and_stops_its_workers() -> None:
     assert sum(job.cancelled() or job.exception() is not None for job in done) >= 15
 
 
-@pytest.mark.parametrize("text", ["", "pool", "pool:0", "pool:-1", "pool:two", "ray", "inline:2"])
+@pytest.mark.parametrize("text", ["", "pool", "pool:0", "pool:-1", "pool:two", "ray:", "inline:2"])
 def test_unknown_engines_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no engine; allowed: auto, inline, pool:N"):
         make_engine(text)
