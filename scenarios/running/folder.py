@@ -12,7 +12,7 @@
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
 | ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
-| ``report.html`` | the page of the run, once `tacit report` was asked for it |
+| ``report.html``, ``comparison.html`` | the page of the run, or of several, once `tacit report` wrote it |
 """
 
 import contextlib
@@ -108,7 +108,7 @@ class RunFolder:
 
     def clear(self, *, record: bool) -> None:
         """Remove what a run that was broken off has left behind but is not to go on from, `record` and all."""
-        names = ["result.json", "failure.txt", "labels.csv", "rounds.csv", "report.html"]
+        names = ["result.json", "failure.txt", "labels.csv", "rounds.csv", "report.html", "comparison.html"]
         of_record = ["run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal"]
         for name in names + of_record * record:
             (self.path / name).unlink(missing_ok=True)
@@ -219,7 +219,9 @@ def remarks_on(folder: Path) -> list[str]:
     """
     found = ["sized"] if _told(folder, "fidelity") == "sized" else []
     outcome = _told(folder, "outcome")
-    if outcome != "completed":
+    if outcome is None and (folder / "result.json").is_file():
+        found.append("result.json cannot be read")
+    elif outcome != "completed":
         found.append(f"{outcome or 'no result'}: so far" if outcome != "aborted" else "aborted")
     return found
 
