@@ -27,6 +27,7 @@ from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 
 from sim import plugged
+from sim.cores import cores, uses_all_cores
 from sim.loop import SimLoop
 from sim.machine import Machine
 from sim.taps import Taps
@@ -279,8 +280,7 @@ def _end_after(parent: int) -> None:
 def make_engine(text: str) -> Engine:
     """The engine written as ``inline``, ``pool:N`` or ``auto``: a pool where there is more than one core."""
     if text == "auto":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        text = f"pool:{cores}" if cores > 1 else "inline"
+        text = f"pool:{cores()}" if cores() > 1 else "inline"
     kind, _, count = text.partition(":")
     if text == "inline":
         return Inline()
@@ -339,7 +339,8 @@ class Computing:
         modelled = self._table.duration(work)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
         actual = self._stand_in(function)
-        engine = self.engine if modelled > self.engine.least and actual is function else self._inline
+        elsewhere = modelled > self.engine.least and actual is function and not uses_all_cores(function)
+        engine = self.engine if elsewhere else self._inline
         job: Job[R] | None = None if self._cost.measures else engine.submit(actual, arguments)
         turn = machine.cores.request()
         try:
