@@ -27,6 +27,7 @@ from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 
 from sim import plugged
+from sim.cores import cores, uses_all_cores
 from sim.loop import SimLoop
 from sim.machine import Machine
 from sim.taps import Taps
@@ -326,7 +327,8 @@ class Computing:
         modelled = self._table.duration(work)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
         actual = self._stand_in(function)
-        engine = self.engine if modelled > self.engine.least and actual is function else self._inline
+        elsewhere = modelled > self.engine.least and actual is function and not uses_all_cores(function)
+        engine = self.engine if elsewhere else self._inline
         job: Job[R] | None = None if self._cost.measures else engine.submit(actual, arguments)
         turn = machine.cores.request()
         try:

@@ -1,9 +1,8 @@
 """The engine that runs jobs, by its name."""
 
-import os
-
 from sim.compute import Engine, Inline, Pool
 from sim.compute_ray import Ray
+from sim.cores import cores
 
 __all__ = ["make_engine"]
 
@@ -14,8 +13,7 @@ def make_engine(text: str) -> Engine:
     Raises ValueError for another text, and ClusterError where a Ray cluster cannot be used.
     """
     if text == "auto":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        text = f"pool:{cores}" if cores > 1 else "inline"
+        text = f"pool:{cores()}" if cores() > 1 else "inline"
     kind, _, rest = text.partition(":")
     if text == "inline":
         return Inline()

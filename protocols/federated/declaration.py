@@ -31,7 +31,7 @@ from protocols.steps import Step
 from protocols.xclp import xclp
 from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
-from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
+from protocols.xclp.declaration import ACROSS, BESIDE, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
 from protocols.xclp.variants import VARIANTS
 from sim.planned import Planned
@@ -214,6 +214,11 @@ class TrainingThenPrediction(FederatedTraining):
     """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
 
     needs = Needs()  # nothing: new points are predicted
+
+    @property
+    def uses(self) -> Sequence[str]:  # type: ignore[override]
+        """Those of training and of XCLP, and what its round is compared with."""
+        return (*super().uses, *BESIDE)
 
     @property
     def steps(self) -> Sequence[Step]:  # type: ignore[override]

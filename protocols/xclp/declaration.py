@@ -14,13 +14,13 @@ from protocols.xclp.experiment import Xclp
 from protocols.xclp.keys import ProtocolKeys, XclpTables
 from protocols.xclp.payloads import round_payloads
 from protocols.xclp.planned import Among, round_plan
-from protocols.xclp.promises import PROMISES
+from protocols.xclp.promises import promises_of
 from protocols.xclp.variants import VARIANTS
 from protocols.xclp.xclp import STEPS
 from sim.planned import Planned
 from sim.wire import Message
 
-__all__ = ["ACROSS", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
+__all__ = ["ACROSS", "BESIDE", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
 
 ACROSS = tuple(
     f"protocol.{key}"
@@ -33,6 +33,9 @@ ACROSS = tuple(
 
 GRAPH = ("protocol.bits", "protocol.k", "protocol.alpha")
 """The keys of any neighbourhood graph."""
+
+BESIDE = ("protocol.oracle", "protocol.baselines")
+"""The keys of what a run is compared with."""
 
 XCLP_PAPERS = (
     "Scott, Yeo, Lampert, Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR",
@@ -57,7 +60,7 @@ class XclpDeclaration(Declaration):
     name = "xclp"
     summary = "cross-client label propagation over a joint neighbourhood graph"
     papers = XCLP_PAPERS
-    uses = (*ACROSS, *GRAPH, "protocol.rounds")
+    uses = (*ACROSS, *GRAPH, *BESIDE, "protocol.rounds")
     learned = LEARNED
     steps = STEPS
 
@@ -104,7 +107,7 @@ class XclpDeclaration(Declaration):
         return VARIANTS[tables.protocol.hamming].loaded
 
     def promises(self, tables: XclpTables) -> Mapping[str, Promise]:
-        return PROMISES
+        return promises_of(tables.protocol)
 
     def sums(self, tables: XclpTables, clients: int) -> Sequence[SecureSum]:
         return [row_sums_of(tables.protocol, tables.protocol.recovery)]

@@ -2,7 +2,7 @@
 
 from protocols.observing.experiment import Setting
 from protocols.setup import Group
-from protocols.xclp.choices import parameters_of
+from protocols.xclp.choices import parameters_of, shown
 from protocols.xclp.observer import Observer
 from protocols.xclp.xclp import XclpClient, XclpServer
 
@@ -17,7 +17,9 @@ class Xclp:
         self.parameters = parameters_of(setting.tables, len(held.classes))
         self.clients = setting.clients(XclpClient, self.parameters)
         self.server = XclpServer(world, tuple(setting.shards), self.parameters, **setting.server_access)
-        self.observer = Observer(world, held, list(setting.shards.values()), self.clients, self.server, setting.faults)
+        self.observer = Observer(
+            world, held, list(setting.shards.values()), self.clients, self.server, setting.faults, **shown(setting.keys)
+        )
         self.server.observers.append(self.observer.end_round)
         self.rounds = self.parameters.rounds
 

@@ -28,7 +28,7 @@ from protocols.xclp.hamming import (
     pairs_after,
     pairs_before,
 )
-from protocols.xclp.lsh import distances
+from protocols.xclp.lsh import distance_type, distances
 from sim.wire import Message
 
 __all__ = ["PlaintextHamming"]
@@ -76,13 +76,12 @@ class PlaintextHamming(NoContribution):
 
         await for_each(me, PlainDistances, pairs_after(me.name, group), deadline, pass_on)
 
-    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.integer]:
         n_j, n_k = (group.points[name] for name in pair)
-        t, r = (unpack_fields(data, self.width, n_k * n_j) for data in (masked, masks))
-        h = t - r
-        if h.min() < 0 or h.max() > self.bits:
+        t, r = (unpack_fields(data, self.width, n_k * n_j, distance_type(self.bits)) for data in (masked, masks))
+        if (t < r).any() or (t - r).max() > self.bits:
             raise ValueError(f"T - R is not in 0..{self.bits} everywhere: the two do not belong together")
-        return h.reshape(n_k, n_j)
+        return (t - r).reshape(n_k, n_j)
 
 
 def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.xclp.graph import Influence, class_counts, contribution, neighbour_graph
+from protocols.xclp.blocks import Rows
+from protocols.xclp.graph import Influence, class_counts, neighbour_graph
 from protocols.xclp.recipe import PAPER, Recipe
 
 __all__ = ["Propagation", "label_by", "label_rows", "per_client", "propagate"]
@@ -57,7 +58,7 @@ def label_by(
 
 
 def propagate(
-    distances: NDArray[np.integer],
+    distances: NDArray[np.integer] | Rows,
     bits: int,
     labels: NDArray[np.int64],
     classes: int,
@@ -73,7 +74,7 @@ def propagate(
     """
     influence = Influence(neighbour_graph(distances, bits, k, recipe.edge_power), alpha)
     labeled = np.flatnonzero(labels >= 0)
-    z = contribution(influence.columns(labeled), labels[labeled], classes)
+    z = influence.scores(labeled, labels[labeled], classes)
     return Propagation(z, *label_by(recipe, z, class_counts(labels[labeled], classes)))
 
 

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from protocols.promises import Affected, Promise, Trial, announced, equals_oracle
+from protocols.xclp.keys import ProtocolKeys
 
-__all__ = ["MASKS_ONCE", "PROMISES"]
+__all__ = ["MASKS_ONCE", "promises_of"]
 
 
 def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -115,11 +116,15 @@ MASKS_ONCE = {
 }
 """Not of a secure average, which masks in chunks, each with a key's own block."""
 
-PROMISES = {
+_PROMISES = {
     **MASKS_ONCE,
-    "equal to the oracle": Promise(equals_oracle, True),
     "aborts only for a loss": Promise(aborts_only_for_loss, True),
     "who is well is in": Promise(all_who_are_well_are_in, True),
     "all rounds": Promise(all_rounds_come, True),
     "no undue labels": Promise(no_undue_labels, True),
 }
+
+
+def promises_of(keys: ProtocolKeys) -> dict[str, Promise]:
+    """What must hold of XCLP with these `keys`; without an oracle nothing is said of its results."""
+    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if keys.oracle else {})

@@ -48,6 +48,7 @@ from protocols.rounds import CalledClient
 from protocols.steps import Step
 from protocols.values import values_of
 from protocols.xclp import hamming, influence, rowsums_shamir
+from protocols.xclp.blocks import NO_POINTS, Blocks
 from protocols.xclp.graph import class_counts, contribution
 from protocols.xclp.hamming import SecureHamming
 from protocols.xclp.label_propagation import label_by
@@ -186,6 +187,7 @@ async def client(
     own = me.shard.labels[me.shard.labeled]
     work = {"ring.add": view.columns.size}
     zbar = await me.compute(work, contribution, view.columns, own, settings.classes)
+    view = replace(view, columns=view.columns[:0].copy())  # they are the largest that a client holds, and done with
     scores = Scores(zbar, view.rows, group.secrets, settings.fraction_bits, Least(settings.min_clients, view.labeled))
     if settings.recipe.class_balanced:
         scores = _with_counts(scores, class_counts(own, settings.classes))
@@ -226,7 +228,7 @@ class RoundRecord:
     began: float
     joined: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
-    h: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    h: Blocks = NO_POINTS
     contributors: tuple[str, ...] = ()
     finished: bool = False
 

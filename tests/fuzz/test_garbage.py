@@ -98,7 +98,7 @@ class Run:
     def is_right(self) -> bool:
         """Whether the server's distances, if it has any, are those between the bits of the members."""
         record = self.server.record
-        if not record.h.size:
+        if not len(record.h):
             return True
         bits = [client.bits_of_round for name in record.members for client in self.clients if client.name == name]
         together = np.concatenate(bits)
