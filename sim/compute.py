@@ -27,7 +27,7 @@ from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 
 from sim import plugged
-from sim.cores import cores, uses_all_cores
+from sim.cores import uses_all_cores
 from sim.loop import SimLoop
 from sim.machine import Machine
 from sim.taps import Taps

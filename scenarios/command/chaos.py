@@ -1,6 +1,5 @@
 """The command `tacit chaos`: reads the scenario, shows progress, prints and writes the findings."""
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,15 +17,10 @@ from scenarios.running.folder import new_folder
 from scenarios.schema.scenario import ScenarioError
 from sim.ray_cluster import ClusterError
 
-__all__ = ["Progressing", "chaos", "cores", "replay"]
+__all__ = ["Progressing", "chaos", "replay"]
 
 _REPORTS = 10
 """The number of progress lines, and the most broken promises shown, where the output is no terminal."""
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def chaos(

@@ -46,8 +46,9 @@ def chaos(
     from scenarios.console import printing
     from scenarios.running.workers import jobs_of
     from scenarios.schema.scenario import ScenarioError
+    from sim.cores import cores
 
-    at_a_time = chaos_command.cores() if jobs is None else jobs_of(jobs)
+    at_a_time = cores() if jobs is None else jobs_of(jobs)
     console, notes = printing.make_console(), printing.make_console(stderr=True)
     stopping.interrupt_work()
     if broad:
