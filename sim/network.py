@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from sim.barriers import Barrier
@@ -29,7 +30,7 @@ from sim.transport import CUT, Transport
 from sim.triggers import Faults
 from sim.wire import Ledger, Packet, altered
 
-_SWEEP = 64  # parties that rest before it is worth looking whether their links can go
+_SWEEP = 64  # the most parties whose links are let go when one more rests
 
 __all__ = ["Conditions", "Endpoint", "LinkNetwork", "Statistics"]
 
@@ -94,7 +95,6 @@ class LinkNetwork:
         self._links: dict[tuple[str, str], Link] = {}
         self._draws: dict[tuple[str, str], int] = {}  # of links that were let go
         self._retired: dict[str, None] = {}  # whose links are to be let go
-        self._sweep_at = _SWEEP
         self._transports: dict[tuple[str, str], Transport[Journey]] = {}
         self._barriers: list[Barrier] = []
         self._sent_again = 0
@@ -117,11 +117,10 @@ class LinkNetwork:
         if not self._is_perfect:
             return
         self._retired[name] = None
-        if len(self._retired) > self._sweep_at:
-            for one in list(self._retired):
-                if self._let_go(self._endpoints[one]):
-                    del self._retired[one]
-            self._sweep_at = 2 * len(self._retired) + _SWEEP
+        for one in list(islice(self._retired, _SWEEP)):  # those that have rested longest
+            if not self._let_go(self._endpoints[one]):
+                break
+            del self._retired[one]
 
     def _let_go(self, endpoint: Endpoint) -> bool:
         """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""

@@ -12,7 +12,7 @@ from sim.streams import generator
 
 
 def delays(text: str, count: int = 20_000, seed: int = 7) -> NDArray[np.float64]:
-    return np.array(list(itertools.islice(parse_latency(text).stream(generator(seed, "test")), count)))
+    return np.array(list(itertools.islice(parse_latency(text).stream(lambda: generator(seed, "test")), count)))
 
 
 def test_a_constant() -> None:
