@@ -73,7 +73,7 @@ class Registered(Sequence[P], Generic[P]):
 
     def begin(self, device: Device) -> None:
         """Begin a program, in the place of which there is a rest from its first moment on."""
-        self.awake[device.name] = device
+        self.awake.pop(device.name, None)
         device.rest = Rest(number=self._world.loop.task_count)
         self._world.loop.task_count += 1
         self._world.loop.call_soon(self._first_rest, device, device.rest)

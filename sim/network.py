@@ -10,11 +10,10 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from sim.barriers import Barrier
@@ -94,7 +93,7 @@ class LinkNetwork:
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._draws: dict[tuple[str, str], int] = {}  # of links that were let go
-        self._retired: dict[str, None] = {}  # whose links are to be let go
+        self._retired: deque[Endpoint] = deque()  # whose links are to be let go
         self._transports: dict[tuple[str, str], Transport[Journey]] = {}
         self._barriers: list[Barrier] = []
         self._sent_again = 0
@@ -116,11 +115,11 @@ class LinkNetwork:
         """
         if not self._is_perfect:
             return
-        self._retired[name] = None
-        for one in list(islice(self._retired, _SWEEP)):  # those that have rested longest
-            if not self._let_go(self._endpoints[one]):
+        self._retired.append(self._endpoints[name])
+        for _ in range(min(_SWEEP, len(self._retired))):
+            if not self._let_go(self._retired[0]):  # the one that has rested longest
                 break
-            del self._retired[one]
+            self._retired.popleft()
 
     def _let_go(self, endpoint: Endpoint) -> bool:
         """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""

@@ -100,6 +100,6 @@ def test_a_csv_file_without_delays_is_refused(tmp_path: Path, content: str) -> N
 
 
 def test_uniforms_lie_in_the_unit_interval() -> None:
-    drawn = np.array(list(itertools.islice(uniforms(generator(1, "test")), 10_000)))
+    drawn = np.array(list(itertools.islice(uniforms(lambda: generator(1, "test")), 10_000)))
     assert 0 <= drawn.min() < drawn.max() < 1
     assert drawn.mean() == pytest.approx(0.5, abs=0.02)
