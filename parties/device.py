@@ -164,7 +164,7 @@ class Device:
             party.recall(rest)
             self.rest = None
             self.keeper.woke(self)
-            party.go_on()
+            party.go_on(rest.number)
 
     def give_up(self) -> None:
         """Wake the party in a moment, as its patience is over."""

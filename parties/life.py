@@ -138,9 +138,9 @@ class Lifecycle:
         self.idle = self.finished = False
         self._task = self.world.loop.create_task(self._live(), name=self.name)
 
-    def go_on(self) -> None:
-        """Go on with `main` of a party that was at rest."""
-        self._task = self.world.loop.create_task_again(self._live(), self.name)
+    def go_on(self, number: int) -> None:
+        """Go on with `main` of a party that was at rest, as task `number`."""
+        self._task = self.world.loop.create_task_again(self._live(), self.name, number)
 
     def recall(self, rest: Rest) -> None:
         """Be as the party was when it began to `rest`."""

@@ -107,7 +107,7 @@ class Mailbox:
     def put(self, frame: Frame) -> None:
         """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one."""
         frames = self._frames.setdefault(frame.type, deque())
-        if is_lasting(frame):
+        if is_lasting(frame) and any(one.sender == frame.sender for one in frames):
             frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
         frames.append(frame)
         for waiter in self.waiting:

@@ -144,13 +144,15 @@ class Party(Lifecycle):
         if device.keeper is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
             return False
         known = _interned(tuple(self.incarnations.items()))
-        rest = Rest(self.since, until, self.round, self.attempt, self._step, known, idle=True)
+        number = hash(self._task)
+        rest = Rest(self.since, until, self.round, self.attempt, self._step, known, idle=True, number=number)
         if old is None:
             rest.wait = self.waits(type_names(kinds), (source,), deadline)
             rest.timer = self.world.loop.env.at(self.world.loop.time() + deadline, device.give_up)
         else:
             rest.wait, rest.timer = old.wait, old.timer
         device.fall_asleep(rest)
+        del mailbox.owner  # a circle would keep both
         return True
 
     def needs(self, place: str) -> tuple[str, ...]:

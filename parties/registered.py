@@ -73,9 +73,9 @@ class Registered(Sequence[P], Generic[P]):
 
     def begin(self, device: Device) -> None:
         """Begin a program, in the place of which there is a rest from its first moment on."""
-        self.awake[device.name] = device
-        device.rest = Rest()
-        self._world.loop.task_count += 1  # that of its program
+        self.awake.pop(device.name, None)
+        device.rest = Rest(number=self._world.loop.task_count)
+        self._world.loop.task_count += 1
         self._world.loop.call_soon(self._first_rest, device, device.rest)
 
     def _first_rest(self, device: Device, rest: Rest) -> None:

@@ -15,7 +15,8 @@ class Rest:
 
     `since` and `until` are virtual seconds: since when it waits, and when its patience is over. `round`, `attempt`,
     `step` and `incarnations` are the party's. `timer` ends the waiting, and `wait` is what was reported of it. `idle`:
-    it has begun to wait, and is not `finished`. `in_time`: its patience is not over.
+    it has begun to wait, and is not `finished`. `in_time`: its patience is not over. `number` is that
+    of its task.
     """
 
     since: float = 0.0
@@ -27,6 +28,7 @@ class Rest:
     idle: bool = False
     finished: bool = False
     in_time: bool = True
+    number: int = 0
     timer: Timer | None = None
     wait: Wait | None = None
 

@@ -77,7 +77,8 @@ class Declaration:
     tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*`` for a whole table.
     `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are taken.
     `message_types`: what its parties send, besides what the server sends in every protocol. `learns`: whether something
-    is trained, in rounds, so that a run can go on from a checkpoint. `quick`: of keys, the most that they need for a
+    is trained, in rounds, so that a run can go on from a checkpoint. `rests`: whether many clients take
+    no memory at rest (`parties.registered`). `quick`: of keys, the most that they need for a
     quick look.
     """
 
@@ -91,6 +92,7 @@ class Declaration:
     message_types: Sequence[type[Message]] = ()
     needs: Needs = Needs()
     learns: bool = False
+    rests: bool = False
     quick: Mapping[str, int] = {}
 
     def check_declared(self) -> None:

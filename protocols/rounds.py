@@ -242,7 +242,8 @@ class RoundsServer(Server, Generic[S, R]):
             self.advance(number, 1)
             self.out.clear()
             members = self.invite(number)
-            self.broadcast([n for n in self.clients if n not in self.enrolled and n not in members], Enroll())
+            called = {*members, *self.enrolled}
+            self.broadcast([name for name in self.clients if name not in called], Enroll())
         try:
             record = await self.hold(number, began, members)
         except Abort as abort:

@@ -13,7 +13,7 @@ from parties.server import Loss
 from protocols.endings import EndingsObserver
 from protocols.observing.parts import Parts
 from protocols.observing.scores import counting
-from protocols.observing.simulated import ResultFields, Round, Simulated
+from protocols.observing.simulated import SHOWN, ResultFields, Round, Simulated, more_than
 from protocols.privacy.spent import Spending, Spent
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from sim.faults import Fault
@@ -49,7 +49,8 @@ class HeldRound(Round, frozen=True, kw_only=True):
 
     def losses(self) -> str:
         """Who was lost; of whose answer the round is made nevertheless, it is said."""
-        return ", ".join(f"{name} (answered)" if name in self.counted else name for name in self.lost) or "nobody"
+        shown = [f"{name} (answered)" if name in self.counted else name for name in self.lost[:SHOWN]]
+        return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
 
 
 H = TypeVar("H", bound=HeldRound)

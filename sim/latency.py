@@ -7,7 +7,6 @@ import csv
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -35,22 +34,23 @@ class Latency:
     draw: Draw
     seconds: float | None = None
 
-    def stream(self, generator: np.random.Generator) -> Iterator[float]:
-        """Endless delays in seconds, drawn from `generator`."""
-        for count in _batches():
-            yield from self.draw(generator, count).tolist()
+    def stream(self, make: Callable[[], np.random.Generator]) -> Iterator[float]:
+        """Endless delays in seconds, drawn from the generator that `make` makes, the same each time."""
+        return _drawn(make, self.draw)
 
 
-def uniforms(generator: np.random.Generator) -> Iterator[float]:
-    """Endless uniform draws from [0, 1)."""
-    for count in _batches():
-        yield from generator.random(count).tolist()
+def uniforms(make: Callable[[], np.random.Generator]) -> Iterator[float]:
+    """Endless uniform draws from [0, 1), from the generator that `make` makes, the same each time."""
+    return _drawn(make, lambda generator, count: generator.random(count))
 
 
-def _batches() -> Iterator[int]:
-    """Few at first: many links carry no more than a few packets."""
-    yield _FIRST
-    yield from repeat(_BATCH)
+def _drawn(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float]:
+    """Few draws at first, and no generator is kept for them: many links carry no more than a few packets."""
+    yield from draw(make(), _FIRST).tolist()
+    generator = make()
+    draw(generator, _FIRST)
+    while True:
+        yield from draw(generator, _BATCH).tolist()
 
 
 def _constant(text: str) -> Draw:

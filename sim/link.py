@@ -33,7 +33,7 @@ class Pipe(Span):
         if not rate > 0:
             raise ValueError(f"rate(={rate}) must be > 0 bytes/s.")
         super().__init__(env, self._pass_on)
-        self._queue: deque[tuple[int, Then, Then]] = deque()  # the first one is on its way through
+        self._queue: deque[tuple[int, Then, Then]] | None = None  # the first one is on its way through
         self.rate = rate
 
     @property
@@ -43,6 +43,8 @@ class Pipe(Span):
 
     def carry(self, size: int, through: Then, cut: Then) -> None:
         """Call `through` when `size` bytes have gone through, after all before them; `cut` if the pipe is emptied."""
+        if self._queue is None:
+            self._queue = deque()
         self._queue.append((size, through, cut))
         if len(self._queue) == 1:
             self.begin(size / self.rate)
@@ -50,23 +52,27 @@ class Pipe(Span):
     def empty(self) -> None:
         """Drop the packet that is being sent and those that wait: the party at this end is gone."""
         self.cancel()
-        dropped, self._queue = self._queue, deque()
-        for _, _, cut in dropped:
+        dropped, self._queue = self._queue, None
+        for _, _, cut in dropped or ():
             cut()
 
     def state(self) -> list[Any]:
         """What is being sent and what waits, and how much of the first has been sent."""
-        return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor]
+        return [list(map(list, self._queue or ())), self._timer, self._due, self._left, self._factor]
 
     def restore(self, state: list[Any]) -> None:
         """Go on from a `state`; the timer is not started again."""
         queue, self._timer, self._due, self._left, self._factor = state
-        self._queue = deque((size, through, cut) for size, through, cut in queue)
+        self._queue = deque((size, through, cut) for size, through, cut in queue) or None
 
     def _pass_on(self) -> None:
-        _, through, _ = self._queue.popleft()
-        if self._queue:
-            self.begin(self._queue[0][0] / self.rate)
+        queue = self._queue
+        assert queue is not None
+        _, through, _ = queue.popleft()
+        if queue:
+            self.begin(queue[0][0] / self.rate)
+        else:
+            self._queue = None  # an empty one takes 600 bytes
         through()
 
 
@@ -101,10 +107,10 @@ class Link:
         self._env = env
         stream = partial(child, seed, "link", *ends)
         fixed = latency.seconds
-        self._delays = latency.stream(stream(number=0)) if fixed is None else repeat(fixed)
-        self._chances: Iterator[float] | None = uniforms(stream(number=1)) if loss else None
-        self._answers: Iterator[float] | None = uniforms(stream(number=3)) if loss else None
-        self._shakes: Iterator[float] | None = uniforms(stream(number=2)) if jitter else None
+        self._delays = latency.stream(partial(stream, number=0)) if fixed is None else repeat(fixed)
+        self._chances: Iterator[float] | None = uniforms(partial(stream, number=1)) if loss else None
+        self._answers: Iterator[float] | None = uniforms(partial(stream, number=3)) if loss else None
+        self._shakes: Iterator[float] | None = uniforms(partial(stream, number=2)) if jitter else None
         self._up, self._down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0

@@ -68,7 +68,12 @@ class Timer:
         """Do not call. Does nothing to a timer that has fired or was cancelled already."""
         if self.pending:
             self.pending = False
+            self.call = _nothing  # what it would have called need not stay until it leaves the heap
             self.env.count_cancelled()
+
+
+def _nothing() -> None:
+    """What a cancelled timer calls."""
 
 
 class Environment(simpy.Environment):
@@ -179,10 +184,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self.task_count += 1
         return task
 
-    def create_task_again(self, coro: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        """A task that goes on with the work of one that ended: it takes no number of its own."""
-        task: asyncio.Task[None] = self.create_task(coro, name=name)
-        self.task_count -= 1
+    def create_task_again(self, coro: Coroutine[Any, Any, None], name: str, number: int) -> "asyncio.Task[None]":
+        """A task that goes on with the work of task `number`, which has ended."""
+        task: asyncio.Task[None] = _Task(number, coro, loop=self, name=name)
         return task
 
     @property

@@ -10,7 +10,7 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,7 @@ from sim.transport import CUT, Transport
 from sim.triggers import Faults
 from sim.wire import Ledger, Packet, altered
 
-_SWEEP = 64  # parties that rest before it is worth looking whether their links can go
+_SWEEP = 64  # the most parties whose links are let go when one more rests
 
 __all__ = ["Conditions", "Endpoint", "LinkNetwork", "Statistics"]
 
@@ -93,8 +93,7 @@ class LinkNetwork:
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._draws: dict[tuple[str, str], int] = {}  # of links that were let go
-        self._retired: dict[str, None] = {}  # whose links are to be let go
-        self._sweep_at = _SWEEP
+        self._retired: deque[Endpoint] = deque()  # whose links are to be let go
         self._transports: dict[tuple[str, str], Transport[Journey]] = {}
         self._barriers: list[Barrier] = []
         self._sent_again = 0
@@ -116,12 +115,11 @@ class LinkNetwork:
         """
         if not self._is_perfect:
             return
-        self._retired[name] = None
-        if len(self._retired) > self._sweep_at:
-            for one in list(self._retired):
-                if self._let_go(self._endpoints[one]):
-                    del self._retired[one]
-            self._sweep_at = 2 * len(self._retired) + _SWEEP
+        self._retired.append(self._endpoints[name])
+        for _ in range(min(_SWEEP, len(self._retired))):
+            if not self._let_go(self._retired[0]):  # the one that has rested longest
+                break
+            self._retired.popleft()
 
     def _let_go(self, endpoint: Endpoint) -> bool:
         """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""

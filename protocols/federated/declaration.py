@@ -83,6 +83,7 @@ class FederatedTraining(Declaration):
     recovery: str = ""
     needs = Needs(testing=True, validation=True)
     learns = True
+    rests = True
     quick = MappingProxyType({"training.rounds": 2, "training.label_from": 2})
 
     @property
@@ -214,6 +215,7 @@ class TrainingThenPrediction(FederatedTraining):
     """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
 
     needs = Needs()  # nothing: new points are predicted
+    rests = False
 
     @property
     def uses(self) -> Sequence[str]:  # type: ignore[override]
