@@ -20,7 +20,8 @@ from scenarios.observing.splits import parts_of, split
 from scenarios.running.durations import durations_of
 from scenarios.running.process import one_thread, spared_old_objects
 from scenarios.schema import scenario as schema
-from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine
+from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns
+from sim.engines import make_engine
 from sim.latency import parse_latency
 from sim.network import Conditions, Statistics
 from sim.taps import Taps
