@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
-from parties.life import Lifecycle, Present, own_step
+from parties.life import Lifecycle, own_step
 from parties.mailbox import Arrivals, Collected, Kinds, Mailbox, NoAnswer, Watch, names_of
 from sim.compute import Work
 from sim.faults import PartyFault
@@ -155,6 +155,12 @@ class Party(Lifecycle):
         return await self.world.computing.run(
             self.device.machine, self.name, own_step.get() or self._step, work, function, *arguments
         )
+
+    def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
+        """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.
+
+        For `parties.foresight`: nothing that the party does, sends or keeps may depend on it.
+        """
 
     def plan(self, work: Work) -> None:
         """Announce work that is to come, for the estimate of the time left."""
@@ -343,19 +349,21 @@ async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None
     Raises the error of the first party, in order, whose program raised. A lost coordinator is no error: the others end
     by their deadlines. `begin` starts restored parties, in place of `start`.
     """
-    changed, present = asyncio.Event(), Present(parties)
+    changed, devices = asyncio.Event(), [party.device for party in parties]  # of their present incarnations
+    head_device = coordinator.device
     if begin is not None:
         await begin(changed.set)
     else:
         for party in parties:
             party.device.start(changed.set)
     while True:
-        for party in present.values():
-            if party.failure is not None:
-                raise party.failure
-        head = present[coordinator.name]
+        for device in devices:
+            if device.party.failure is not None:
+                raise device.party.failure
+        head = head_device.party
         if (head.finished or not head.alive) and all(
-            not party.alive or party.finished or (party.idle and head.alive) for party in present.values()
+            not party.alive or party.finished or (party.idle and head.alive)
+            for party in (device.party for device in devices)
         ):
             return
         await changed.wait()

@@ -2,8 +2,9 @@
 
 import os
 
-from sim.compute import Engine, Inline, Pool
+from sim.compute import Engine, Inline
 from sim.compute_ray import Ray
+from sim.pool import Pool
 
 __all__ = ["make_engine"]
 
