@@ -190,6 +190,12 @@ class Party(Lifecycle):
             self.device.machine, self.name, own_step.get() or self._step, work, function, *arguments
         )
 
+    def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
+        """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.
+
+        For `parties.foresight`: nothing that the party does, sends or keeps may depend on it.
+        """
+
     def plan(self, work: Work) -> None:
         """Announce work that is to come, for the estimate of the time left."""
         self.world.computing.plan(work)

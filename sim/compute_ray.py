@@ -38,6 +38,8 @@ class Ray:
     again, or a cluster without a worker for a minute, is a ClusterError. Raises ClusterError.
     """
 
+    concurrent = True
+
     def __init__(self, address: str = "") -> None:
         self.name = f"ray:{address}" if address else "ray"
         self.least = 0.01  # a shorter job is done here before a worker would have it

@@ -1,8 +1,9 @@
 """The engine that runs jobs, by its name."""
 
-from sim.compute import Engine, Inline, Pool
+from sim.compute import Engine, Inline
 from sim.compute_ray import Ray
 from sim.cores import cores
+from sim.pool import Pool
 
 __all__ = ["make_engine"]
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from parties.data.sets import Dataset
 from parties.data.splits import counted
+from parties.foresight import foresee
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
@@ -22,7 +23,7 @@ from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
 from protocols.federated.observer import TrainingObserver
-from protocols.federated.round import TrainingSettings
+from protocols.federated.round import TrainingRound, TrainingSettings
 from protocols.observing.experiment import Setting
 from protocols.privacy.spending import Spending, Spent, spending_on_models
 from protocols.setup import Group
@@ -63,6 +64,7 @@ class Training:
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
         self.clients = setting.registered(self.kinds.client, self.settings)
+        foresee(world, self.clients, TrainingRound)
         first = jobs.initial(self.settings.spec, tables.seed)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.server_access)
         self.observer = self.kinds.observer(

@@ -209,15 +209,24 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 
     async def train(self, call: TrainingRound, points: Usable) -> Trained:
         """The model of `call` after E epochs on `points` in batches of size B, with the method's client terms."""
-        spec, update = self.settings.spec, self.settings.update
-        work = jobs.train_work(spec, update, points.labeled, points.others)
         seed = self.entropy("training").bytes(32)
-        kept = self.disk.get("additions", ())
-        trained: Trained = await self.compute(
-            work, jobs.train, spec, call.model, points.data, update, self.round - 1, seed, call.additions, kept
-        )
+        trained: Trained = await self.compute(*self._training(call, points, self.round, seed))
         self.disk["additions"] = trained.kept
         return trained
+
+    def _training(self, call: TrainingRound, points: Usable, number: int, seed: bytes) -> tuple[Any, ...]:
+        """The work, the function and the arguments of the job of round `number`."""
+        spec, update = self.settings.spec, self.settings.update
+        work = jobs.train_work(spec, update, points.labeled, points.others)
+        kept = self.disk.get("additions", ())
+        return work, jobs.train, spec, call.model, points.data, update, number - 1, seed, call.additions, kept
+
+    def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
+        if not isinstance(message, TrainingRound) or stamp[0] > self.settings.rounds:
+            return
+        if not self.settings.labels_in(stamp[0]):  # else it trains on labels that it does not have yet
+            seed = self.world.entropy(self.name, self.incarnation, *stamp, "training").bytes(32)
+            self.world.computing.ahead(self.name, *self._training(message, self.usable(None), stamp[0], seed))
 
     def weight(self, points: Usable) -> int:
         """n_k, the points of an epoch, or 1 where all models count alike."""

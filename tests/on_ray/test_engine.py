@@ -71,7 +71,7 @@ def inline(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Resu
 
 
 class Striking(Watch):
-    """Kills a worker, or a node, each time that so many jobs have begun."""
+    """Kills a worker, or a node, each time that `every` jobs have begun."""
 
     def __init__(self, nodes: Nodes, every: int, node: bool = False) -> None:
         self._nodes, self._every, self._node = nodes, every, node

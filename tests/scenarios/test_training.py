@@ -184,13 +184,6 @@ def test_modelled_work_knows_no_device() -> None:
     assert works[0] == works[1] == works[2]
 
 
-def test_a_pool_computes_the_same(tiny: Path) -> None:
-    heavy = ["model.name=fedct_fashionmnist", "training.epochs=5"]  # jobs that are worth sending
-    inline, pool = (ran(tiny, *heavy, f"engine={engine}", out=engine[:4]) for engine in ("inline", "pool:2"))
-    assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
-    assert pool.engine == "pool:2"
-
-
 def test_the_announced_work_is_what_is_done(tiny: Path) -> None:
     for name, share in (("fedavg+xclp", 1.0), ("fedavg+network", 0.5), ("fedavg", 0.5)):
         simulation = Simulation(load(tiny, [f"protocol.name={name}", f"training.share={share}", "data.labeled=0.4"]))

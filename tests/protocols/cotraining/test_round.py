@@ -25,7 +25,8 @@ from protocols.cotraining.round import (
     Record,
     steps,
 )
-from sim.compute import Engine, make_engine
+from sim.compute import Engine
+from sim.engines import make_engine
 from sim.faults import Crash, Fault, Slow
 from sim.latency import parse_latency
 from sim.network import Conditions
