@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 import psutil
 
 from parties.data.splits import Shard
+from protocols.xclp.grouping import parted
 from protocols.xclp.keys import XclpTables
 from protocols.xclp.timing import deadline_cautions
 from sim.setting_error import Problem
 from sim.units import format_bytes
 
-__all__ = ["check_clients", "check_graph", "check_keys", "graph_memory", "xclp_cautions"]
+__all__ = ["check_clients", "check_graph", "check_groups", "check_keys", "graph_memory", "xclp_cautions"]
 
 BYTES_PER_DISTANCE = 40
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included.
@@ -40,6 +41,14 @@ def check_keys(tables: XclpTables) -> None:
     if data.partition != "natural" and data.clients < keys.min_clients:
         problem = f"{data.clients} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
         raise Problem("data.clients", problem)
+
+
+def check_groups(tables: XclpTables) -> None:
+    """Raise Problem for more groups than the clients make."""
+    groups, least, clients = tables.protocol.groups, tables.protocol.min_clients, tables.data.clients
+    if groups > 1 and tables.data.partition != "natural" and clients // groups < least:
+        problem = f"{groups} are too many: each needs {least} clients (protocol.min_clients)"
+        raise Problem("protocol.groups", f"{problem}; allowed: 1 to {max(1, clients // least)}")
 
 
 def check_graph(tables: XclpTables, points: int) -> None:
@@ -73,7 +82,8 @@ def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]])
         held = shards()
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
         held = {}
-    found = deadline_cautions(tables, held) if held else []
+    groups = parted(held, keys.groups, tables.seed) if held else []
+    found = next(filter(None, (deadline_cautions(tables, group) for group in groups)), [])
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
     elif keys.key_bits < 2048:

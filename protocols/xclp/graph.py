@@ -29,10 +29,10 @@ from scipy.sparse import csc_array
 
 from protocols.xclp.blocks import Rows, some_rows
 from protocols.xclp.lsh import distance_type
-from protocols.xclp.solvers import FACTORED, solver_of
+from protocols.xclp.solvers import FACTORED, ConjugateGradients, solver_of, system_of
 from sim.cores import in_threads
 
-__all__ = ["Influence", "class_counts", "contribution", "neighbour_graph"]
+__all__ = ["Influence", "class_counts", "class_scores", "contribution", "neighbour_graph"]
 
 
 def neighbour_graph(
@@ -82,16 +82,23 @@ class Influence:
         units[indices, np.arange(len(indices))] = 1.0
         return self._solver.solve(units)
 
-    def scores(self, indices: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-        """The class scores (n, classes) of all points by the points `indices` (l,) with `labels` (l,): S_L Y_L.
 
-        Where solutions are exact to rounding anyway, one system is solved for each class, not one for each label.
-        """
-        if self._size <= FACTORED:
-            return contribution(self.columns(indices), labels, classes)
-        of_class = np.zeros((self._size, classes))
-        of_class[indices, labels] = 1.0
-        return self._solver.solve(of_class)
+def class_scores(
+    graph: "csc_array[np.float64]",
+    alpha: float,
+    indices: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    classes: int,
+) -> NDArray[np.float64]:
+    """The scores (n, classes) of all points by the points `indices` (l,) with `labels` (l,): S_L Y_L, at once.
+
+    Of many points one system is solved for each class, not one for each label.
+    """
+    if graph.shape[0] <= FACTORED:
+        return contribution(Influence(graph, alpha).columns(indices), labels, classes)
+    of_class = np.zeros((graph.shape[0], classes))
+    of_class[indices, labels] = 1.0
+    return ConjugateGradients(system_of(graph, alpha), alpha).solve(of_class)
 
 
 def class_counts(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocols.xclp.blocks import Rows
-from protocols.xclp.graph import Influence, class_counts, neighbour_graph
+from protocols.xclp.graph import class_counts, class_scores, neighbour_graph
 from protocols.xclp.recipe import PAPER, Recipe
 
 __all__ = ["Propagation", "label_by", "label_rows", "per_client", "propagate"]
@@ -72,9 +72,9 @@ def propagate(
     plain floats, Z whatever the `recipe`. XCLP rounds them to fixed point, so a point that labels reach with less than
     2^-33 has a label here and none there.
     """
-    influence = Influence(neighbour_graph(distances, bits, k, recipe.edge_power), alpha)
     labeled = np.flatnonzero(labels >= 0)
-    z = influence.scores(labeled, labels[labeled], classes)
+    graph = neighbour_graph(distances, bits, k, recipe.edge_power)
+    z = class_scores(graph, alpha, labeled, labels[labeled], classes)
     return Propagation(z, *label_by(recipe, z, class_counts(labels[labeled], classes)))
 
 

@@ -64,6 +64,10 @@ class _Ended(Struct, frozen=True):
     ended: float
     step: str
 
+    def concerns(self, loss: Loss) -> bool:
+        """Whether it is a loss of this round and group."""
+        return loss.round == self.record.number and self.record.is_among(loss.party)
+
 
 class Observer(EndingsObserver[Any]):
     """Compares each round with the plaintext as it ends, and sums the run up.
@@ -94,15 +98,17 @@ class Observer(EndingsObserver[Any]):
     def sum_up(self) -> Simulated:
         """The results, once all parties have ended."""
         server = self._server
-        if server.record.number > (self._rounds_ended[-1].record.number if self._rounds_ended else 0):
-            self.end_round(server.record)  # which the server did not live to end
+        ended = {(one.record.number, one.record.called) for one in self._rounds_ended}
+        for part in server.parts:
+            if part.record.number and (part.record.number, part.record.called) not in ended:
+                self.end_round(part.record)  # which the server did not live to end
         lost = self.losses()
         outcome, reason = self._outcome(lost)
         found = {n: c.labels for n, c in self._named.items() if c.alive and c.labels is not None}
         endings = self.endings()
         reported = [self._round(ended, lost) for ended in self._rounds_ended]
         compared = [one.equals_plaintext for one in reported if one.equals_plaintext is not None]
-        members = server.record.members
+        matrices = [_digest_of(part.record.members, part.record.h) for part in server.parts if part.record.members]
         labels = {name: _everywhere(self._shards[name], own) for name, own in found.items()}
         baselines = self._baselines(list(found))
         return Simulated(
@@ -113,7 +119,7 @@ class Observer(EndingsObserver[Any]):
             balanced_accuracy=self.score(balanced_accuracy, labels),
             baselines=self.scores(accuracy, baselines),
             balanced_baselines=self.scores(balanced_accuracy, baselines),
-            hamming_digest=_digest_of(members, server.record.h) if members else "",
+            hamming_digest=_digest([one.encode() for one in matrices]) if len(matrices) > 1 else "".join(matrices),
             labels_digest=_digest(
                 [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
             ),
@@ -134,7 +140,7 @@ class Observer(EndingsObserver[Any]):
         """
         found = []
         for one in self._rounds_ended:
-            reported = [loss for loss in self._server.lost if loss.round == one.record.number]
+            reported = [loss for loss in self._server.lost if one.concerns(loss)]
             noticed = [self._fault_record.noticed(loss, one.record.began) for loss in reported]
             names = {loss.party for loss in noticed}
             found += noticed + [loss for loss in self._unnoticed(one) if loss.party not in names]
@@ -143,15 +149,21 @@ class Observer(EndingsObserver[Any]):
     def _unnoticed(self, ended: _Ended) -> list[Loss]:
         """Who fell in the round, or got nothing out of it, unless the server reported it."""
         record, server = ended.record, self._server
-        later = [other.ended for other in self._rounds_ended if other.record.number > record.number]
+        later = [
+            other.ended
+            for other in self._rounds_ended
+            if other.record.number > record.number and other.record.called == record.called
+        ]
         end = min(later, default=self.world.loop.time())  # a client may be in the round still while the next begins
         falls = {
             name: self._fault_record.fall(name, record.began, ended.ended)
             or self._fault_record.fall(name, ended.ended, end)
             for name in self._named
+            if record.is_among(name)
         }
         found = []
-        if server.record.number == record.number and not server.alive:
+        first = server.parts[0].record
+        if (first.number, first.called) == (record.number, record.called) and not server.alive:
             action = "every client ends without it"
             fall = self._fault_record.fall(server.name, 0.0, end)
             found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
@@ -168,8 +180,10 @@ class Observer(EndingsObserver[Any]):
 
     def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
         """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
-        server, last = self._server, self._server.record.number
-        here = dict.fromkeys(loss.party for loss in lost if loss.round == last)
+        server, last = self._server, [part.record for part in self._server.parts]
+        here = dict.fromkeys(
+            loss.party for loss in lost if any(loss.round == one.number and one.is_among(loss.party) for one in last)
+        )
         clients = [name for name in here if name in self._named]
         who = f"; lost: {', '.join(clients)}" if clients else ""
         if here.keys() >= self._named.keys() or not any(client.alive for client in self._named.values()):
@@ -180,7 +194,8 @@ class Observer(EndingsObserver[Any]):
             return "aborted", server.aborted + who
         if not any(client.labels is not None for client in self._named.values()):
             return "failed", "no client got its labels"
-        return "completed", ""
+        early = [f"{', '.join(part.called)}: {part.aborted}" for part in server.parts if part.aborted]
+        return "completed", f"a group ended early: {'; '.join(early)}" if early else ""
 
     # The plaintext
 
@@ -198,7 +213,9 @@ class Observer(EndingsObserver[Any]):
     def _round(self, ended: _Ended, lost: list[Loss]) -> XclpRound:
         record = ended.record
         found = {
-            n: client.results[record.number] for n, client in self._named.items() if record.number in client.results
+            n: client.results[record.number]
+            for n, client in self._named.items()
+            if record.number in client.results and record.is_among(n)
         }
         right = ended.truth.agrees(found, self._server.parameters) if ended.truth else None
         return XclpRound(
@@ -209,7 +226,7 @@ class Observer(EndingsObserver[Any]):
             members=record.members,
             contributors=record.contributors,
             labeled=tuple(found),
-            lost=tuple(dict.fromkeys(loss.party for loss in lost if loss.round == record.number)),
+            lost=tuple(dict.fromkeys(loss.party for loss in lost if ended.concerns(loss))),
             equals_plaintext=right if found or right is False else None,
         )
 
@@ -240,8 +257,11 @@ class Observer(EndingsObserver[Any]):
         Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
         labels of those lost after they had hashed theirs.
         """
-        last = self._server.round
-        hashed = [client for client in self._named.values() if client.hashed_in == last]
+        hashed = [
+            client
+            for client in self._named.values()
+            if any(client.hashed_in == part.round and client.name in part.clients for part in self._server.parts)
+        ]
         bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if survivors else {}
         if not bits or not self.with_baselines:
             return {}

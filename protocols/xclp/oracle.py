@@ -57,7 +57,7 @@ def hamming(bits: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
     distances = np.empty((len(bits), len(bits)), dtype=np.min_scalar_type(bits.shape[1]))
     for start in range(0, len(bits), _ROWS):  # some rows at a time: what is n x n here is the result alone
         some, rest = slice(start, start + _ROWS), slice(start, None)
-        found = counts[some, None] + counts[rest] - 2 * (ones[some] @ ones[rest].T)
+        found = (counts[some, None] + counts[rest] - 2 * (ones[some] @ ones[rest].T)).astype(distances.dtype)
         distances[some, rest] = found
         distances[rest, some] = found.T
     return distances

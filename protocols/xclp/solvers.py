@@ -22,7 +22,7 @@ from scipy.sparse.linalg import spilu, splu
 
 from sim.cores import in_threads
 
-__all__ = ["FACTORED", "ConjugateGradients", "Elimination", "Factors", "Solver", "solver_of"]
+__all__ = ["FACTORED", "ConjugateGradients", "Elimination", "Factors", "Solver", "solver_of", "system_of"]
 
 Floats = NDArray[np.float64]
 
@@ -63,12 +63,17 @@ class Solver(Protocol):
         """x (n, l) for right-hand sides b (n, l)."""
 
 
+def system_of(graph: "csc_array[np.float64]", alpha: float) -> "csc_array[np.float64]":
+    """I - alpha `graph`, with sorted indices."""
+    system = csc_array(eye_array(graph.shape[0], format="csc") - alpha * graph)
+    system.sort_indices()
+    return system
+
+
 def solver_of(graph: "csc_array[np.float64]", alpha: float) -> Solver:
     """The solver of I - alpha `graph`, chosen by size and fill-in (see above)."""
-    size = graph.shape[0]
-    system = csc_array(eye_array(size, format="csc") - alpha * graph)
-    system.sort_indices()
-    if size <= FACTORED:
+    system = system_of(graph, alpha)
+    if system.shape[0] <= FACTORED:
         return Factors(system)
     order = _fill_reducing(system)
     # What costs least: the factor of the part that is eliminated first, and half of the dense rest.
