@@ -28,6 +28,7 @@ The exact scores are the leak; only a coarser output (noise, labels alone) would
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +113,8 @@ async def server(
         me.dismiss(missing, f"your request for influence columns did not come within {deadline:g} s")
         labeled = {name: int(flag.sum()) for name, flag in flags.items()}
         require(sum(count > 0 for count in labeled.values()), "clients with labels", min_clients)
-        indices = [_indices(group, name, flag) for name, flag in flags.items()]
+        starts = _starts(group)
+        indices = [starts[name] + np.flatnonzero(flag) for name, flag in flags.items()]
         n = len(h)
         work = solve_work(n, sum(labeled.values()))
         columns = await me.compute(work, _solve, h, bits, k, edge_power, alpha, indices)
@@ -141,13 +143,12 @@ def _flags(data: bytes, points: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(data, np.uint8), count=points).astype(bool)
 
 
-def _indices(group: Group, name: str, flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Global indices of the flagged points of `name`, in the order of the members."""
-    start = sum(group.points[other] for other in group.names[: group.names.index(name)])
-    return start + np.flatnonzero(flags)
+def _starts(group: Group) -> dict[str, int]:
+    """The global index of each client's first point."""
+    return dict(zip(group.names, accumulate((group.points[name] for name in group.names), initial=0), strict=False))
 
 
 def _row_indices(group: Group, flags: dict[str, NDArray[np.bool_]], rows: str) -> dict[str, NDArray[np.int64]]:
-    """R_i of each client."""
-    everything = rows == "paper"
-    return {name: _indices(group, name, ~flag | everything) for name, flag in flags.items()}
+    """R_i of each client: global indices."""
+    starts, everything = _starts(group), rows == "paper"
+    return {name: starts[name] + np.flatnonzero(~flag | everything) for name, flag in flags.items()}

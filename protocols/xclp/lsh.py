@@ -24,6 +24,9 @@ __all__ = ["distances", "hash_bits", "hash_work", "pack_bits", "planes"]
 
 SEED_BYTES = 32
 
+_WORDS = 1 << 14
+"""Words that are compared at a time: small matrices are compared in one go, large ones row by row."""
+
 
 def planes(seed: bytes, bits: int, dimension: int) -> NDArray[np.float64]:
     """The hash planes, float64 (bits, dimension), bound to the group seed (32 bytes) and nothing else.
@@ -65,14 +68,18 @@ def distances(
     if rows.dtype != others.dtype or rows.shape[1] != others.shape[1]:
         raise ValueError(f"{rows.shape[1]} {rows.dtype} a row cannot be compared with {others.shape[1]} {others.dtype}")
     result = np.empty((len(left), len(right)), dtype=np.int32)
-    for index, row in enumerate(left):
-        result[index] = np.bitwise_count(row ^ right).sum(axis=1, dtype=np.int32)
+    step = max(1, _WORDS // max(1, right.size))
+    for start in range(0, len(left), step):
+        different = left[start : start + step, None] ^ right
+        result[start : start + step] = np.bitwise_count(different).sum(axis=2, dtype=np.int32)
     return result
 
 
 def _words(rows: NDArray[np.bool_] | NDArray[np.uint8]) -> NDArray[np.uint64]:
     """A row's bits in 64-bit words, filled up with zeros, which add nothing to a distance."""
     packed = pack_bits(cast(NDArray[np.bool_], rows)) if rows.dtype == np.bool_ else rows
+    if packed.shape[1] % 8 == 0:
+        return np.ascontiguousarray(packed).view(np.uint64)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     padded[:, : packed.shape[1]] = packed
     return padded.view(np.uint64)
