@@ -28,7 +28,7 @@ from protocols.outcome import Abort
 from protocols.refusal import Least
 from protocols.xclp.graph import Influence, neighbour_graph
 from protocols.xclp.lsh import distances, hash_bits, planes
-from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_key
+from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_purpose
 from sim.compute import Free
 from sim.faults import Crash
 from sim.streams import derive
@@ -123,7 +123,7 @@ def old_masks_again(quick: bool = False) -> Finding:
         first, again = (_sent(packets, attempt)["client/0"] for attempt in (0, 1))
         size = each * classes
         difference = read(first, [size, size])[0] - read(again, [size])[0]
-        mask = words(own_key(secrets["client/0"]["client/2"], names, 1), 1, size)
+        mask = words(secrets["client/0"]["client/2"].key(own_purpose(names), 1), 1, size)
         return share(difference, mask)
 
     return Finding(

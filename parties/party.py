@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 from parties.life import Lifecycle, Present, own_step
-from parties.mailbox import Arrivals, Collected, Kinds, Mailbox, NoAnswer, Watch, names_of, type_names
+from parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
 from parties.registered import Registered
 from parties.rest import Rest
+from parties.waiting import Arrivals, Watch, names_of, type_names
 from sim.compute import Work
 from sim.faults import PartyFault
 from sim.loop import Timer
@@ -110,8 +111,11 @@ class Party(Lifecycle):
     @property
     def waits_for(self) -> tuple[str, ...]:
         """The parties from which it waits for messages. May be read at any time, also from another thread."""
-        waits = [wait for wait in list(self._mailbox.waiting) if isinstance(wait, Arrivals)]
-        return tuple(dict.fromkeys(name for wait in waits for name in list(wait.sources)))
+        return tuple(dict.fromkeys(name for wait in self._waits for name in list(wait.sources)))
+
+    @property
+    def _waits(self) -> list[Arrivals[Any]]:
+        return [wait for wait in list(self._mailbox.waiting) if isinstance(wait, Arrivals)]
 
     def state(self) -> dict[str, Any]:
         mailbox = self._mailbox.state()
@@ -161,8 +165,9 @@ class Party(Lifecycle):
 
     @property
     def rest_timer(self) -> Timer | None:
-        """The timer of the wait in which the party rests; None unless it rests."""
-        return self._mailbox.timer if self.place else None
+        """The timer of the only wait for messages, in which the party rests; None unless it rests."""
+        waits = self._waits if self.place else []
+        return waits[0].timer if len(waits) == 1 else None
 
     # Steps and computing
 
@@ -282,6 +287,29 @@ class Party(Lifecycle):
             {name: answers[name] for name in order if name in answers},
             tuple(name for name in order if name not in answers),
         )
+
+    async def each(
+        self,
+        kind: type[M],
+        sources: Iterable[str],
+        handle: Callable[[str, list[M]], Coroutine[Any, Any, None]],
+        *,
+        deadline: float,
+        until: Kinds = (),
+    ) -> None:
+        """Run `handle` with one `kind` message from each of `sources` on receipt, all at the same time.
+
+        It gets the sender, and the message in a list, for it to take out. Ends as `collect` does, and once all that was
+        begun is done; errors are as of `together`.
+        """
+        try:
+            with self.incoming((kind,), sources, deadline=deadline, until=until) as arrivals:
+                async with asyncio.TaskGroup() as group:
+                    async for source, message in arrivals.one_each():
+                        group.create_task(handle(source, [message]))
+                        del message
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     def incoming(
         self,

@@ -202,13 +202,11 @@ async def for_each(
     is invalid, at once.
     """
 
-    async def one(peer: str) -> None:
-        answers = (await me.collect(kind, [peer], deadline=deadline, until=(Members,))).answers
-        if answers:
-            with suppress(BadValues), values_of(me, peer, kind.__name__):
-                await handle(peer, answers.pop(peer))  # no reference to it may remain here
+    async def one(peer: str, message: list[M]) -> None:
+        with suppress(BadValues), values_of(me, peer, kind.__name__):
+            await handle(peer, message.pop())  # no reference to it may remain here
 
-    await me.together(*(one(peer) for peer in peers))
+    await me.each(kind, peers, one, deadline=deadline, until=(Members,))
 
 
 async def server(
@@ -265,6 +263,7 @@ class _Blocks:
 async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) -> None:
     """Take in blocks until all are there, or the deadline has passed."""
     kinds = (OwnBlock, Masks, MaskedDistances)
+    places = {name: place for place, name in enumerate(group.names)}
     with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
         while not blocks.complete(len(group.names)):
             arrival = await arrivals.next()
@@ -276,9 +275,9 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
                     case OwnBlock():
                         blocks.own.setdefault(source, message)
                     case Masks():
-                        blocks.masks.setdefault(_pair(group, source, message.peer), message.values)
+                        blocks.masks.setdefault(_pair(places, source, message.peer), message.values)
                     case MaskedDistances():
-                        blocks.masked.setdefault(_pair(group, source, message.peer), message.values)
+                        blocks.masked.setdefault(_pair(places, source, message.peer), message.values)
 
 
 async def _combined(
@@ -298,11 +297,11 @@ def _possible(found: NDArray[np.integer], bits: int) -> NDArray[np.integer]:
     return found
 
 
-def _pair(group: Group, one: str, other: str) -> Pair:
-    """The two in the order of their numbers. Raises ValueError for what is no pair of the group."""
-    if other not in group.names or one == other:
+def _pair(places: Mapping[str, int], one: str, other: str) -> Pair:
+    """The two in the order of their `places`, those of the group. Raises ValueError for what is no pair of it."""
+    if other not in places or one == other:
         raise ValueError(f"{one} and {other} are no pair of this round")
-    return (one, other) if group.names.index(one) < group.names.index(other) else (other, one)
+    return (one, other) if places[one] < places[other] else (other, one)
 
 
 def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:

@@ -89,5 +89,8 @@ def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:
     length = bits.shape[1]
     if len(encoded) != -(-rows * length // 8):
         raise ValueError(f"{rows} vectors of {length} bits take {-(-rows * length // 8)} bytes, not {len(encoded)}")
-    theirs = np.unpackbits(np.frombuffer(encoded, np.uint8), count=rows * length).reshape(rows, length)
-    return pack_fields(distances(bits, theirs.astype(bool)), length.bit_length())
+    received = np.frombuffer(encoded, np.uint8)
+    if length % 8:  # then a row begins within a byte
+        received = np.packbits(np.unpackbits(received, count=rows * length).reshape(rows, length), axis=1)
+    theirs = received.reshape(rows, -(-length // 8))
+    return pack_fields(distances(np.packbits(bits, axis=1), theirs), length.bit_length())

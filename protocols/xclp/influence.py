@@ -29,6 +29,7 @@ The exact scores are the leak; only a coarser output (noise, labels alone) would
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +117,8 @@ async def server(
         me.dismiss(missing, f"your request for influence columns did not come within {deadline:g} s")
         labeled = {name: int(flag.sum()) for name, flag in flags.items()}
         require(sum(count > 0 for count in labeled.values()), "clients with labels", min_clients)
-        indices = {name: _indices(group, name, flag) for name, flag in flags.items()}
+        starts = _starts(group)
+        indices = {name: starts[name] + np.flatnonzero(flag) for name, flag in flags.items()}
         announcement = Rows(list(flags), [np.packbits(flag).tobytes() for flag in flags.values()])
         async for name, values in _solved(me, _Graph(h, bits, k, edge_power, alpha), labeled, indices):
             me.send(name, announcement)
@@ -183,13 +185,12 @@ def _flags(data: bytes, points: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(data, np.uint8), count=points).astype(bool)
 
 
-def _indices(group: Group, name: str, flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Global indices of the flagged points of `name`, in the order of the members."""
-    start = sum(group.points[other] for other in group.names[: group.names.index(name)])
-    return start + np.flatnonzero(flags)
+def _starts(group: Group) -> dict[str, int]:
+    """The global index of each client's first point."""
+    return dict(zip(group.names, accumulate((group.points[name] for name in group.names), initial=0), strict=False))
 
 
 def _row_indices(group: Group, flags: dict[str, NDArray[np.bool_]], rows: str) -> dict[str, NDArray[np.int64]]:
-    """R_i of each client."""
-    everything = rows == "paper"
-    return {name: _indices(group, name, ~flag | everything) for name, flag in flags.items()}
+    """R_i of each client: global indices."""
+    starts, everything = _starts(group), rows == "paper"
+    return {name: starts[name] + np.flatnonzero(~flag | everything) for name, flag in flags.items()}

@@ -25,6 +25,8 @@ __all__ = ["distance_type", "distances", "hash_bits", "hash_work", "pack_bits", 
 SEED_BYTES = 32
 
 _AT_ONCE = 1 << 15  # distances; each takes 8 bytes of bits and 3 of counts
+_WORDS = 1 << 14
+"""The most words, rows of one matrix times words of the other, that are compared in one go."""
 
 
 def planes(seed: bytes, bits: int, dimension: int) -> NDArray[np.float64]:
@@ -72,6 +74,8 @@ def distances(
     if rows.dtype != others.dtype or rows.shape[1] != others.shape[1]:
         raise ValueError(f"{rows.shape[1]} {rows.dtype} a row cannot be compared with {others.shape[1]} {others.dtype}")
     bits = rows.shape[1] * (1 if rows.dtype == np.bool_ else 8)
+    if len(left) * right.size <= _WORDS:
+        return np.bitwise_count(left[:, None] ^ right).sum(axis=2, dtype=distance_type(bits))
     result = np.zeros((len(left), len(right)), distance_type(bits))
     # Word by word, some rows at a time: what is added to stays in the cache.
     columns = np.ascontiguousarray(right.T)
@@ -90,6 +94,8 @@ def distances(
 def _words(rows: NDArray[np.bool_] | NDArray[np.uint8]) -> NDArray[np.uint64]:
     """A row's bits in 64-bit words, filled up with zeros, which add nothing to a distance."""
     packed = pack_bits(cast(NDArray[np.bool_], rows)) if rows.dtype == np.bool_ else rows
+    if packed.shape[1] % 8 == 0:
+        return np.ascontiguousarray(packed).view(np.uint64)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     padded[:, : packed.shape[1]] = packed
     return padded.view(np.uint64)

@@ -52,6 +52,9 @@ class _Garbage:
 
 _between_runs = _Garbage()
 
+_SELDOM = (50_000, 20, 20)
+"""How many objects more there are when the young ones are looked through, and how often it takes for older ones."""
+
 
 def spare_for_good() -> None:
     """Keep all existing objects from the garbage collector until the process ends: many runs, beside much else."""
@@ -64,8 +67,12 @@ def spare_for_good() -> None:
 def spared_old_objects() -> Iterator[None]:
     """Keep existing objects from the garbage collector: libraries and parties live as long as the run.
 
-    Of many runs the earlier ones are no longer needed: each begins by freezing them, so only this collects them.
+    Of many runs the earlier ones are no longer needed: each begins by freezing them, so only this collects them. What
+    the run makes is looked through seldom: nearly all of it is freed without, and while it grows (a channel and a wait
+    for each pair of parties) each look at all of it finds it in use.
     """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*_SELDOM)
     mine = not (_between_runs.spared_for_good or gc.get_freeze_count())  # which counts them one by one
     if mine:
         _between_runs.collect()
@@ -75,3 +82,4 @@ def spared_old_objects() -> Iterator[None]:
     finally:
         if mine:
             gc.unfreeze()
+        gc.set_threshold(*thresholds)
