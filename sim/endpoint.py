@@ -28,8 +28,8 @@ class Endpoint:
 
     arrivals: list[Callable[[], object]]
     sends: list[Callable[[], object]]
-    outgoing: dict[Hashable, Callable[[], object]]
-    incoming: dict[Hashable, Callable[[], object]]
+    outgoing: dict[tuple[str, str], Callable[[], object]]
+    incoming: dict[tuple[str, str], Callable[[], object]]
 
     def __init__(
         self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0

@@ -36,8 +36,8 @@ from parties.learning import jobs
 from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelError, ModelSpec
 from parties.life import Observed
-from parties.mailbox import type_names
 from parties.registered import Resting
+from parties.waiting import type_names
 from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
