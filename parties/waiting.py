@@ -27,7 +27,7 @@ class Arrivals(Waiter, Generic[M]):
         self, mailbox: Mailbox, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: Kinds
     ) -> None:
         self._mailbox, self._kinds, self._until = mailbox, kinds, until
-        self.sources = dict.fromkeys(sources)
+        self.sources: dict[str, None] = dict.fromkeys(sources)
         self._deadline, self._owner = deadline, mailbox.owner
         self._end = mailbox.loop.time() + deadline
         self._timer: asyncio.TimerHandle | Timer | None = None

@@ -123,7 +123,7 @@ class LinkNetwork:
 
     def _let_go(self, endpoint: Endpoint) -> bool:
         """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""
-        ends = [*endpoint.outgoing, *endpoint.incoming]
+        ends = [(near, far) for near, far in (*endpoint.outgoing, *endpoint.incoming)]  # links, where nothing is lost
         if not all(self._links[key].is_idle for key in ends):
             return False
         for near, far in ends:

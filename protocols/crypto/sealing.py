@@ -10,14 +10,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from protocols.crypto.agreement import SharedSecret
 
-__all__ = ["OVERHEAD", "PairChannel"]
+__all__ = ["NONCE_BYTES", "OVERHEAD", "TAG_BYTES", "Direction", "PairChannel"]
 
 NONCE_BYTES = 12
 TAG_BYTES = 16
 OVERHEAD = NONCE_BYTES + TAG_BYTES
 
 
-class _Direction:
+class Direction:
     """The cipher of one direction of a channel, whose key is that of `secret` for `purpose`.
 
     A cipher that lies ready takes 2.5 kB and a microsecond to make. Most channels carry one message each way, and a
@@ -49,7 +49,7 @@ class PairChannel:
     overhead = OVERHEAD
 
     def __init__(self, secret: SharedSecret, lower: bool) -> None:
-        ends = _Direction(secret, "gcm-lo-hi"), _Direction(secret, "gcm-hi-lo")
+        ends = Direction(secret, "gcm-lo-hi"), Direction(secret, "gcm-hi-lo")
         self._out, self._in = ends if lower else reversed(ends)
         self._sent = 0
         self._seen: set[int] = set()
