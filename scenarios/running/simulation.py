@@ -88,6 +88,13 @@ class Simulation:
         return list(Present(self._experiment.clients).values())
 
     @property
+    def registered(self) -> Registered[Any]:
+        """The clients, where those at rest are not there. Raises TypeError where all are."""
+        if not isinstance(self._experiment.clients, Registered):
+            raise TypeError("all clients of this run are there, also those at rest")
+        return self._experiment.clients
+
+    @property
     def now(self) -> float:
         """The virtual clock in seconds."""
         return self._world.loop.time()

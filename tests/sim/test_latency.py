@@ -103,3 +103,11 @@ def test_uniforms_lie_in_the_unit_interval() -> None:
     drawn = np.array(list(itertools.islice(uniforms(lambda: generator(1, "test")), 10_000)))
     assert 0 <= drawn.min() < drawn.max() < 1
     assert drawn.mean() == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("text", ["40ms", "normal:40ms,5ms", "lognormal:40ms,0.3", "uniform:10ms,50ms"])
+def test_delays_are_the_same_in_one_batch(text: str) -> None:
+    latency = parse_latency(text)
+    found = list(itertools.islice(latency.stream(lambda: generator(3, "test")), 600))
+    assert found == latency.draw(generator(3, "test"), 600).tolist()
+    assert latency.seconds == (0.04 if text == "40ms" else None)
