@@ -59,7 +59,7 @@ class Channel(Protocol):
 class _Step:
     """The context of a step that a party takes."""
 
-    __slots__ = ("_name", "_party", "_token")
+    __slots__ = ("_name", "_number", "_party", "_token")
 
     def __init__(self, party: "Party", name: str) -> None:
         self._party, self._name = party, name
@@ -68,6 +68,7 @@ class _Step:
         party, name = self._party, self._name
         party._step = name
         party._reach(name, "before")
+        self._number = party.world.faults.reached(party.name, name)
         party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
         self._token = own_step.set(name)
 
@@ -75,7 +76,7 @@ class _Step:
         party, name = self._party, self._name
         own_step.reset(self._token)
         if kind is None:
-            party._reach(name, "after")
+            party._reach(name, "after", self._number)
             party.world.note("leave", party.name, step=name, origin=("", party.round, party.attempt))
 
 
@@ -175,9 +176,9 @@ class Party(Lifecycle):
         """Take the step `name`: traced at both ends, and where a scenario's faults are applied."""
         return _Step(self, name)
 
-    def _reach(self, name: str, when: str) -> None:
+    def _reach(self, name: str, when: str, number: int | None = None) -> None:
         self.check_alive()
-        self._suffer(self.world.faults.at_step(self.name, name, when))
+        self._suffer(self.world.faults.at_step(self.name, name, when, number))
 
     def _suffer(self, faults: list[PartyFault]) -> None:
         for fault in faults:

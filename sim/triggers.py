@@ -56,14 +56,22 @@ class Faults:
             numbered.sort(key=itemgetter(0))
         return [fault for _, fault in numbered]
 
-    def at_step(self, party: str, step: str, when: str) -> list[PartyFault]:
-        """The faults that are due now that `party` is `when` ("before" or "after") the `step`."""
+    def reached(self, party: str, step: str) -> int:
+        """How often `party` has reached the `step` so far, as far as it matters to a fault."""
+        return self._reached[party, step]
+
+    def at_step(self, party: str, step: str, when: str, number: int | None = None) -> list[PartyFault]:
+        """The faults that are due now that `party` is `when` ("before" or "after") the `step`.
+
+        `number`: which time of its taking the step it is after, where it takes the step several times at once; without
+        it the last.
+        """
         if not self._steps:
             return []
         if when == "before":
             self._reached[party, step] += 1
         due = [item for item in self._steps if getattr(item[1], when) == step and item[1].applies_to(party)]
-        return self._due(due, party, self._reached[party, step])
+        return self._due(due, party, number or self._reached[party, step])
 
     def at_send(self, party: str, message: str) -> list[PartyFault]:
         """The faults that are due now that `party` is about to send a message of the type `message`."""

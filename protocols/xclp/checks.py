@@ -1,6 +1,6 @@
 """What XCLP and its graph may not be asked for, and what a user should know before a run."""
 
-import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
 
 import psutil
@@ -8,6 +8,7 @@ import psutil
 from parties.data.splits import Shard
 from protocols.xclp.grouping import parted
 from protocols.xclp.keys import XclpTables
+from protocols.xclp.solvers import FACTORED
 from protocols.xclp.timing import deadline_cautions
 from sim.setting_error import Problem
 from sim.units import format_bytes
@@ -15,10 +16,16 @@ from sim.units import format_bytes
 __all__ = ["check_clients", "check_graph", "check_groups", "check_keys", "graph_memory", "xclp_cautions"]
 
 BYTES_PER_DISTANCE = 40
-"""Peak memory for each entry of the n x n distances, the comparison with the oracle included.
+"""Peak memory for each entry of the n x n distances of up to 4,096 points, the comparison with the oracle included.
 
 Measured, inline: between 17 and 39, the latter with half of the points labeled.
 """
+
+BYTES_PER_BLOCK = 3
+"""The same of more points: H and both of its parts, on their way or received. Measured with 20,000 and 60,000."""
+
+FACTORS = 1 << 31
+"""The most bytes that factors take, and what they are made of."""
 
 BYTES_PER_PAIR = 35_000
 """Peak memory for each pair of clients, beside what it sends: all pairs are under way at the same time.
@@ -27,9 +34,17 @@ Measured with 50 and with 120 clients.
 """
 
 
-def graph_memory(points: int, clients: int) -> int:
-    """Bytes that XCLP holds at most among `clients` with that many `points` together."""
-    return BYTES_PER_DISTANCE * points**2 + BYTES_PER_PAIR * (clients * (clients - 1) // 2)
+def graph_memory(points: int, clients: int, labeled: float = 0.5, compared: bool = True) -> int:
+    """Bytes that XCLP holds at most among `clients` with that many `points` together.
+
+    `labeled`: the share with labels, whose columns are on their way. `compared`: the oracle has the distances as well.
+    """
+    between = BYTES_PER_PAIR * (clients * (clients - 1) // 2)
+    few = BYTES_PER_DISTANCE * min(points, FACTORED) ** 2
+    if points <= FACTORED:
+        return few + between
+    blocks = BYTES_PER_BLOCK * points**2 + min(2 * points**2, FACTORS)
+    return max(few, blocks + int(8 * labeled * points**2) + 2 * compared * points**2) + between
 
 
 def check_keys(tables: XclpTables) -> None:
@@ -68,16 +83,19 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
         problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise Problem("protocol.threshold", problem)
     points = sum(len(shard.rows) for shard in together)
-    needed, free = graph_memory(points, len(together)), psutil.virtual_memory().available
+    share, compared = tables.data.labeled, keys.oracle
+    needed, free = graph_memory(points, len(together), share, compared), psutil.virtual_memory().available
     if needed > free:
-        most = math.isqrt(max(0, free - graph_memory(0, len(together))) // BYTES_PER_DISTANCE)
+        sizes = range(1, points + 1)
+        most = bisect_right(sizes, free, key=lambda size: graph_memory(size, len(together), share, compared))
         problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
         raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
 
 
 def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
     """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
-    keys, clients = tables.protocol, tables.data.clients
+    keys = tables.protocol
+    clients = -(-tables.data.clients // keys.groups)
     try:
         held = shards()
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time

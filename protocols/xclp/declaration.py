@@ -110,7 +110,11 @@ class XclpDeclaration(Declaration):
 
     def memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
         groups = _groups(tables, shards)
-        return sum(graph_memory(sum(len(shard.rows) for shard in group.values()), len(group)) for group in groups)
+        share, compared = tables.data.labeled, tables.protocol.oracle
+        points = [sum(len(shard.rows) for shard in group.values()) for group in groups]
+        return sum(
+            graph_memory(count, len(group), share, compared) for count, group in zip(points, groups, strict=True)
+        )
 
     def loaded(self, tables: XclpTables) -> int:
         return VARIANTS[tables.protocol.hamming].loaded

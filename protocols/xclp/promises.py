@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from protocols.promises import Affected, Promise, Trial, announced, equals_oracle
 from protocols.xclp.keys import ProtocolKeys
@@ -42,10 +41,7 @@ def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
     """
     assert trial.simulated is not None
     group_of = {name: place for place, group in enumerate(trial.simulation.server.groups) for name in group}
-    groups: dict[tuple[str, int, int, int], list[Any]] = {}
-    for (kind, number, attempt), found in announced(trial).items():
-        for one in found:
-            groups.setdefault((kind, number, attempt, group_of[one.receiver]), []).append(one)
+    groups = announced(trial)
     ended_early = {part.called for part in trial.simulation.server.parts if part.aborted}
     for record in trial.records:
         place = group_of[record.members[0]] if record.members else None

@@ -64,7 +64,7 @@ def no_exception(trial: Trial, affected: Affected) -> Iterator[str]:
 
 def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
     """All members of a set receive the same set, and nobody else does."""
-    for (kind, round_number, attempt), group in announced(trial).items():
+    for (kind, round_number, attempt, _), group in announced(trial).items():
         receivers = [one.receiver for one in group]
         if any(one.names is None for one in group):
             continue
@@ -82,7 +82,7 @@ def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
     for place, event in enumerate(trial.events):
         if event.kind == "deliver" and event.peer == "server":
             arrived.setdefault((event.type, event.party, event.round), []).append((event.attempt, place))
-    for (kind, round_number, attempt), group in announced(trial).items():
+    for (kind, round_number, attempt, _), group in announced(trial).items():
         if kind not in _ANSWERS:
             continue
         wanted, same_attempt = _ANSWERS[kind]
@@ -112,7 +112,7 @@ def complete_blocks(trial: Trial, affected: Affected) -> Iterator[str]:
         if event.kind == "deliver" and event.digest in trial.blocks:
             delivered.setdefault(event.digest, place)
     received = {(*trial.blocks[digest], trial.events[place].round): place for digest, place in delivered.items()}
-    for (kind, round_number, _), group in announced(trial).items():
+    for (kind, round_number, _, _), group in announced(trial).items():
         if kind == "Members":
             for first, second in combinations(group[0].names or (), 2):
                 for part in ("Masks", "MaskedDistances"):
