@@ -11,7 +11,7 @@ from protocols.xclp.timing import deadline_cautions
 from sim.setting_error import Problem
 from sim.units import format_bytes
 
-__all__ = ["check_clients", "check_graph", "check_keys", "graph_memory", "xclp_cautions"]
+__all__ = ["check_clients", "check_graph", "check_keys", "check_memory", "graph_memory", "xclp_cautions"]
 
 BYTES_PER_DISTANCE = 40
 """Peak memory for each entry of the n x n distances, the comparison with the oracle included.
@@ -58,6 +58,10 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
     if keys.threshold is not None and keys.threshold > len(together):
         problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise Problem("protocol.threshold", problem)
+
+
+def check_memory(together: Collection[Shard]) -> None:
+    """Raise Problem where the points of those who take part `together` do not fit into this machine's memory."""
     points = sum(len(shard.rows) for shard in together)
     needed, free = graph_memory(points, len(together)), psutil.virtual_memory().available
     if needed > free:

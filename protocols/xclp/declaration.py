@@ -8,7 +8,14 @@ from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.promises import Promise
 from protocols.steps import Step
-from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
+from protocols.xclp.checks import (
+    check_clients,
+    check_graph,
+    check_keys,
+    check_memory,
+    graph_memory,
+    xclp_cautions,
+)
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.experiment import Xclp
 from protocols.xclp.keys import ProtocolKeys, XclpTables
@@ -82,6 +89,9 @@ class XclpDeclaration(Declaration):
     def check_data(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_graph(tables, len(parts.held.labels))
         check_clients(tables, list(shards.values()))
+
+    def check_memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        check_memory(list(shards.values()))
 
     def cautions(self, tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         return xclp_cautions(tables, shards)
