@@ -36,7 +36,8 @@ __all__ = ["iknp", "naor_pinkas", "paillier", "plaintext"]
 Points = Mapping[str, int]
 
 _BASE = 128
-_TRAINS, _FEWEST = 80_000, 16
+_TRAINS, _FEWEST = 80_000, 12
+_COSTLY = 0.75  # of that number for naor-pinkas, whose time hardly depends on it: computing takes most
 _LONGER = (1 << 7, 1 << 8, 1 << 16)  # from these on, MessagePack takes more bytes for a number
 _ENCODE, _EVALUATE, _REPORT, _COLLECT = "hamming.encode", "hamming.evaluate", "hamming.report", "hamming.collect"
 
@@ -87,12 +88,12 @@ class _Train:
         return {name: self.times * count for name, count in of_one.items()}
 
 
-def _trains(chunks: Sequence[range], clients: int) -> list[_Train]:
-    """The `chunks` of a pair, each by itself, or so many at a time that all pairs have about `_TRAINS` trains.
+def _trains(chunks: Sequence[range], clients: int, share: float = 1.0) -> list[_Train]:
+    """The `chunks` of a pair, each by itself, or so many at a time that all pairs have a `share` of `_TRAINS` trains.
 
     The numbers of a train's chunks take the same bytes in a message.
     """
-    most = max(_FEWEST, _TRAINS // (clients * (clients - 1) // 2))
+    most = max(_FEWEST, int(share * _TRAINS) // (clients * (clients - 1) // 2))
     together, found = -(-len(chunks) // most), list[_Train]()
     for number, vectors in enumerate(chunks):
         last = found[-1] if found else None
@@ -215,7 +216,7 @@ def naor_pinkas(points: Points, number: int, bits: int, group: Group) -> Iterato
     for one in _pairs(points, number):
         j, k = one.j, one.k
         pair = Pair(points[j], points[k], bits, b"", len(points))
-        trains, each = _trains(pair.naor_pinkas_chunks(), pair.clients), pair.n_j * bits
+        trains, each = _trains(pair.naor_pinkas_chunks(), pair.clients, _COSTLY), pair.n_j * bits
         yield one.wait(_ENCODE, k, TransferSetup)
         for train, asks in _windowed(trains, WINDOW):
             if asks:
