@@ -89,7 +89,7 @@ class _Train:
 
 
 def _trains(chunks: Sequence[range], clients: int, share: float = 1.0) -> list[_Train]:
-    """The `chunks` of a pair, each by itself, or so many at a time that all pairs have a `share` of `_TRAINS` trains.
+    """The `chunks` of a pair, one by one or as many at a time as give all pairs a `share` of `_TRAINS` trains.
 
     The numbers of a train's chunks take the same bytes in a message.
     """
