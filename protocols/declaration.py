@@ -12,7 +12,7 @@ the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
 | `keys`, `uses` | scenario files, `tacit keys` |
 | `steps`, `message_types`, `choices`, `value`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
 | `needs`, `share`, `prepared` | how points are split |
-| `check_tables`, `check_data`, `cautions` | before a run |
+| `check_tables`, `check_data`, `check_memory`, `cautions` | before a run |
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
 | `sent_bytes` | `tacit bytes` |
 | `planned`, `memory`, `loaded` | `tacit predict` |
@@ -165,6 +165,9 @@ class Declaration:
 
     def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
         """Raise Problem where values do not go together, or with the points."""
+
+    def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem where a run does not fit into this machine's memory; one that is predicted need not."""
 
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line for each choice that leaves a run without the secrecy it seems to have, or without enough time.

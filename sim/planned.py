@@ -56,7 +56,7 @@ class PlannedMessage:
     """A message from `sender` to each of `receivers`, sent in the step `step` of (`round`, `attempt`).
 
     `sealing`: the bytes of nonce and tag, 0 for a message that is not sealed. `strand` is the sender's, `into` the
-    receivers'.
+    receivers'. `times`: how many of this size are sent one after another, of which a wait counts all as one message.
     """
 
     step: str
@@ -69,6 +69,7 @@ class PlannedMessage:
     strand: str = ""
     into: str = ""
     awaited: bool = True
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def counts(planned: Iterable[Planned], relay: str = "") -> dict[tuple[str, str],
         row = found.setdefault((one.step, kind), Counts())
         alike = Counter((len(name.encode()), _hops(one.sender, name, relay)) for name in one.receivers)
         for (length, hops), times in alike.items():
-            number = times * hops
+            number = times * hops * one.times
             row.messages += number
             row.payload += number * payload
             row.sealing += number * one.sealing

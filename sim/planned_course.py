@@ -118,7 +118,7 @@ class _Schedule:
             case PlannedMessage():
                 sizes, kind = travelling_sizes(one), f"{type(one.message).__name__} {one.step} {one.round}"
                 receivers = [(name, sizes[len(name.encode())]) for name in one.receivers]
-                self._append(one.sender, one.strand, ("send", receivers, one.into, kind))
+                self._append(one.sender, one.strand, ("send", receivers, one.into, kind, one.times))
                 if one.awaited:
                     for name in one.receivers:
                         self._await(name, one.into, kind, 1)
@@ -197,12 +197,12 @@ class _Schedule:
                     if strand.received[kind] < count:
                         strand.waits = partial(self._has, strand, kind, count)
                         return
-                case ("send", receivers, into, kind):
+                case ("send", receivers, into, kind, times):
                     self._use(strand)
                     self._held += sum(size for _, size in receivers)
                     self._most = max(self._most, self._held)
                     for name, size in receivers:
-                        self._send(strand.party, self._parties[name], size, into, kind)
+                        self._send(strand.party, self._parties[name], size, into, kind, times)
                 case ("work", seconds):
                     self._work(strand, seconds / strand.party.access.speed)
                     return
@@ -258,8 +258,10 @@ class _Schedule:
         else:
             party.jobs.append((seconds, end))
 
-    def _send(self, near: _Party, far: _Party, size: int, into: str, kind: str) -> None:
+    def _send(self, near: _Party, far: _Party, size: int, into: str, kind: str, times: int) -> None:
+        """Send `times` messages of `size` bytes as one that takes as long; one of them is held at a time."""
         arrive = partial(self._arrive, far, into, kind, size)
+        size *= times
         if self._hub and self._hub not in (near.name, far.name):
             hub = self._party(self._hub)
             relay = partial(self._hop, hub, far, size, arrive)

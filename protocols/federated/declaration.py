@@ -29,7 +29,14 @@ from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
 from protocols.xclp import xclp
-from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
+from protocols.xclp.checks import (
+    check_clients,
+    check_graph,
+    check_keys,
+    check_memory,
+    graph_memory,
+    xclp_cautions,
+)
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.declaration import ACROSS, BESIDE, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
@@ -163,6 +170,10 @@ class FederatedTraining(Declaration):
         if self.across:
             check_clients(tables, self.largest(tables, shards).values(), self._part(tables, shards))
         check_training(tables, parts.held, counted(shards)[1].values())
+
+    def check_memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        if self.across:
+            check_memory(tables, [self.largest(tables, shards).values()])
 
     def _part(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
         few = len(self.largest(tables, shards)) < len(shards)

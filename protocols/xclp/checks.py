@@ -1,7 +1,7 @@
 """What XCLP and its graph may not be asked for, and what a user should know before a run."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import psutil
 
@@ -13,7 +13,9 @@ from protocols.xclp.timing import deadline_cautions
 from sim.setting_error import Problem
 from sim.units import format_bytes
 
-__all__ = ["check_clients", "check_graph", "check_groups", "check_keys", "graph_memory", "xclp_cautions"]
+__all__ = [
+    "check_clients", "check_graph", "check_groups", "check_keys", "check_memory", "graph_memory", "xclp_cautions",
+]  # fmt: skip
 
 BYTES_PER_DISTANCE = 40
 """Peak memory for each entry of the n x n distances of up to 4,096 points, the comparison with the oracle included.
@@ -82,13 +84,23 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
     if keys.threshold is not None and keys.threshold > len(together):
         problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise Problem("protocol.threshold", problem)
-    points = sum(len(shard.rows) for shard in together)
-    share, compared = tables.data.labeled, keys.oracle
-    needed, free = graph_memory(points, len(together), share, compared), psutil.virtual_memory().available
-    if needed > free:
-        sizes = range(1, points + 1)
-        most = bisect_right(sizes, free, key=lambda size: graph_memory(size, len(together), share, compared))
-        problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
+
+
+def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> None:
+    """Raise Problem where the points of those who take part, in `groups` side by side, do not fit into the memory."""
+    points = sum(len(shard.rows) for group in groups for shard in group)
+    clients = -(-sum(map(len, groups)) // len(groups))
+    share, compared = tables.data.labeled, tables.protocol.oracle
+
+    def needed(size: int) -> int:
+        return len(groups) * graph_memory(-(-size // len(groups)), clients, share, compared)
+
+    free = psutil.virtual_memory().available
+    if needed(points) > free:
+        most = bisect_right(range(1, points + 1), free, key=needed)
+        problem = (
+            f"{points} points need about {format_bytes(needed(points))} of memory and {format_bytes(free)} are free"
+        )
         raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
 
 

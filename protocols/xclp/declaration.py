@@ -9,7 +9,15 @@ from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.promises import Promise
 from protocols.steps import Step
-from protocols.xclp.checks import check_clients, check_graph, check_groups, check_keys, graph_memory, xclp_cautions
+from protocols.xclp.checks import (
+    check_clients,
+    check_graph,
+    check_groups,
+    check_keys,
+    check_memory,
+    graph_memory,
+    xclp_cautions,
+)
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.experiment import Xclp
 from protocols.xclp.grouping import in_strand, parted
@@ -89,6 +97,9 @@ class XclpDeclaration(Declaration):
         for group in _groups(tables, shards):
             check_graph(tables, sum(len(shard.rows) for shard in group.values()))
             check_clients(tables, list(group.values()), "a group: " if tables.protocol.groups > 1 else "")
+
+    def check_memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        check_memory(tables, [list(group.values()) for group in _groups(tables, shards)])
 
     def cautions(self, tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         return xclp_cautions(tables, shards)

@@ -115,7 +115,7 @@ def predict(
 
     console = printing.make_console()
     count = seeds or _SEEDS
-    plans = plan(file, over or (), count, changes or (), seed)
+    plans = plan(file, over or (), count, changes or (), seed, to_run=False)
     most = None if seeds else _MANY
     found = [_predicted(plans[first : first + count], most) for first in range(0, len(plans), count)]
     least = min(one.cost(by) for one in found)

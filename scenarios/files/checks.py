@@ -41,10 +41,11 @@ _SIZED = (
 )
 
 
-def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scenario:
+def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run: bool = True) -> Scenario:
     """The scenario with what the data decides filled in; ScenarioError naming `where` if it cannot run.
 
     `clients_given`: whether the user wrote `data.clients`; if not, `natural` takes all that the data names.
+    `to_run`: whether it must fit into this machine's memory.
     """
     try:
         protocol = PROTOCOLS[scenario.protocol.name]
@@ -58,6 +59,8 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
         shards = named(_deal(scenario, held))
         protocol.check_data(scenario, parts, shards)
+        if to_run:
+            protocol.check_memory(scenario, parts, shards)
         check_fault_places(scenario)
         _check_expect(scenario)
     except (Problem, ScenarioError) as error:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Container, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -101,10 +102,19 @@ def axis(text: str) -> list[tuple[str, str, str]]:
     return [(key, value.strip(), value.strip()) for value in written.split(",")]
 
 
-def plan(file: Source, over: Iterable[str], seeds: int, changes: Sequence[str], seed: int | None = None) -> list[Plan]:
+def plan(
+    file: Source,
+    over: Iterable[str],
+    seeds: int,
+    changes: Sequence[str],
+    seed: int | None = None,
+    *,
+    to_run: bool = True,
+) -> list[Plan]:
     """All runs, each checked before any starts: every combination of `over` with each of `seeds` seeds.
 
-    The seeds are the scenario's and those after it. Raises ScenarioError.
+    The seeds are the scenario's and those after it. `to_run`: whether each must fit into this machine's memory. Raises
+    ScenarioError.
     """
     axes = [axis(text) for text in over]
     options = {key: "--over" for one in axes for key, _, _ in one}
@@ -112,9 +122,10 @@ def plan(file: Source, over: Iterable[str], seeds: int, changes: Sequence[str], 
     for combination in itertools.product(*axes):
         values = tuple((key, shown) for key, shown, _ in combination)
         settings = [*changes, *(f"{key}={written}" for key, _, written in combination)]
-        first = read(file, settings, seed=seed, options=options)
+        checked = partial(read, file, settings, to_run=to_run, options=options)
+        first = checked(seed=seed)
         for number in range(seeds):
-            loaded = first if number == 0 else read(file, settings, seed=first.scenario.seed + number, options=options)
+            loaded = first if number == 0 else checked(seed=first.scenario.seed + number)
             named = "-".join(f"{key}={value}" for key, value in values)
             result.append(Plan(values, loaded, folder_name(len(result), named, loaded.scenario.seed)))
     return result
