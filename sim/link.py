@@ -89,11 +89,12 @@ class Link:
         if not 0 <= loss < 1:
             raise ValueError(f"loss(={loss}) must lie in [0, 1).")
         self._env = env
-        delays, chances, shakes = generator.spawn(3)
-        self._delays = latency.stream(delays)
-        self._chances: Iterator[float] | None = uniforms(chances) if loss else None
-        self._answers: Iterator[float] | None = uniforms(*generator.spawn(1)) if loss else None
-        self._shakes: Iterator[float] | None = uniforms(shakes) if jitter else None
+        # A generator takes longer to make than a packet to send: only those are made that are drawn from.
+        delays, chances, shakes, answers = generator.bit_generator.seed_seq.spawn(4)  # type: ignore[attr-defined]
+        self._delays = latency.stream(_generator(delays))
+        self._chances: Iterator[float] | None = uniforms(_generator(chances)) if loss else None
+        self._answers: Iterator[float] | None = uniforms(_generator(answers)) if loss else None
+        self._shakes: Iterator[float] | None = uniforms(_generator(shakes)) if jitter else None
         self._up, self._down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
@@ -164,3 +165,7 @@ class Link:
     def renew(self) -> None:
         """Allow later packets to overtake those in flight: they belong to another connection."""
         self._last = 0.0
+
+
+def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(seed))

@@ -108,7 +108,7 @@ class Environment(simpy.Environment):
     def put(self, when: float, timer: Timer) -> None:
         """Schedule `timer`, a new one, for the virtual time `when`."""
         now = self._now
-        heappush(self._queue, (when if when > now else now, _NORMAL, next(self._eid), timer))  # type: ignore[arg-type]
+        heappush(self._queue, (when if when > now else now, _NORMAL, next(self._eid), timer))  # type: ignore[misc]
 
     def to_come(self) -> list[tuple[float, simpy.Event | Timer]]:
         """The events to come and their times, in the order in which they were scheduled; no cancelled timers."""
@@ -263,8 +263,8 @@ class SimLoop(asyncio.BaseEventLoop):
             self._step_until_due()
         for _ in range(len(ready)):  # what these make due has the next turn
             handle = ready.popleft()
-            if not handle._cancelled:  # type: ignore[attr-defined]
-                handle._run()  # type: ignore[attr-defined]
+            if not handle._cancelled:
+                handle._run()
 
     def _step_until_due(self) -> None:
         env, ready = self.env, self._ready
