@@ -6,7 +6,7 @@ one are late, unless their type is lasting.
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -100,8 +100,8 @@ class Mailbox:
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
         self.waiting: dict[Waiter, None] = {}  # in the order in which they began
-        self._lanes: dict[str, dict[Waiter, None]] = {}  # the same, by `Waiter.lane`
-        self._ends: Counter[frozenset[str]] = Counter()  # of those that wait
+        self._lanes: dict[str, dict[Waiter, None]] = {"": {}}  # the same, by `Waiter.lane`
+        self._ends: dict[frozenset[str], int] = {}  # how many of them have these
         self._begun = 0
         self.rest: Rest | None = None  # of the owner, which goes on with the wait in which it rested
 
@@ -143,13 +143,13 @@ class Mailbox:
         A party may wait for each of many others by itself: those waits are looked up, not asked one by one.
         """
         kind = frame.type
-        if any(kind in ends for ends in self._ends):
-            return [waiter for waiter in self.waiting if waiter.concerns(frame)]
-        one, many = self._lanes.get(frame.sender, ()), self._lanes.get("", ())
-        found = [waiter for waiter in (*one, *many) if waiter.concerns(frame)]
-        if one and many:
-            found.sort(key=_number)
-        return found
+        for ends, count in self._ends.items():
+            if count and kind in ends:
+                return [waiter for waiter in self.waiting if waiter.concerns(frame)]
+        one, many = self._lanes.get(frame.sender, {}), self._lanes[""]
+        if not many:
+            return [waiter for waiter in one if waiter.concerns(frame)]
+        return sorted((waiter for waiter in (*one, *many) if waiter.concerns(frame)), key=_number)
 
     def advance(self, stamp: tuple[int, int]) -> list[Frame]:
         """Enter a later (round, attempt); returns the frames that are too late by that, taken out."""
@@ -202,21 +202,20 @@ class Mailbox:
         """Wake `waiter` from now on."""
         self._begun += 1
         waiter.number = self._begun
-        waiter.lane = next(iter(waiter.sources)) if len(waiter.sources) == 1 else ""
+        sources = waiter.sources
+        waiter.lane = next(iter(sources)) if len(sources) == 1 else ""
         self.waiting[waiter] = None
-        self._lanes.setdefault(waiter.lane, {})[waiter] = None
-        self._ends[waiter.ends] += 1
+        lane = self._lanes.get(waiter.lane)
+        if lane is None:
+            lane = self._lanes[waiter.lane] = {}
+        lane[waiter] = None
+        self._ends[waiter.ends] = self._ends.get(waiter.ends, 0) + 1
 
     def remove(self, waiter: Waiter) -> None:
         """Wake `waiter` no more."""
         del self.waiting[waiter]
-        lane = self._lanes[waiter.lane]
-        del lane[waiter]
-        if not lane:
-            del self._lanes[waiter.lane]
+        del self._lanes[waiter.lane][waiter]
         self._ends[waiter.ends] -= 1
-        if not self._ends[waiter.ends]:
-            del self._ends[waiter.ends]
 
     async def wait(self, waiter: Waiter, future: "asyncio.Future[None]") -> None:
         """Wait for `future`, which `waiter` sets when it is woken."""

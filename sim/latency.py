@@ -50,7 +50,7 @@ def _drawn(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[floa
     generator = make()
     draw(generator, _FIRST)
     while True:
-        yield from draw(generator, _BATCH).tolist()
+        yield from memoryview(draw(generator, _BATCH))  # a list of floats would take four times the memory
 
 
 def _constant(text: str) -> Draw:
