@@ -19,7 +19,11 @@ class _Program(Protocol):
     """What runs on a device: the party in one incarnation."""
 
     finished: bool
+    idle: bool
+    failure: BaseException | None
 
+    @property
+    def alive(self) -> bool: ...
     @property
     def step_name(self) -> str: ...
     def begin(self) -> None: ...

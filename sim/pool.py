@@ -111,6 +111,8 @@ class Pool:
         self._shelf = Shelf(self._given)
         self._poll = select.poll()
         self._by_fd: dict[int, _Worker] = {}
+        if self._server.warm:
+            self._start()
 
     @property
     def least(self) -> float:
@@ -157,7 +159,7 @@ class Pool:
                 self._waiting.popleft().end(None, self._broken)
 
     def _start(self) -> None:
-        """Order the workers: only now, so that the server imports before what this process has imported by now."""
+        """Order the workers; at the first job, so that the server imports before what this process has by then."""
         try:
             for _ in range(self._count):
                 worker = _Worker()

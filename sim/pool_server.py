@@ -23,7 +23,10 @@ __all__ = ["Server", "preload", "server"]
 
 
 class Server:
-    """The process, and the way to give it orders; they are carried out one after the other."""
+    """The process, and the way to give it orders; they are carried out one after the other.
+
+    `warm`: it has imported what workers need, for an earlier pool.
+    """
 
     def __init__(self) -> None:
         for tracker in (standard_tracker, resource_tracker):  # a start lets interrupts through again
@@ -34,6 +37,7 @@ class Server:
             self._process.start()
         theirs.close()
         self.owner = os.getpid()
+        self.warm = False
         self.order(("import", list(_names)))
 
     @property
@@ -44,6 +48,7 @@ class Server:
             self._control.recv()
         except (EOFError, OSError):
             return False
+        self.warm = bool(_names)
         return True
 
     def end(self, pool: int) -> None:
