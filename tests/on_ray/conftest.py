@@ -29,10 +29,8 @@ class Nodes:
     @property
     def workers(self) -> list[psutil.Process]:
         """The processes that wait for jobs or make calls."""
-        found = (one for raylet in self._raylets for one in raylet.children())
-        return [
-            one for one in found if one.cmdline()[:1] and one.cmdline()[0].startswith(("ray::_Worker", "ray::_call"))
-        ]
+        found = [one for raylet in self._raylets for one in raylet.children()]
+        return [one for one in found if _title(one).startswith(("ray::_Worker", "ray::_call"))]
 
     @property
     def _raylets(self) -> list[psutil.Process]:
@@ -45,6 +43,14 @@ class Nodes:
     def shutdown(self) -> None:
         """End all that still runs."""
         self._cluster.shutdown()
+
+
+def _title(process: psutil.Process) -> str:
+    """What the process calls itself; "" once it has ended."""
+    try:
+        return "".join(process.cmdline()[:1])
+    except psutil.Error:
+        return ""
 
 
 @pytest.fixture(scope="module")
