@@ -14,7 +14,7 @@ keys that they agree on now: there is no set-up before, and a client's keys, sha
 With so few clients that the graph is complete, a client holds a share of its own secrets, too, and everything is as in
 `dealing` from then on.
 
-What a client sees to itself: that it is shown as many neighbours as k for the |A| that it is told, each once, and
+What a client sees to itself: that it is shown as many neighbours as k for the |A| that is named, each once, and
 itself with its own keys; t by its own reckoning, more than k/2; that `min_clients` are in A. Its seals are bound to |A|
 and to both second keys of the pair: one who is shown another |A|, or other keys, and one who is not shown this client
 as its neighbour, cannot open them. It masks only once it has the shares of t neighbours, so those hold it for their
@@ -22,7 +22,7 @@ neighbour; reveals shares of neighbours alone, one kind of each, for one U3 with
 refuses other attempts as `secure_sum` says.
 
 Security: semi-honest. Whoever colludes with the server is chosen before the graph is drawn: the server draws it, and
-a client cannot tell whether at random. It sees t neighbours of U3 and itself: that `min_clients` beyond t + 1 are in a
+a client cannot see whether at random. It sees t neighbours of U3 and itself: that `min_clients` beyond t + 1 are in a
 sum is the server's word. And neighbours cannot compare what they are shown of U3: a server which shows them different
 sets takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one's neighbours, and reads its vector
 (`benchmarks.attacks_graph`); with a complete graph it cannot (`quorum.fewest_left`).
@@ -145,14 +145,16 @@ async def gather(
 
 def announce(me: Server, attempt: Acquainted) -> None:
     """Show each of A its neighbours, with their keys."""
+
+    def shown(names: Sequence[str]) -> Neighbours:
+        lives = [me.incarnations[name] for name in names]
+        channel_keys = [attempt.channel_keys[name] for name in names]
+        return Neighbours(
+            len(attempt.names), list(names), lives, channel_keys, [attempt.public_keys[name] for name in names]
+        )
+
+    if attempt.graph is None:
+        me.broadcast(attempt.names, shown(attempt.names))
+        return
     for name in attempt.names:
-        shown = attempt.names if attempt.graph is None else attempt.graph.around(name)
-        if attempt.graph is not None or name == attempt.names[0]:
-            message = Neighbours(
-                len(attempt.names),
-                list(shown),
-                [me.incarnations[one] for one in shown],
-                [attempt.channel_keys[one] for one in shown],
-                [attempt.public_keys[one] for one in shown],
-            )
-        me.send(name, message)
+        me.send(name, shown(attempt.graph.around(name)))

@@ -1,5 +1,6 @@
 """Federated training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -8,13 +9,15 @@ from typing import Any
 from parties.data.splits import Shard
 from parties.learning.loaded import TORCH
 from protocols import dealing, neighbours, rounds, secure_sum, setup
+from protocols.crypto.regular_graph import degree_of
 from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
 from protocols.federated import averaging, fedavg_then_xclp
 from protocols.federated import round as training_round
 from protocols.federated.algorithms import ALGORITHMS
 from protocols.federated.attack import attacked_models
+from protocols.federated.averaging import SecAggPlus
 from protocols.federated.checks import check_training, training_memory
-from protocols.federated.experiment import Training, fewest_hidden, settings_of
+from protocols.federated.experiment import Training, averaging_of, fewest_hidden, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.payloads import training_payloads
 from protocols.federated.planned import training_plan
@@ -179,6 +182,14 @@ class FederatedTraining(Declaration):
     def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         found = noise_cautions(tables.privacy, tables.entropy) if self.private else []
         return found + (xclp_cautions(tables, lambda: self.largest(tables, shards())) if self.across else [])
+
+    def notes(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        if not isinstance(way := averaging_of(tables.training), SecAggPlus):
+            return []
+        clients = shards().values()
+        able = sum(1 for shard in clients if shard.labeled.any())
+        drawn = {math.ceil(self.share(tables) * many - 1e-9) for many in (able, len(clients)) if many}
+        return [f"{way.name}: {degree_of(many, way.tolerance)}" for many in sorted(drawn)]
 
     def sent_bytes(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         return training_payloads(tables, parts.held, shards)

@@ -34,6 +34,7 @@ from sim.units import duration
 __all__ = [
     "Kinds",
     "Training",
+    "averaging_of",
     "cohorts_of",
     "fewest_hidden",
     "method_of",
