@@ -12,7 +12,15 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks import attacks_keys, attacks_labels, attacks_openings, attacks_pairs, attacks_privacy, attacks_sums
+from benchmarks import (
+    attacks_graph,
+    attacks_keys,
+    attacks_labels,
+    attacks_openings,
+    attacks_pairs,
+    attacks_privacy,
+    attacks_sums,
+)
 from benchmarks.attacks_finding import Finding
 from benchmarks.measure import environment, write_json
 from scenarios.console import printing
@@ -40,6 +48,12 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "l": attacks_openings.two_attempts_over_one_vector,
     "l, again": attacks_openings.one_attempt_begun_twice,
     "m": attacks_openings.sum_of_one,
+    "o": attacks_graph.two_halves,
+    "o, U3": attacks_graph.second_survivors,
+    "o, graphs": attacks_graph.two_graphs,
+    "o, degree": attacks_graph.too_few_neighbours,
+    "o, corrupt": attacks_graph.corrupt_neighbours,
+    "o, survivors": attacks_graph.other_survivors_for_each,
     "n": attacks_privacy.noise_from_the_files_seed,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
