@@ -1,9 +1,10 @@
 """The attacks that the protocols withstand, each on a deliberately weakened copy and on the production code ("ours").
 
 A weakened copy differs from the production code in one thing, and is defined beside its attack. The same attack on ours
-does no better than guessing, with two known exceptions that have their own rows: from the exact scores that a client
-is meant to get, it guesses others' labels better than blindly; and a client that does not follow the protocol, which is
-outside the semi-honest model, can let the server read another's bits.
+does no better than guessing, with known exceptions that have their own rows: from the exact scores that a client is
+meant to get, it guesses others' labels better than blindly; and outside the semi-honest model, a client that does not
+follow the protocol can let the server read another's bits, and a server that does not draw the graph of a sum at
+random, or names other survivors to each client, reads a vector.
 """
 
 from collections.abc import Callable
@@ -48,13 +49,13 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "l": attacks_openings.two_attempts_over_one_vector,
     "l, again": attacks_openings.one_attempt_begun_twice,
     "m": attacks_openings.sum_of_one,
+    "n": attacks_privacy.noise_from_the_files_seed,
     "o": attacks_graph.two_halves,
     "o, U3": attacks_graph.second_survivors,
     "o, graphs": attacks_graph.two_graphs,
     "o, degree": attacks_graph.too_few_neighbours,
     "o, corrupt": attacks_graph.corrupt_neighbours,
     "o, survivors": attacks_graph.other_survivors_for_each,
-    "n": attacks_privacy.noise_from_the_files_seed,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 
