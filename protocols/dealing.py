@@ -331,6 +331,7 @@ async def uncover(
     gone = [name for name in names if name not in left]
     work = {"x25519.keygen": len(gone), "x25519.agree": uncovering.agreements(attempt, left)}
     held: uncovering.Held = {name: {} for name in names}
+    short = set(names)  # whose secrets are still short of shares
     answered: set[str] = set()
     secrets: uncovering.Secrets | None = None
     doubtful = False  # shares do not fit together: the more there are, the more wrong ones can be found
@@ -342,23 +343,25 @@ async def uncover(
                 for name, share in zip(dealers, _shares(message, len(dealers)), strict=True):
                     if share:
                         held[name][attempt.place(name, source)] = share
+                        if len(held[name]) == t:
+                            short.discard(name)
                 answered.add(source)
             everybody = len(answered) == len(survivors)
-            if not doubtful and (everybody or all(len(shares) >= t for shares in held.values())):
-                if any(len(shares) < t for shares in held.values()):
+            if not doubtful and (everybody or not short):
+                if short:
                     break
                 work |= uncovering.combine_work(attempt, held)
                 secrets = await me.compute(work, uncovering.combine, attempt, survivors, held)
                 doubtful = secrets is None
             if everybody or secrets is not None:
                 break
-    short = [name for name, shares in held.items() if len(shares) < t]
     if short:
         lost = {name: "it revealed no shares" for name in survivors if name not in answered}
         problem = f"{len(answered)} of {len(survivors)} clients answered to Survivors; {t} are needed"
         if attempt.graph is not None or len(answered) >= t:  # it is not the number of answers, but what they hold
-            lost |= {name: "too few have its shares" for name in short if name in left and name not in lost}
-            problem = f"fewer than {t} clients have shares of {', '.join(short)}"
+            few = [name for name in names if name in short]
+            lost |= {name: "too few have its shares" for name in few if name in left}
+            problem = f"fewer than {t} clients have shares of {', '.join(few)}"
         return Uncovered({}, lost, problem)
     if secrets is None:
         secrets = await _without_wrong_shares(me, attempt, survivors, held, work)

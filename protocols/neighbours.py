@@ -50,7 +50,6 @@ from protocols.dealing import (
 )
 from protocols.refusal import Least, refuse
 from protocols.values import announced, values_of
-from sim.streams import derive
 from sim.wire import Message
 
 __all__ = ["SHARED", "Acquainted", "FreshKeys", "Neighbours", "announce", "deal", "gather"]
@@ -98,10 +97,7 @@ async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: flo
             return None
         secrets = await setup.agree(me, channel, names, shown.incarnations, shown.channel_keys)
         titles = {name: secret.names for name, secret in secrets.items()}
-        contexts = {
-            name: derive(b"Neighbours", degree.clients, *both, *sorted((public_keys[me.name], public_keys[name])))
-            for name, both in titles.items()
-        }
+        contexts = {name: _context(degree.clients, public_keys[me.name], public_keys[name]) for name in titles}
         holders = names if degree.complete else tuple(titles)
         least = Least(min_clients if degree.complete else min(min_clients, degree.threshold + 1))
         circle = Circle(names, holders, public_keys, titles, contexts, degree.threshold, least, degree.clients)
@@ -111,6 +107,11 @@ async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: flo
     else:
         dealt.fewest = dealt.dealers = degree.threshold
     return dealt
+
+
+def _context(clients: int, *public_keys: bytes) -> bytes:
+    """What the seals of a pair are bound to: |A|, and the second keys of both. (Their names are in the channel's.)"""
+    return clients.to_bytes(8, "big") + b"".join(sorted(public_keys))
 
 
 @dataclass(frozen=True)

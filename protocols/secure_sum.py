@@ -295,8 +295,10 @@ async def _with_shares(me: Server, attempt: dealing.Announced, settings: Setting
     """The members of A that report whose shares they hold, and whose shares enough of them hold; the rest is lost."""
     names = attempt.names
 
+    everybody = frozenset(names)
+
     def known(name: str, answer: SharesMissing) -> frozenset[str]:
-        if not set(answer.names) <= set(names):
+        if not everybody.issuperset(answer.names):
             raise ValueError("names that are not in the sum")
         return frozenset(answer.names)
 
@@ -306,8 +308,8 @@ async def _with_shares(me: Server, attempt: dealing.Announced, settings: Setting
     def is_held(name: str) -> bool:
         # What the silent hold nobody knows: without them, who is to blame for missing shares is seen among the others.
         said = [missing[holder] for holder in attempt.holders(name) if holder in missing]
-        everybody = len(said) == len(attempt.holders(name))
-        needed = attempt.threshold if everybody else quorum.threshold_of(settings.threshold, len(said))
+        all_said = len(said) == len(attempt.holders(name))
+        needed = attempt.threshold if all_said else quorum.threshold_of(settings.threshold, len(said))
         return sum(name not in other for other in said) >= needed
 
     kept = tuple(name for name in missing if is_held(name))
