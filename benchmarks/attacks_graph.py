@@ -63,7 +63,7 @@ class _Drawer(Server):
 
     def __init__(self, world: World, names: Sequence[str], plan: Callable[["_Drawer"], Any]) -> None:
         super().__init__(world, names)
-        self.plan = plan
+        self.course = plan
         self.fresh: dict[str, FreshKeys] = {}
         self.values: dict[str, bytes] = {}
         self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
@@ -72,7 +72,7 @@ class _Drawer(Server):
         """The keys of pair masks that corrupt clients know."""
 
     async def main(self) -> None:
-        await self.plan(self)
+        await self.course(self)
 
     async def open_attempt(self, names: Sequence[str]) -> None:
         """Begin the attempt with `names`, once more if it has begun."""

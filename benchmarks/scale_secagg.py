@@ -66,8 +66,8 @@ def one(clients: int) -> None:
         real, processor = time.perf_counter(), time.process_time()
         result = run(scenario, out=Path(folder) / "run")
         real, processor = time.perf_counter() - real, time.process_time() - processor
-    if len(result.round_records[0].averaged) != clients:
-        raise RuntimeError(f"{len(result.round_records[0].averaged)} of {clients} models were averaged.")
+    if result.outcome != "completed" or result.lost:
+        raise RuntimeError(f"the round did not end as it should: {result.outcome}, {result.reason or result.lost}")
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     k = degree_of(clients, Tolerance()).k
     row = Row(clients, k, real, processor, peak, result.message_count, result.virtual_seconds)

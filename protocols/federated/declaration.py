@@ -141,7 +141,7 @@ class FederatedTraining(Declaration):
 
     def types_with(self, tables: TrainingTables) -> Sequence[type[Message]]:
         choices = self.choices(tables)
-        sums = {
+        sums: dict[str, tuple[type[Message], ...]] = {
             "plain": messages_in(averaging),
             "secure": messages_in(setup, dealing, secure_sum),
             "secagg+": (*messages_in(neighbours, secure_sum), *neighbours.SHARED),
