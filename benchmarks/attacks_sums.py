@@ -26,6 +26,7 @@ from protocols.dealing import Dealt, Revealed, Survivors
 from protocols.masking import Ring, joined, masks, read
 from protocols.outcome import Abort
 from protocols.refusal import Least
+from protocols.values import BadValues
 from protocols.xclp.graph import Influence, neighbour_graph
 from protocols.xclp.lsh import distances, hash_bits, planes
 from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_purpose
@@ -36,7 +37,7 @@ from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
 
 __all__ = [
-    "Contributor", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "rows_of_a_lost_client",
+    "Contributor", "Forgetful", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "rows_of_a_lost_client",
     "two_answers_an_attempt",
 ]  # fmt: skip
 
@@ -210,7 +211,7 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
 # Shares
 
 
-class _Forgetful(Dealt):
+class Forgetful(Dealt):
     """A weakened client that answers as often as it is asked."""
 
     def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
@@ -245,7 +246,7 @@ class Contributor(Client):
             self.channels[other] = PairChannel(secret, lower=name < other)
 
     async def main(self) -> None:
-        with suppress(DismissedError, NoAnswer):
+        with suppress(DismissedError, NoAnswer, BadValues):
             await secure_sum.client(self, self.vector, self.secrets, self.settings)
 
 
@@ -339,7 +340,7 @@ def two_answers_an_attempt(quick: bool = False) -> Finding:
     return Finding(
         "both kinds of share, one after the other",
         "server: the numbers of one client",
-        run.read(_Forgetful, requests),
+        run.read(Forgetful, requests),
         run.read(Dealt, requests),
         0.0,
         run.size,

@@ -176,6 +176,10 @@ class Declaration:
         """
         return []
 
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line for each thing that follows from the keys and that who runs them wants to know. `shards` as above."""
+        return []
+
     def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula."""
         return None

@@ -10,6 +10,7 @@ from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
 from protocols.federated.algorithms import ALGORITHMS
+from protocols.federated.averaging import SecAggPlus
 from protocols.federated.blame import key_of
 from protocols.federated.experiment import settings_of, smallest_cohort
 from protocols.federated.keys import Model, Training, TrainingTables
@@ -36,6 +37,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
+    _check_tolerance(tables.training)
     _check_augmentation(tables, held)
     try:
         settings = settings_of(tables, held, labels=labels)
@@ -62,7 +64,7 @@ def _check_private(tables: TrainingTables) -> None:
     if training.update != "fedavg":
         problem = f"{toml(training.update)} is no part of dp-fedavg, or sends more than is clipped"
         raise Problem("training.update", f'{problem}; allowed: "fedavg"')
-    if tables.privacy.noise_at == "clients" and training.averaging != "secure":
+    if tables.privacy.noise_at == "clients" and training.averaging == "plain":
         problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
         raise Problem("privacy.noise_at", problem)
 
@@ -73,6 +75,15 @@ def _check_update(tables: TrainingTables) -> None:
     if update not in ("fedavg", settings):
         problem = f"{toml(update)} does not go with protocol.name = {toml(name)}, which has its own; allowed: "
         raise Problem("training.update", problem + toml(settings))
+
+
+def _check_tolerance(training: Training) -> None:
+    lost, corrupt = training.tolerated_dropouts, training.corrupt_clients
+    if training.averaging == SecAggPlus.name and lost + corrupt >= 1:
+        problem = (
+            f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (training.corrupt_clients); allowed: "
+        )
+        raise Problem("training.tolerated_dropouts", f"{problem}less than {1 - corrupt:g}")
 
 
 def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:
@@ -91,13 +102,13 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
         raise Problem("training.label_from", problem)
     alone, secure = not settings.trains_unlabeled(1), not settings.averaging.individual
     if secure and training.min_clients == 1:
-        problem = '1 is too small: with training.averaging = "secure" it would show one client\'s model'
+        problem = f'1 is too small: with training.averaging = "{training.averaging}" it would show one client\'s model'
         raise Problem("training.min_clients", f"{problem}; allowed: 2 or more")
     drawn, least = smallest_cohort(settings, labels), settings.averaging.fewest(settings.min_clients)
     if drawn < least:
         able = sum(1 for count in labels if count) if alone else len(labels)
         who = "clients with labels" if alone else "clients"
-        why = 'averaging = "secure"' if training.min_clients is None else "training.min_clients"
+        why = f'averaging = "{training.averaging}"' if training.min_clients is None else "training.min_clients"
         problem = f"{training.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
         raise Problem("training.share", problem)
 

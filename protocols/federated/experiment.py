@@ -14,11 +14,13 @@ from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.life import Present
 from protocols import quorum
+from protocols.crypto.regular_graph import Tolerance
 from protocols.federated import cohort, fedavg_then_xclp
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
-from protocols.federated.averaging import Averaging, Plain, Secure
+from protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from protocols.federated.keys import Training as TrainingKeys
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
@@ -34,6 +36,7 @@ from sim.units import duration
 __all__ = [
     "Kinds",
     "Training",
+    "averaging_of",
     "cohorts_of",
     "fewest_hidden",
     "method_of",
@@ -128,7 +131,12 @@ def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
     return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
 
 
-_AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure())}
+def averaging_of(keys: TrainingKeys) -> Averaging:
+    """How a round's models come together. Raises ValueError."""
+    if keys.averaging == SecAggPlus.name:
+        tolerance = Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
+        return SecAggPlus(tolerance=tolerance)
+    return {way.name: way for way in (Plain(), Secure())}[keys.averaging]
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
@@ -194,7 +202,7 @@ def settings_of(
         rounds=training.rounds,
         share=training.share,
         label_from=training.label_from,
-        averaging=_AVERAGINGS[training.averaging],
+        averaging=averaging_of(training),
         by_points=training.weighting == "points",
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),

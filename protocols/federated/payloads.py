@@ -11,8 +11,9 @@ import msgspec
 from parties.data.sets import Dataset
 from parties.data.splits import Shard, counted
 from protocols.crypto import sizes
+from protocols.crypto.regular_graph import degree_of
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import FIGURES_BYTES
+from protocols.federated.averaging import FIGURES_BYTES, SecAggPlus
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
@@ -65,7 +66,11 @@ def _sent(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str
 
 def _secure(settings: TrainingSettings, clients: Sequence[str], topology: str) -> dict[str, int]:
     """Keys and a secure sum among `clients`: w x, then w, 1 and the loss."""
-    once = {**sizes.setup(clients), **sizes.secure_sum(clients, sum_dimension(settings))}
+    dimension, way = sum_dimension(settings), settings.averaging
+    if isinstance(way, SecAggPlus):
+        once = sizes.secagg_plus(clients, dimension, degree_of(len(clients), way.tolerance))
+    else:
+        once = {**sizes.setup(clients), **sizes.secure_sum(clients, dimension)}
     return {
         kind: size * (2 if topology == "star" and kind in ("Seed", "DealtShares") else 1) for kind, size in once.items()
     }

@@ -9,7 +9,7 @@ from parties.data.splits import Shard, counted
 from parties.learning import jobs
 from protocols import secure_sum
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import FIGURES_BYTES, LocalModel, average_work
+from protocols.federated.averaging import FIGURES_BYTES, LocalModel, SecAggPlus, average_work
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
@@ -106,8 +106,13 @@ class _Plan:
                 yield PlannedMessage("train.update", name, [SERVER], sent, number, 1)
             yield PlannedWork("train.average", SERVER, average_work(trained, settings.expected))
             return
-        yield from setup_plan({name: self.points[name] for name in members}, number)
-        yield from secure_sum_plan(list(members), number, secure_sum.Settings(sum_dimension(settings)))
+        tolerance = None
+        if isinstance(settings.averaging, SecAggPlus):
+            tolerance = settings.averaging.tolerance
+        else:
+            yield from setup_plan({name: self.points[name] for name in members}, number)
+        summed = secure_sum.Settings(sum_dimension(settings), tolerance=tolerance)
+        yield from secure_sum_plan(list(members), number, summed)
 
     def _closing(self) -> Iterator[Work]:
         """What the server makes of the average."""

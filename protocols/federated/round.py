@@ -65,7 +65,9 @@ _AVERAGE = (
     Step("server", "train.average", "average the models that come in time"),
 )
 _SECURE = tuple(
-    replace(step, what=f"{step.what}; only with averaging = secure") for step in (*setup.STEPS, *secure_sum.STEPS)
+    replace(step, what=f"{step.what}; only with averaging = {ways}")
+    for steps, ways in ((setup.STEPS, "secure"), (secure_sum.STEPS, "secure, secagg+"))
+    for step in steps
 )
 
 

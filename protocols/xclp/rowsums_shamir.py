@@ -157,7 +157,7 @@ class Shamir:
                 found = await dealing.uncover(me, attempt, survivors, DEALT, deadline)
                 if found.signed:
                     break
-                left = dealing.drop(me, survivors, found)
+                left = _drop(me, survivors, found)
             blocks = dict(zip(names, candidates.blocks(names), strict=True))
             kept = {j: [blocks[i] for i in survivors if i != j] for j in survivors}
             signed = await me.together(*[
@@ -181,3 +181,11 @@ def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring
         mask[end - size : end] = words(own, number, size)
         (np.add if lower else np.subtract)(total, mask, out=total)
     return parted(total, sizes)
+
+
+def _drop(me: Server, survivors: tuple[str, ...], failed: dealing.Uncovered) -> tuple[str, ...]:
+    """Leave those out who made unmasking fail; returns the candidates for the next attempt."""
+    for name, why in failed.lost.items():
+        me.lose([name], f"{why}: summing starts again")
+        me.dismiss([name], f"the sum begins again without you: {why}")
+    return tuple(name for name in survivors if name not in failed.lost)

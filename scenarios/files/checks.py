@@ -33,7 +33,7 @@ from sim.ray_cluster import ON_RAY
 from sim.setting_error import Problem
 from sim.units import duration, rate
 
-__all__ = ["cautions", "check"]
+__all__ = ["cautions", "check", "notes"]
 
 _SIZED = (
     'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
@@ -90,6 +90,11 @@ def _protocol_cautions(scenario: Scenario) -> list[str]:
             del _kept[next(iter(_kept))]
         _kept[text] = PROTOCOLS[scenario.protocol.name].cautions(scenario, shards)
     return _kept[text]
+
+
+def notes(scenario: Scenario) -> list[str]:
+    """One line for each thing that follows from the protocol's keys, as how likely its sums are to fail."""
+    return PROTOCOLS[scenario.protocol.name].notes(scenario, lambda: named(split_data(scenario)[1]))
 
 
 def _check_specs(scenario: Scenario) -> None:

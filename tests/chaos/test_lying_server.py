@@ -317,6 +317,7 @@ def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
         ("fedavg-xclp-digits", ['training.averaging="secure"'], ["restart", "secure_sum"]),
         ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),
         ("training-secure-average", ['training.averaging="plain"'], []),
+        ("training-secure-average", ['training.averaging="secagg+"'], ["secagg+"]),
     ],
 )
 def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str]) -> None:
