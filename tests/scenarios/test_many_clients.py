@@ -50,7 +50,7 @@ def test_nothing_depends_on_whether_clients_rest(faults: str, tmp_path: Path, mo
 
 
 class Census:
-    """The most clients that were awake, and the most parties there were when the `kinds` of events came."""
+    """The most clients that were awake, and the most parties there were at events of these `kinds`."""
 
     def __init__(self, kinds: tuple[str, ...] = ("leave",)) -> None:
         self.simulation: Simulation | None = None
