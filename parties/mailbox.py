@@ -7,20 +7,18 @@ one are late, unless their type is lasting.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic
 
+from parties.owner import Kinds, M, Owner
 from parties.rest import Rest
 from sim.loop import SimLoop, Timer, timer_of
 from sim.taps import Wait
 from sim.wire import Frame, Message, is_lasting
 
 __all__ = ["Arrivals", "Collected", "Kinds", "Mailbox", "NoAnswer", "Watch", "names_of", "type_names"]
-
-Kinds = tuple[type[Message], ...]
-M = TypeVar("M", bound=Message)
 
 
 class NoAnswer(Exception):
@@ -37,34 +35,6 @@ class Collected(Generic[M]):
 
     answers: dict[str, M]
     missing: tuple[str, ...]
-
-
-class Owner(Protocol):
-    """The party that a mailbox belongs to."""
-
-    interrupts: ClassVar[Kinds]
-
-    @property
-    def paused(self) -> bool:
-        """Standing still."""
-
-    def after_pause(self, call: Callable[[], object]) -> None:
-        """Call `call()` when the owner goes on."""
-
-    def check_alive(self) -> None:
-        """Raise, if nobody is there any more to take messages."""
-
-    def open(self, frame: Frame, kind: type[M]) -> M | None:
-        """The message in `frame`, or None after dropping what cannot be read."""
-
-    def interrupted(self, source: str, message: Message) -> None:
-        """Raise because of a message of a type in `interrupts`."""
-
-    def waits(self, types: tuple[str, ...], sources: tuple[str, ...], deadline: float) -> Wait | None:
-        """Report that a wait begins to those who look on; None if nobody does."""
-
-    def waited(self, wait: Wait) -> None:
-        """Report its end."""
 
 
 class Mailbox:
