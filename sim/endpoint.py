@@ -1,6 +1,6 @@
 """A party's access to the network."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from sim.link import Pipe
@@ -28,8 +28,8 @@ class Endpoint:
 
     arrivals: list[Callable[[], object]]
     sends: list[Callable[[], object]]
-    outgoing: dict[Hashable, Callable[[], object]]
-    incoming: dict[Hashable, Callable[[], object]]
+    outgoing: dict[Any, Callable[[], object]]
+    incoming: dict[Any, Callable[[], object]]
 
     def __init__(
         self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0

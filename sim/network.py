@@ -123,7 +123,7 @@ class LinkNetwork:
 
     def _let_go(self, endpoint: Endpoint) -> bool:
         """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""
-        ends = [*endpoint.outgoing, *endpoint.incoming]
+        ends: list[tuple[str, str]] = [*endpoint.outgoing, *endpoint.incoming]
         if not all(self._links[key].is_idle for key in ends):
             return False
         for near, far in ends:
