@@ -299,8 +299,9 @@ def _gathered(clients: int, rounds: int) -> list[Party]:
     server = _Collector(world, "server", up=1.25e8, down=1.25e8)
     uploaders = [_Uploader(world, f"client/{number}", **_ACCESS) for number in range(clients)]
     server.names = tuple(client.name for client in uploaders)
-    for party in (server, *uploaders):
-        party.rounds = rounds
+    server.rounds = rounds
+    for uploader in uploaders:
+        uploader.rounds = rounds
     return [server, *uploaders]
 
 

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
+from parties.keeper import Keeper
 from parties.rest import Rest
 from sim.barriers import Barrier
 from sim.compute import Machine
@@ -18,18 +19,6 @@ __all__ = ["Device", "Keeper"]
 
 def _nothing() -> None:
     """At first, `Device.changed`."""
-
-
-class Keeper(Protocol):
-    """Who makes the parties of devices that are at rest most of the time (`parties.registered`)."""
-
-    def make(self, device: "Device") -> Any: ...
-    def begin(self, device: "Device") -> None: ...
-    def slept(self, device: "Device") -> None: ...
-    def woke(self, device: "Device") -> None: ...
-    def fell(self) -> None: ...
-    def rested_again(self, device: "Device") -> None: ...
-    def restored(self, device: "Device") -> None: ...
 
 
 class Device:

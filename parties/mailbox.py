@@ -7,19 +7,16 @@ one are late, unless their type is lasting.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Generic
 
+from parties.owner import Kinds, M, Owner
 from parties.rest import Rest
 from sim.loop import SimLoop
-from sim.taps import Wait
 from sim.wire import Frame, Message, is_lasting
 
 __all__ = ["Collected", "Kinds", "Mailbox", "NoAnswer", "Waiter"]
-
-Kinds = tuple[type[Message], ...]
-M = TypeVar("M", bound=Message)
 
 
 class NoAnswer(Exception):
@@ -36,34 +33,6 @@ class Collected(Generic[M]):
 
     answers: dict[str, M]
     missing: tuple[str, ...]
-
-
-class Owner(Protocol):
-    """The party that a mailbox belongs to."""
-
-    interrupts: ClassVar[Kinds]
-
-    @property
-    def paused(self) -> bool:
-        """Standing still."""
-
-    def after_pause(self, call: Callable[[], object]) -> None:
-        """Call `call()` when the owner goes on."""
-
-    def check_alive(self) -> None:
-        """Raise, if nobody is there any more to take messages."""
-
-    def open(self, frame: Frame, kind: type[M]) -> M | None:
-        """The message in `frame`, or None after dropping what cannot be read."""
-
-    def interrupted(self, source: str, message: Message) -> None:
-        """Raise because of a message of a type in `interrupts`."""
-
-    def waits(self, types: tuple[str, ...], sources: tuple[str, ...], deadline: float) -> Wait | None:
-        """Report that a wait begins to those who look on; None if nobody does."""
-
-    def waited(self, wait: Wait) -> None:
-        """Report its end."""
 
 
 class Waiter:

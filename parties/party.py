@@ -8,13 +8,13 @@ Those of a later one wait in its mailbox until the party gets there.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
-from typing import Any, ClassVar, Protocol, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
+from parties.channel import Channel
 from parties.life import Lifecycle, Present, own_step
 from parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
 from parties.registered import Registered
-from parties.rest import Rest
+from parties.rest import Rest, interned
 from parties.waiting import Arrivals, Watch, names_of, type_names
 from sim.compute import Work
 from sim.faults import PartyFault
@@ -41,19 +41,6 @@ __all__ = ["Arrivals", "Begin", "Channel", "Collected", "NoAnswer", "Party", "pl
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
 R = TypeVar("R")
-
-
-class Channel(Protocol):
-    """Seals and opens what two parties send to each other. `open` raises ValueError for what is not authentic.
-
-    `bind` adds to what both must agree on.
-    """
-
-    overhead: int
-
-    def seal(self, plaintext: bytes, associated_data: bytes) -> bytes: ...
-    def open(self, sealed: bytes, associated_data: bytes) -> bytes: ...
-    def bind(self, context: bytes) -> None: ...
 
 
 class _Step:
@@ -148,7 +135,7 @@ class Party(Lifecycle):
         device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
         if device.keeper is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
             return False
-        known = _interned(tuple(self.incarnations.items()))
+        known = interned(tuple(self.incarnations.items()))
         number = hash(self._task)
         rest = Rest(self.since, until, self.round, self.attempt, self._step, known, idle=True, number=number)
         if old is None:
@@ -436,12 +423,6 @@ async def play(parties: Sequence[Party | Registered[Any]], coordinator: Party, b
             return
         await changed.wait()
         changed.clear()
-
-
-@cache
-def _interned(incarnations: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """The same object for all that are alike."""
-    return incarnations
 
 
 def play_out(parties: Sequence[Party]) -> None:

@@ -1,12 +1,13 @@
 """What is kept of a party that waits for a round to begin."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 from sim.loop import Timer
 from sim.taps import Wait
 
-__all__ = ["Rest"]
+__all__ = ["Rest", "interned"]
 
 
 @dataclass(slots=True)
@@ -40,3 +41,9 @@ class Rest:
     def restored(cls, state: list[Any]) -> "Rest":
         """A rest from its `state`, without timer and wait."""
         return cls(*state)
+
+
+@cache
+def interned(incarnations: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """The same object for all that are alike."""
+    return incarnations

@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from functools import cache, partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-from parties.mailbox import Kinds, Mailbox, Waiter
+from parties.mailbox import Mailbox, Waiter
+from parties.owner import Kinds, M
 from parties.rest import Rest
 from sim.loop import Timer, timer_of
 from sim.taps import Wait
 from sim.wire import Message
 
 __all__ = ["Arrivals", "Watch", "names_of", "type_names"]
-
-M = TypeVar("M", bound=Message)
 
 
 class Arrivals(Waiter, Generic[M]):

@@ -50,7 +50,7 @@ def _drawn(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[floa
     generator = make()
     draw(generator, _FIRST)
     while True:
-        yield from memoryview(draw(generator, _BATCH))  # a list of floats would take four times the memory
+        yield from draw(generator, _BATCH).data  # a list of floats would take four times the memory
 
 
 def _constant(text: str) -> Draw:
@@ -121,4 +121,4 @@ def parse_latency(text: str) -> Latency:
         if colon and make is _csv:
             raise ValueError(f"{text!r} names no delays: {problem}") from None
         raise ValueError(f"{text!r} is no latency: {problem}; {_ALLOWED}") from None
-    return Latency(text, draw, None if colon else float(draw(np.random.default_rng(0), 1)[0]))
+    return Latency(text, draw, None if colon else duration(text))

@@ -49,8 +49,14 @@ def test_nothing_depends_on_whether_clients_rest(faults: str, tmp_path: Path, mo
     assert figures(scenario, tmp_path / "resting") == there
 
 
+def parties_of(simulation: Simulation) -> int:
+    """How many clients of its world there are."""
+    world = simulation.server.world
+    return sum(type(one) is FedAvgClient and one.world is world for one in gc.get_objects())
+
+
 class Census:
-    """The most clients that were awake, and the most parties there were when the `kinds` of events came."""
+    """The most clients that were awake, and the most parties there were at events of these `kinds`."""
 
     def __init__(self, kinds: tuple[str, ...] = ("leave",)) -> None:
         self.simulation: Simulation | None = None
@@ -60,7 +66,7 @@ class Census:
         assert self.simulation is not None
         self.awake = max(self.awake, len(self.simulation.registered.awake))
         if event.kind in self.kinds:
-            self.parties = max(self.parties, sum(type(one) is FedAvgClient for one in gc.get_objects()))
+            self.parties = max(self.parties, parties_of(self.simulation))
 
 
 def counted(scenario: Scenario, kinds: tuple[str, ...] = ("leave",)) -> tuple[Census, Simulation]:
@@ -79,7 +85,7 @@ def test_clients_at_rest_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     assert simulation.registered.made == 60 + called  # each says once who it is
     assert 1 <= census.awake <= called / 3
     assert census.parties == 0  # where a round ends, all rest
-    assert sum(type(one) is FedAvgClient for one in gc.get_objects()) == 0
+    assert parties_of(simulation) == 0
 
 
 @pytest.mark.long
