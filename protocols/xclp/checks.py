@@ -24,7 +24,7 @@ Measured, inline: between 17 and 39, the latter with half of the points labeled.
 """
 
 BYTES_PER_BLOCK = 3
-"""The same of more points: H and both of its parts, on their way or received. Measured with 20,000 and 60,000."""
+"""The same of more points: H and both of its parts, on their way or received. Measured with 20,000 points."""
 
 FACTORS = 1 << 31
 """The most bytes that factors take, and what they are made of."""
