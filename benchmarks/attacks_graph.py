@@ -14,7 +14,8 @@ import numpy as np
 
 from benchmarks.attacks_finding import Finding, randomness, share
 from benchmarks.attacks_sums import Contributor, Forgetful
-from parties.party import NoAnswer, play_out
+from parties.party import NoAnswer
+from parties.playing import play_out
 from parties.server import Server
 from protocols import dealing, neighbours, secure_sum
 from protocols.crypto import shamir

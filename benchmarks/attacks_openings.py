@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.attacks_finding import Finding, randomness, share
 from benchmarks.attacks_sums import Contributor, pair_secrets
-from parties.party import play_out
+from parties.playing import play_out
 from parties.server import Server
 from protocols import dealing, quorum, refusal, secure_sum, uncovering
 from protocols.crypto.agreement import SharedSecret

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play_out
+from parties.party import NoAnswer
+from parties.playing import play_out
 from parties.server import Server
 from protocols import dealing, quorum, secure_sum
 from protocols.crypto import shamir

@@ -25,7 +25,7 @@ from benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sw
 from benchmarks.measure import environment, write_json
 from benchmarks.plots import check_plot
 from parties.data.splits import Shard
-from parties.party import play_out
+from parties.playing import play_out
 from protocols.xclp.choices import variant_of
 from protocols.xclp.payloads import hamming_payloads, round_payloads
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer

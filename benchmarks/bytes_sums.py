@@ -16,7 +16,8 @@ from rich.console import Console
 from benchmarks.bytes_flower import flower_bytes
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play_out
+from parties.party import NoAnswer
+from parties.playing import play_out
 from parties.server import Server
 from protocols import secure_sum, setup
 from protocols.crypto import sizes

@@ -3,10 +3,13 @@
 Each point of a curve is one `tacit run` in a process of its own: its time is by the clock, from the start of Python to
 its end, its memory what ``result.json`` states as `peak_memory`. Time grows as size to the power of the exponent, which
 is fitted by least squares to the logarithms of the three largest sizes (all, if there are fewer); what every run costs
-whatever its size makes it smaller than that of the algorithm. A size whose data are not on this machine is left out,
-and so are those above one that took longer than the limit of a run.
+whatever its size makes it smaller than that of the algorithm. Of a size that cannot be run the reason is stated, and
+larger ones are left out.
+
+Besides, tables of their own: jobs on Ray by their length, and the cryptography of XCLP inline and in a pool.
 """
 
+import importlib
 import json
 import subprocess
 import sys
@@ -30,6 +33,9 @@ _LONGEST = 1800.0
 """The most seconds of a run; one that takes longer is ended."""
 
 _FITTED = 3
+
+TABLES = {"Ray": "benchmarks.scale_ray", "cryptography": "benchmarks.scale_crypto"}
+"""Topics that have tables in place of curves, and the module whose `main(quick)` measures and prints them."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,11 @@ class Growth:
 
 
 def main(quick: bool = False, json_file: Path | None = None, plot: Path | None = None, only: str = "") -> int:
-    """Measure all curves, or those of the topic `only`, print them, and draw them into `plot`.
+    """Measure all topics, or `only` that one, print them, and draw the curves into `plot`.
 
     Returns 1 if a run did not complete, else 0. Raises SystemExit for a topic that does not exist.
     """
-    topics = dict.fromkeys(curve.topic for curve in CURVES)
+    topics = dict.fromkeys([*(curve.topic for curve in CURVES), *TABLES])
     if only and only not in topics:
         raise SystemExit(f"--only: {only} is not a topic; allowed: {', '.join(topics)}")
     if plot is not None:
@@ -75,6 +81,11 @@ def main(quick: bool = False, json_file: Path | None = None, plot: Path | None =
     for curve in CURVES:
         if not only or curve.topic == only:
             points += measure(curve, curve.quick if quick else curve.sizes)
+    for topic, module in TABLES.items():
+        if only in ("", topic):
+            importlib.import_module(module).main(quick)
+    if not points:
+        return 0
     fits = growth(points)
     figures = ("size", "seconds", "seconds a round", "memory", "messages")
     rows = [

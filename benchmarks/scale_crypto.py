@@ -13,9 +13,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.measure import grouped
 from protocols.crypto.eightfold import eightfold
+from scenarios.console.printing import make_console
+from sim.units import format_bytes
 
-__all__ = ["Taken", "measure"]
+__all__ = ["Taken", "main", "measure"]
 
 _CALM = ("fault=[]", "expect={}")
 _LARGE = (*_CALM, "data.name=mnist", "data.clients=100", "data.limit=50000")
@@ -40,6 +43,16 @@ class Taken:
     computing: float
     memory: int
     says: str
+
+
+def main(quick: bool = False) -> None:
+    """Measure and print a table."""
+    lines = [
+        (row.what, f"{row.seconds:.1f} s", f"{row.computing:.1f} s", format_bytes(row.memory), row.says)
+        for row in measure(quick)
+    ]
+    numbers = ("whole command", "stated", "memory")
+    make_console().print(grouped(("what", *numbers, "outcome"), lines, numbers, "one run each"))
 
 
 def measure(quick: bool) -> list[Taken]:

@@ -28,7 +28,8 @@ from rich.table import Table
 
 from benchmarks.measure import environment, grouped, timed, write_json
 from benchmarks.sim_size import Size, measure_size
-from parties.party import Party, play_out
+from parties.party import Party
+from parties.playing import play_out
 from scenarios.console.printing import make_console
 from sim.compute import CostTable, Free
 from sim.latency import parse_latency

@@ -115,8 +115,9 @@ class Device:
         return self._party is party
 
     def seen(self, name: str) -> Any:
-        """What an observer sees as the attribute `name` of the party, which is `parties.life.Observed`."""
-        return getattr(self.kind, name).of(self)
+        """What an observer sees as the attribute `name` of the party; of a `parties.life.Observed` none is made."""
+        kept: Any = getattr(self.kind, name, None)
+        return kept.of(self) if hasattr(kept, "of") else getattr(self.party, name)
 
     def receive(self, packet: Packet) -> None:
         """Hand what arrives to the party."""

@@ -244,3 +244,17 @@ int tacit_products(const uint8_t *entries, int number, int entry_size, const int
 #else
 int tacit_eightfold(void) { return 0; }
 #endif
+
+/* Its functions are called by ctypes. Where Python's headers are, it is an empty module besides, which can be imported. */
+#ifdef __has_include
+#if __has_include(<Python.h>)
+#include <Python.h>
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_eightfold", NULL, 0, NULL, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__eightfold(void)
+{
+    return PyModule_Create(&module);
+}
+#endif
+#endif

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play
+from parties.party import NoAnswer
+from parties.playing import play
 from parties.server import Server
 from protocols import secure_sum, setup
 from protocols.crypto.agreement import SharedSecret

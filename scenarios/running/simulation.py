@@ -7,7 +7,7 @@ from typing import Any
 from parties.broken_off import BrokenOff
 from parties.data.splits import named
 from parties.life import Present
-from parties.party import Begin, play
+from parties.playing import Begin, play
 from parties.registered import Registered
 from protocols.observing.experiment import Checkpointable, Setting
 from protocols.observing.parts import Parts

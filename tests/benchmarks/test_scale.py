@@ -16,6 +16,7 @@ def small(size):
 def curves(monkeypatch):
     def set_to(*found):
         monkeypatch.setattr(scale, "CURVES", found)
+        monkeypatch.setattr(scale, "TABLES", {})
 
     return set_to
 

@@ -49,7 +49,7 @@ def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
     for family in (xclp, training, cotraining):
         assert {one.network.topology for one in family} == {"star", "mesh"}
         assert {one.network.transport for one in family} == {"reliable", "datagram"}
-    assert {one.training.averaging for one in training} == {"plain", "secure"}
+    assert {one.training.averaging for one in training} == {"plain", "secure", "secagg+"}
     assert {one.protocol.recovery for one in xclp} == {"restart", "shamir"}
     assert {one.protocol.hamming for one in xclp} == {
         "paillier",

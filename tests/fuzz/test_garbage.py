@@ -21,7 +21,8 @@ from msgspec import inspect as types
 
 import protocols
 from parties.data.splits import Shard
-from parties.party import Party, play
+from parties.party import Party
+from parties.playing import play
 from protocols.crypto.groups import find_group
 from protocols.xclp.hamming import SecureHamming
 from protocols.xclp.hamming_iknp import IknpHamming

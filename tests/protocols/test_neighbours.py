@@ -11,7 +11,8 @@ from msgspec import structs
 
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play
+from parties.party import NoAnswer
+from parties.playing import play
 from parties.server import Server
 from protocols import dealing, secure_sum
 from protocols.crypto import sizes

@@ -144,7 +144,7 @@ def test_the_servers_view_of_hamming_follows_from_h(hamming_run, variant) -> Non
     distributions of the real ones, one by one and beside H; and T - R is H in both.
     """
     run = hamming_run(variant)
-    view, h = ServerView(run, variant), run.server.record.h
+    view, h = ServerView(run, variant), np.asarray(run.server.record.h)
     random = Entropy.seeded(1, "simulator")
 
     place = 0

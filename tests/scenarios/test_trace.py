@@ -189,7 +189,7 @@ def test_metrics_are_counters_and_a_core_has_one_job_at_a_time(tiny: Path, tmp_p
     assert {one["track"] for one in trace.slices["job"]} == {"core 1"}
 
 
-@pytest.mark.parametrize("left", [1, 150, 400])
+@pytest.mark.parametrize("left", [1, 150, 300])
 def test_a_killed_run_is_written_as_far_as_it_is_recorded(quick: Path, tmp_path: Path, left: int) -> None:
     folder = run(load(quick), out=tmp_path / "run").folder
     with closing(sqlite3.connect(folder / "run.sqlite")) as record, record:

@@ -69,6 +69,7 @@ OPTIONAL = (
     "scenarios/observing/result.py",
     "scenarios/reporting/charts.py",
     "scenarios/seeing/plot.py",
+    "sim/ray_cluster.py",
     "scenarios/seeing/tracing/writer.py",
 )
 """Where packages of the extras may be imported."""

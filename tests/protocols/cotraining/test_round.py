@@ -13,7 +13,7 @@ from parties.data.sets import load
 from parties.data.splits import Shard, shards
 from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.spec import ModelSpec
-from parties.party import play
+from parties.playing import play
 from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.local_training import Public
 from protocols.cotraining.packing import unpack
