@@ -290,6 +290,7 @@ class Party(Lifecycle):
         begun is done; errors are as of `together`.
         """
         try:
+            await asyncio.sleep(0)  # waits that the owner begins at this moment elsewhere come first, as of a task's
             with self.incoming((kind,), sources, deadline=deadline, until=until) as arrivals:
                 async with asyncio.TaskGroup() as group:
                     async for source, message in arrivals.one_each():
