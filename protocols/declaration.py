@@ -170,8 +170,11 @@ class Declaration:
         """
         return []
 
-    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
-        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula."""
+    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
+        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula.
+
+        None for a type: how many of it are sent depends on which messages arrive first.
+        """
         return None
 
     def planned(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned] | None:

@@ -1,6 +1,5 @@
 """What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
 
-import math
 from collections.abc import Sequence
 
 import psutil
@@ -10,10 +9,11 @@ from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
-from protocols.federated.algorithms import ALGORITHMS
+from protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from protocols.federated.blame import key_of
 from protocols.federated.experiment import settings_of, smallest_cohort
 from protocols.federated.keys import Model, Training, TrainingTables
+from protocols.federated.method import Companion
 from protocols.federated.round import TrainingSettings
 from protocols.privacy.spending import check_noise
 from sim.registry import check_name
@@ -37,6 +37,8 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
+    if ALGORITHMS[tables.protocol.name].buffered:
+        _check_buffered(tables, dealt)
     _check_augmentation(tables, held)
     try:
         settings = settings_of(tables, held, shards=dealt)
@@ -76,6 +78,29 @@ def _check_update(tables: TrainingTables) -> None:
         raise Problem("training.update", problem + toml(settings))
 
 
+def _check_buffered(tables: TrainingTables, dealt: Sequence[Shard]) -> None:
+    """Raise Problem for what [training] may not say where models are averaged as they come."""
+    name, training = toml(tables.protocol.name), tables.training
+    if training.averaging != "plain":
+        problem = f"{toml(training.averaging)} does not go with protocol.name = {name}: clients of a secure sum begin "
+        problem += "together and wait for each other, and here each model is taken by itself"
+        raise Problem("training.averaging", f'{problem}; allowed: "plain"')
+    if not _fits_buffer(UPDATES[training.update]):
+        problem = f"{toml(training.update)} has a part at the server that takes one round's average, and here is none"
+        fit = [one for one, update in UPDATES.items() if _fits_buffer(update)]
+        raise Problem("training.update", f"{problem}; allowed: {', '.join(map(toml, fit))}")
+    able = sum(1 for shard in dealt if shard.labeled.any())
+    for key, value in (("concurrency", training.concurrency), ("buffer", training.buffer)):
+        if value is not None and value > able:
+            problem = f"{value} is more than the clients with labels, each of whom is called once a round"
+            raise Problem(f"training.{key}", f"{problem}; allowed: 1 to {able}")
+
+
+def _fits_buffer(update: Update) -> bool:
+    """Whether all of it is done by clients."""
+    return update.server is None and all(type(make()) is Companion for _, make in update())
+
+
 def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:
     name, shape = tables.training.augmentation, held.shape
     if name == "none" or (len(shape) == 3 and min(shape[1:]) >= _LEAST_SIDE):
@@ -101,23 +126,23 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, dealt: Seq
         why = 'averaging = "secure"' if training.min_clients is None else "training.min_clients"
         problem = f"{training.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
         raise Problem("training.share", problem)
+    others = (sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)) - drawn
+    if settings.extra > others:
+        problem = f"{settings.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"
+        raise Problem("training.extra", problem)
 
 
 def training_memory(tables: TrainingTables, settings: TrainingSettings) -> int:
     """Bytes of models, and of what goes beside them both ways, that are held at most; measured with ten and thirty."""
-    drawn, vectors, kept = _drawn(tables), settings.expected.sizes, settings.expected.sizes[1:]
+    drawn, vectors, kept = settings.together, settings.expected.sizes, settings.expected.sizes[1:]
     others = [str(number) for number in range(tables.data.clients)]
     companions = [make() for _, make in settings.method.additions]
     beside = sum(companion.outgoing_size(settings.spec, others[0], others) for companion in companions)
     return sum(vectors) * (settings.averaging.copies * drawn + 2) + beside * drawn + sum(kept) * len(others)
 
 
-def _drawn(tables: TrainingTables) -> int:
-    return math.ceil(tables.training.share * tables.data.clients - 1e-9)
-
-
 def _check_memory(tables: TrainingTables, settings: TrainingSettings) -> None:
-    clients, drawn, vector = tables.data.clients, _drawn(tables), sum(settings.expected.sizes)
+    clients, drawn, vector = tables.data.clients, settings.together, sum(settings.expected.sizes)
     needed, free = training_memory(tables, settings), psutil.virtual_memory().available
     if needed > free:
         problem = f"{drawn} models of {format_bytes(vector)} at a time, of {tables.model.name}, need about "

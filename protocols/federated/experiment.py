@@ -1,10 +1,11 @@
 """Federated training: from the tables [model] and [training] to clients, a server and an observer."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
@@ -12,15 +13,15 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from protocols import quorum
-from protocols.federated import cohort, fedavg_then_xclp
-from protocols.federated.algorithms import ALGORITHMS, UPDATES
+from protocols.federated import cohort, fedavg_then_xclp, fedbuff
+from protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
-from protocols.federated.observer import TrainingObserver
+from protocols.federated.observer import BufferedObserver, TrainingObserver
 from protocols.federated.round import TrainingClient, TrainingSettings
 from protocols.observing.experiment import Setting
 from protocols.privacy.spending import Spending, Spent, spending_on_models
@@ -30,12 +31,14 @@ from sim.streams import generator
 from sim.units import duration
 
 __all__ = [
+    "BufferedTraining",
     "Kinds",
     "Training",
     "cohorts_of",
     "fewest_hidden",
     "method_of",
     "model_of",
+    "overselects",
     "settings_of",
     "smallest_cohort",
 ]
@@ -93,22 +96,31 @@ class Training:
             client.plan(labeller.parameters.variant.plan(client, group))
 
 
+class BufferedTraining(Training):
+    """Training without cohorts: FedBuff."""
+
+    kinds = Kinds(fedbuff.FedBuffClient, fedbuff.FedBuffServer, BufferedObserver)
+    settings: fedbuff.BufferedSettings
+
+    def plan(self) -> None:
+        """As it will be if all take their turns: who is called depends on who is fast."""
+        able = [client for client in self.clients if client.shard.labeled.any()]
+        for client, _ in zip(itertools.cycle(able), range(self.rounds * self.settings.buffer), strict=False):
+            client.plan(jobs.train_work(self.settings.spec, self.settings.update, int(client.shard.labeled.sum()), 0))
+
+
 def cohorts_of(settings: TrainingSettings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
-    """Who is drawn in each round, of clients that have all enrolled with these `shards`.
+    """Who is called to each round, of clients that have all enrolled with these `shards`.
 
     Where training is private, as many as will be drawn and not who: that is the server's entropy's to say.
     """
     names, labeled = tuple(shards), {name: int(shard.labeled.sum()) for name, shard in shards.items()}
-    return [
-        cohort.draw(
-            names,
-            labeled,
-            settings.share,
-            generator(seed, "cohort", number),
-            only_labeled=not settings.trains_unlabeled(number),
-        )
-        for number in range(1, settings.rounds + 1)
-    ]
+    found = []
+    for number in range(1, settings.rounds + 1):
+        source, alone = generator(seed, "cohort", number), not settings.trains_unlabeled(number)
+        members = cohort.draw(names, labeled, settings.share, source, only_labeled=alone)
+        found.append(cohort.enlarged(members, names, labeled, settings.extra, source, only_labeled=alone))
+    return found
 
 
 def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
@@ -180,9 +192,12 @@ def settings_of(
         device=training.device,
         additions=tuple(addition for addition, _ in method.additions),
     )
+    algorithm = ALGORITHMS[tables.protocol.name]
     kind: Callable[..., TrainingSettings] = TrainingSettings
-    if ALGORITHMS[tables.protocol.name].predicts:
+    if algorithm.predicts:
         kind = partial(fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes))
+    elif algorithm.buffered:
+        kind = partial(fedbuff.BufferedSettings, **_buffer_of(tables, shards))
     settings = kind(
         spec,
         update,
@@ -190,6 +205,7 @@ def settings_of(
         tables.data.clients,
         rounds=training.rounds,
         share=training.share,
+        extra=training.extra if overselects(algorithm, method) else 0,
         label_from=training.label_from,
         averaging=_AVERAGINGS[training.averaging],
         by_points=training.weighting == "points",
@@ -197,6 +213,30 @@ def settings_of(
         private=_private(tables, spent),
     )
     return replace(settings, min_clients=training.fewest(_fewest(settings, shards)))
+
+
+def overselects(algorithm: Algorithm, method: Method) -> bool:
+    """Whether a round may be over before all that were called have answered.
+
+    XCLP goes on among all of them, noise is made for all of them, and a buffer has no cohort.
+    """
+    return not (algorithm.private or algorithm.buffered or isinstance(method.labeller, Across))
+
+
+def _buffer_of(tables: TrainingTables, shards: Sequence[Shard]) -> dict[str, Any]:
+    """M_c, K, a and eta_g of FedBuff."""
+    training, able = tables.training, sum(1 for shard in shards if shard.labeled.any())
+    concurrency = training.concurrency or math.ceil(training.share * able - 1e-9)
+    return dict(
+        concurrency=concurrency,
+        buffer=training.buffer or min(_BUFFER, math.ceil(concurrency / 2)),
+        staleness=training.staleness,
+        server_rate=training.server_rate,
+    )
+
+
+_BUFFER = 10
+"""K by default: as in the paper."""
 
 
 def _fewest(settings: TrainingSettings, shards: Sequence[Shard]) -> int:
