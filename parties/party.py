@@ -55,16 +55,17 @@ class Channel(Protocol):
 class _Step:
     """The context of a step that a party takes."""
 
-    __slots__ = ("_name", "_party", "_token")
+    __slots__ = ("_entered", "_name", "_party", "_token")
 
-    def __init__(self, party: "Party", name: str) -> None:
-        self._party, self._name = party, name
+    def __init__(self, party: "Party", name: str, *, entered: bool) -> None:
+        self._party, self._name, self._entered = party, name, entered
 
     def __enter__(self) -> None:
         party, name = self._party, self._name
-        party._step = name
-        party._reach(name, "before")
-        party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
+        if not self._entered:
+            party._step = name
+            party._reach(name, "before")
+            party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
         self._token = own_step.set(name)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -132,9 +133,12 @@ class Party(Lifecycle):
 
     # Steps and computing
 
-    def step(self, name: str) -> AbstractContextManager[None]:
-        """Take the step `name`: traced at both ends, and where a scenario's faults are applied."""
-        return _Step(self, name)
+    def step(self, name: str, *, entered: bool = False) -> AbstractContextManager[None]:
+        """Take the step `name`: traced at both ends, and where a scenario's faults are applied.
+
+        `entered`: it was begun before the run was broken off, and only its end is to come.
+        """
+        return _Step(self, name, entered=entered)
 
     def _reach(self, name: str, when: str) -> None:
         self.check_alive()
@@ -155,6 +159,11 @@ class Party(Lifecycle):
         return await self.world.computing.run(
             self.device.machine, self.name, own_step.get() or self._step, work, function, *arguments
         )
+
+    async def go_on(self, due: float, work: Work, function: Callable[..., R], *arguments: Any) -> R:
+        """`compute`, for the party's only job, which had begun before the run was broken off and is `due` then."""
+        machine, step = self.device.machine, own_step.get()
+        return await self.world.computing.go_on(machine, self.name, step, work, due, function, *arguments)
 
     def plan(self, work: Work) -> None:
         """Announce work that is to come, for the estimate of the time left."""

@@ -50,14 +50,16 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from parties.learning.settings import Trained
 from parties.learning.vectors import decode, encode
 from protocols.federated import cohort
 from protocols.federated.averaging import Expected, LocalModel, Update, figures_of, update_in
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.round import Record, TrainingSettings
+from protocols.federated.round import Record, TrainingRound, TrainingSettings, Usable
 from protocols.rounds import ENROLL
 from protocols.steps import Step
 from protocols.values import BadValues, values_of
+from sim.loop import Timer
 from sim.streams import generator
 
 __all__ = ["OVER", "STEPS", "BufferRecord", "BufferedSettings", "Call", "Change", "FedBuffClient", "FedBuffServer"]
@@ -69,6 +71,9 @@ STEPS = (
     Step("server", "train.buffer", "take models in until the buffer is full, and call another client for each"),
     Step("server", "train.average", "move the model by the mean of the buffer"),
 )
+
+AT_WORK = "train.update"
+"""The place of a client that trains."""
 
 OVER = "training is over"
 """The reason for which those at work at the end are dismissed."""
@@ -243,9 +248,40 @@ class FedBuffServer(FedAvgServer):
 
 
 class FedBuffClient(FedAvgClient):
-    """Client i: runs FedBuff-client(w) on its points whenever the server calls it."""
+    """Client i: runs FedBuff-client(w) on its points whenever the server calls it.
+
+    It is hardly ever that nobody is at work. So a run is broken off with clients at work, too: each goes on with the
+    model that it was called with until the job is due.
+    """
 
     settings: BufferedSettings
+    _work: tuple[bytes, list[bytes], float] | None = None  # of a call: model, additions, when it is due
+
+    async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
+        self._work = (call.model, call.additions, 0.0)
+        self.rest_at(AT_WORK)
+        try:
+            return await super().train(call, points, due)
+        finally:
+            self.rest_at("")
+            self._work = None
+
+    @property
+    def rest_timer(self) -> Timer | None:
+        job = self.device.machine.only
+        return super().rest_timer if self.place != AT_WORK else None if job is None else job.timer
+
+    def state(self) -> dict[str, Any]:
+        job = self.device.machine.only
+        work = None if self._work is None or job is None else (*self._work[:2], job.due)
+        return super().state() | {"_work": work}
+
+    async def go_on_at(self, place: str) -> bool:
+        if place != AT_WORK or self._work is None:
+            return await super().go_on_at(place)
+        model, additions, due = self._work
+        await self.unless_over(self.client_update(TrainingRound(model, additions), due))
+        return True
 
     async def send_update(self, update: Update) -> None:
         model, *additions = update.vectors

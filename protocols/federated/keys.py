@@ -194,7 +194,8 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             description="Every N rounds all is kept that `tacit run --resume` needs to go on, or after the "
-            "next round that ends with no client at work; 0: never. It changes nothing about the run.",
+            "next round that ends with no client at work, which `fedbuff` need not wait for; 0: never. It changes "
+            "nothing about the run.",
             extra={"unit": "rounds"},
         ),
     ] = 10

@@ -29,6 +29,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -212,13 +213,17 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         self.pseudo, self.labelled_in = pseudo, self.round
         return pseudo
 
-    async def train(self, call: TrainingRound, points: Usable) -> Trained:
-        """The model of `call` after E epochs on `points` in batches of size B, with the method's client terms."""
+    async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
+        """The model of `call` after E epochs on `points` in batches of size B, with the method's client terms.
+
+        `due`: when, if this began before the run was broken off.
+        """
         spec, update = self.settings.spec, self.settings.update
         work = jobs.train_work(spec, update, points.labeled, points.others)
         seed = self.entropy("training").bytes(32)
         kept = self.disk.get("additions", ())
-        trained: Trained = await self.compute(
+        compute = self.compute if due is None else partial(self.go_on, due)
+        trained: Trained = await compute(
             work, jobs.train, spec, call.model, points.data, update, self.round - 1, seed, call.additions, kept
         )
         self.disk["additions"] = trained.kept
