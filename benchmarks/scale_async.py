@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.measure import environment, grouped, write_json
+from protocols.federated.observer import TrainingObserver
 from scenarios.console.printing import make_console
 from scenarios.files.reading import load
 from scenarios.running.simulation import Simulation
@@ -23,12 +24,13 @@ __all__ = ["Row", "main", "measure"]
 
 _TARGET = 0.85
 _QUICK = ("data.limit=360",)
+_BUFFERED = ("protocol.name=fedbuff", "training.buffer=4", "training.rounds=75")
 _WAYS: dict[str, tuple[str, ...]] = {
     "even": ("fault=[]",),
     "FedAvg": (),
     "FedAvg, 9 of 12": ("training.share=0.75", "training.extra=3", "training.rounds=30"),
-    "FedBuff, K = 4": ("protocol.name=fedbuff", "training.rounds=75"),
-    "FedBuff, K = 4, a = 0": ("protocol.name=fedbuff", "training.rounds=75", "training.staleness=0.0"),
+    "FedBuff, K = 4": _BUFFERED,
+    "FedBuff, K = 4, a = 0": (*_BUFFERED, "training.staleness=0.0"),
 }
 
 
@@ -66,11 +68,13 @@ def measure(quick: bool) -> list[Row]:
 def _row(way: str, changes: tuple[str, ...], target: float) -> Row:
     simulation = Simulation(load("training-stragglers", changes), engine="inline")
     try:
-        result = simulation.run()
+        simulation.run()
     finally:
         simulation.close()
-    rounds, ended = result.round_records, simulation.observer.ended
-    at = next((place for place, one in enumerate(rounds) if one.accuracy >= target), None)
+    assert isinstance(simulation.observer, TrainingObserver)
+    rounds, ended = simulation.observer.rounds, simulation.observer.ended
+    accuracies = [one.accuracy or 0.0 for one in rounds]
+    at = next((place for place, accuracy in enumerate(accuracies) if accuracy >= target), None)
     return Row(
         way=way,
         rounds=len(rounds),
@@ -79,7 +83,7 @@ def _row(way: str, changes: tuple[str, ...], target: float) -> Row:
         target=target,
         until=None if at is None else ended[at],
         models=None if at is None else sum(len(one.averaged) for one in rounds[: at + 1]),
-        accuracy=rounds[-1].accuracy,
+        accuracy=accuracies[-1],
         bytes=sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows()),
     )
 

@@ -13,7 +13,7 @@ from scenarios.seeing.plot import curves
 from tacit import Result, load, run
 
 OVER = ("training.share=0.75", "training.extra=3")
-BUFFERED = ("protocol.name=fedbuff",)
+BUFFERED = ("protocol.name=fedbuff", "training.buffer=4")
 
 
 @cache
