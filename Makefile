@@ -1,6 +1,6 @@
 # `make demo` runs the main job, `make test` the tests on all cores, `make test-long` the costly ones, `make lint`
 # the style and type checks, `make chaos SEED=7` a broad hour of random faults. Each first makes the environment that it
-# needs in $(VENV), once, and again when setup.cfg or pyproject.toml has changed.
+# needs in $(VENV), once, and again when what is installed from has changed.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -44,12 +44,12 @@ $(VENV)/.made:
 	@touch $@
 
 # Empty files note what is installed. The tests' install holds the core, so it notes both.
-$(VENV)/.core: $(VENV)/.made setup.cfg pyproject.toml
+$(VENV)/.core: $(VENV)/.made setup.cfg setup.py pyproject.toml protocols/crypto/eightfold.c
 	@echo "Installing Tacit and what it needs into $(VENV) (once)"
 	@$(INSTALL) -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.made setup.cfg pyproject.toml
+$(VENV)/.test: $(VENV)/.made setup.cfg setup.py pyproject.toml protocols/crypto/eightfold.c
 	@echo "Installing Tacit and what its tests need into $(VENV) (once)"
 	@$(INSTALL) -e ".[test]"
 	@touch $(VENV)/.core $@

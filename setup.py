@@ -1,6 +1,10 @@
-"""What setup.cfg cannot say: scenarios/conftest.py is for pytest in this tree and no part of the package."""
+"""What setup.cfg cannot say.
 
-from setuptools import setup
+scenarios/conftest.py is for pytest in this tree and no part of the package. The C file is compiled where a compiler is
+there; without one everything runs, more slowly (see protocols/crypto/eightfold.py).
+"""
+
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 
@@ -12,4 +16,14 @@ class WithoutConftest(build_py):
         return [module for module in modules if module[1] != "conftest"]
 
 
-setup(cmdclass={"build_py": WithoutConftest})
+setup(
+    cmdclass={"build_py": WithoutConftest},
+    ext_modules=[
+        Extension(
+            "protocols.crypto._eightfold",
+            ["protocols/crypto/eightfold.c"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        )
+    ],
+)

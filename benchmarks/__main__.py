@@ -55,6 +55,19 @@ def training(quick: Quick = False, json_file: JsonFile = None) -> None:
 
 
 @app.command()
+def scale(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw time and memory by size into this file.")] = None,
+    only: Annotated[str, typer.Option("--only", metavar="TOPIC", help="Only the curves of this topic.")] = "",
+) -> None:
+    """How time and memory of runs grow with points, clients and messages, with the fitted exponents."""
+    from benchmarks import scale as benchmark
+
+    raise typer.Exit(benchmark.main(quick, json_file, plot, only))
+
+
+@app.command()
 def attacks(quick: Quick = False, json_file: JsonFile = None) -> None:
     """What attacks recover from deliberately weakened copies of the protocols, and from the protocols themselves."""
     from benchmarks import attacks as benchmark

@@ -1,9 +1,10 @@
 """The attacks that the protocols withstand, each on a deliberately weakened copy and on the production code ("ours").
 
 A weakened copy differs from the production code in one thing, and is defined beside its attack. The same attack on ours
-does no better than guessing, with two known exceptions that have their own rows: from the exact scores that a client
-is meant to get, it guesses others' labels better than blindly; and a client that does not follow the protocol, which is
-outside the semi-honest model, can let the server read another's bits.
+does no better than guessing, with known exceptions that have their own rows: from the exact scores that a client is
+meant to get, it guesses others' labels better than blindly; and outside the semi-honest model, a client that does not
+follow the protocol can let the server read another's bits, and a server that does not draw the graph of a sum at
+random, or names other survivors to each client, reads a vector.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,15 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks import attacks_keys, attacks_labels, attacks_openings, attacks_pairs, attacks_privacy, attacks_sums
+from benchmarks import (
+    attacks_graph,
+    attacks_keys,
+    attacks_labels,
+    attacks_openings,
+    attacks_pairs,
+    attacks_privacy,
+    attacks_sums,
+)
 from benchmarks.attacks_finding import Finding
 from benchmarks.measure import environment, write_json
 from scenarios.console import printing
@@ -41,6 +50,12 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "l, again": attacks_openings.one_attempt_begun_twice,
     "m": attacks_openings.sum_of_one,
     "n": attacks_privacy.noise_from_the_files_seed,
+    "o": attacks_graph.two_halves,
+    "o, U3": attacks_graph.second_survivors,
+    "o, graphs": attacks_graph.two_graphs,
+    "o, degree": attacks_graph.too_few_neighbours,
+    "o, corrupt": attacks_graph.corrupt_neighbours,
+    "o, survivors": attacks_graph.other_survivors_for_each,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.data.sets import load
 from parties.data.splits import Shard
-from parties.party import play_out
+from parties.play import play_out
 from protocols.crypto.fixed_point import decode
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.influence import Columns, Rows

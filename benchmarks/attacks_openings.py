@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.attacks_finding import Finding, randomness, share
 from benchmarks.attacks_sums import Contributor, pair_secrets
-from parties.party import play_out
+from parties.play import play_out
 from parties.server import Server
 from protocols import dealing, quorum, refusal, secure_sum, uncovering
 from protocols.crypto.agreement import SharedSecret
@@ -101,11 +101,12 @@ class _Opener(Server):
                 held[name][attempt.names.index(source) + 1] = data
         if any(len(shares) < attempt.threshold for shares in held.values()):
             return None
-        secrets = uncovering.combine(attempt.public_keys, survivors, held, attempt.threshold)
+        secrets = uncovering.combine(attempt, survivors, held)
         if secrets is None:
             return None
         total = np.zeros(_SIZE, np.uint64)
-        for name, keys in dealing.signed_keys(self, attempt, survivors, secrets, secure_sum.PURPOSE).items():
+        signed = dealing.signed_keys(attempt, survivors, secrets, secure_sum.PURPOSE, self.world.run_id, self.round)
+        for name, keys in signed.items():
             total += read(opening.values[name], [_SIZE])[0] - masks(keys, [(0, _SIZE)])[0]
         return total
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
@@ -21,7 +20,7 @@ from protocols.crypto.groups import find_group
 from protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPinkasSender, Pair
 from protocols.crypto.packed_hamming import Packing
 from protocols.crypto.paillier import PrivateKey, Rerandomiser, generate
-from protocols.crypto.sealing import NONCE_BYTES, OVERHEAD, TAG_BYTES, PairChannel
+from protocols.crypto.sealing import NONCE_BYTES, OVERHEAD, TAG_BYTES, Direction, PairChannel
 from sim.streams import Entropy
 
 __all__ = [
@@ -279,7 +278,7 @@ class _OneKey(PairChannel):
 
     def __init__(self, secret: SharedSecret, lower: bool) -> None:
         super().__init__(secret, lower)
-        self._in = self._out = AESGCM(secret.key("gcm-lo-hi"))
+        self._in = self._out = Direction(secret, "gcm-lo-hi")
 
 
 def one_key_for_both_directions(quick: bool = False) -> Finding:

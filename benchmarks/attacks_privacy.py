@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.data.sets import load
 from parties.data.splits import shards
-from parties.party import play_out
+from parties.play import play_out
 from protocols.cotraining.dp_fedct import NoisyLabels
 from protocols.crypto.fixed_point import decode, encode
 from protocols.privacy.noise import bernoulli

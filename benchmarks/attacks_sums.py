@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from benchmarks.attacks_finding import Finding, randomness, share
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play_out
+from parties.party import NoAnswer
+from parties.play import play_out
 from parties.server import Server
 from protocols import dealing, quorum, secure_sum
 from protocols.crypto import shamir
@@ -26,9 +27,10 @@ from protocols.dealing import Dealt, Revealed, Survivors
 from protocols.masking import Ring, joined, masks, read
 from protocols.outcome import Abort
 from protocols.refusal import Least
+from protocols.values import BadValues
 from protocols.xclp.graph import Influence, neighbour_graph
 from protocols.xclp.lsh import distances, hash_bits, planes
-from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_key
+from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_purpose
 from sim.compute import Free
 from sim.faults import Crash
 from sim.streams import derive
@@ -36,7 +38,7 @@ from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
 
 __all__ = [
-    "Contributor", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "rows_of_a_lost_client",
+    "Contributor", "Forgetful", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "rows_of_a_lost_client",
     "two_answers_an_attempt",
 ]  # fmt: skip
 
@@ -123,7 +125,7 @@ def old_masks_again(quick: bool = False) -> Finding:
         first, again = (_sent(packets, attempt)["client/0"] for attempt in (0, 1))
         size = each * classes
         difference = read(first, [size, size])[0] - read(again, [size])[0]
-        mask = words(own_key(secrets["client/0"]["client/2"], names, 1), 1, size)
+        mask = words(secrets["client/0"]["client/2"].key(own_purpose(names), 1), 1, size)
         return share(difference, mask)
 
     return Finding(
@@ -210,7 +212,7 @@ def rows_of_a_lost_client(quick: bool = False) -> Finding:
 # Shares
 
 
-class _Forgetful(Dealt):
+class Forgetful(Dealt):
     """A weakened client that answers as often as it is asked."""
 
     def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
@@ -245,7 +247,7 @@ class Contributor(Client):
             self.channels[other] = PairChannel(secret, lower=name < other)
 
     async def main(self) -> None:
-        with suppress(DismissedError, NoAnswer):
+        with suppress(DismissedError, NoAnswer, BadValues):
             await secure_sum.client(self, self.vector, self.secrets, self.settings)
 
 
@@ -339,7 +341,7 @@ def two_answers_an_attempt(quick: bool = False) -> Finding:
     return Finding(
         "both kinds of share, one after the other",
         "server: the numbers of one client",
-        run.read(_Forgetful, requests),
+        run.read(Forgetful, requests),
         run.read(Dealt, requests),
         0.0,
         run.size,

@@ -7,7 +7,8 @@ formula alone. `payload` are the byte strings and the names of parties inside th
 messages between clients, `envelope` all the rest of a message with its TLS records; `round` is the payload of the
 whole round.
 
-Second, the crossover of Paillier and oblivious-transfer extension: see `benchmarks.crossover`.
+Second, secure sums of many clients, all with all or in a graph: see `benchmarks.bytes_sums`. Third, the crossover of
+Paillier and oblivious-transfer extension: see `benchmarks.crossover`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import bytes_sums
 from benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sweep
 from benchmarks.measure import environment, write_json
 from benchmarks.plots import check_plot
 from parties.data.splits import Shard
-from parties.party import play_out
+from parties.play import play_out
 from protocols.xclp.choices import variant_of
 from protocols.xclp.payloads import hamming_payloads, round_payloads
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
@@ -129,8 +131,12 @@ def main(
     *,
     cases: Sequence[Case] | None = None,
     grid: Grid | None = None,
+    most: int | None = None,
 ) -> int:
-    """Measure, print, and write the files. Returns the exit code: 1 if a formula is wrong."""
+    """Measure, print, and write the files. Returns the exit code: 1 if a formula is wrong.
+
+    `cases`, `grid` and `most` are what is measured, in place of what `quick` says.
+    """
     console = make_console()
     if plot is not None:
         check_plot(plot)
@@ -140,13 +146,15 @@ def main(
         console.print(_table(case, measured))
         _print_differences(console, measured)
         rows += measured
+    sums = bytes_sums.measure((20 if quick else 100) if most is None else most)
+    bytes_sums.print_sums(console, sums)
     grid = Grid.make(quick) if grid is None else grid
     points = sweep(grid)
     found = crossings(points)
     print_crossings(console, found, grid)
-    different = any(row.differences for row in rows)
-    packages = ("numpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "simpy")
-    found_in = {"environment": environment(packages), "quick": quick, "rows": rows}
+    different = any(row.differences for row in rows) or any(row.different for row in sums)
+    packages = ("numpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "simpy", "flwr")
+    found_in = {"environment": environment(packages), "quick": quick, "rows": rows, "sums": sums}
     write_json(json_file, **found_in, grid=grid, points=points, crossings=found, equal=not different)
     if plot is not None:
         save_plot(plot, points, found)

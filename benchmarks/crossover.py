@@ -22,7 +22,7 @@ from rich.console import Console
 
 from parties.client import Client
 from parties.data.splits import Shard
-from parties.party import play_out
+from parties.play import play_out
 from parties.server import Server
 from protocols import setup
 from protocols.crypto.groups import find_group

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted, named
 from parties.learning import jobs
 from parties.learning.settings import LocalData
 from parties.learning.vectors import average
@@ -64,11 +64,11 @@ def train(scenario: Scenario) -> float:
     parts = parts_of(scenario)
     if parts.test is None:
         raise ScenarioError("", "data.path", "has no test points; allowed: data.name, or data.test")
-    dealt = split(parts.held, scenario.data, scenario.seed)
-    settings = settings_of(scenario, parts.held, shards=dealt)
-    shards = {f"client/{place}": shard for place, shard in enumerate(dealt)}
+    shards = named(split(parts.held, scenario.data, scenario.seed))
+    labels = counted(shards)[1]
+    settings = settings_of(scenario, parts.held, labels=labels.values())
     model = jobs.initial(settings.spec, scenario.seed)
-    for number, members in enumerate(cohorts_of(settings, shards, scenario.seed), 1):
+    for number, members in enumerate(cohorts_of(settings, labels, scenario.seed), 1):
         own = [shards[name] for name in members]
         data = (
             _labeled(own, model, settings, scenario.protocol)

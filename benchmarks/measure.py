@@ -100,7 +100,7 @@ def grouped(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequ
     new = [place == 0 or firsts[place - 1] != first for place, first in enumerate(firsts)]
     shown = [(row[0] if begins else "", *row[1:]) for row, begins in zip(rows, new, strict=True)]
     found = table(columns, shown, numbers, title)
-    for row, begins in zip(found.rows, [*new[1:], False], strict=True):
+    for row, begins in zip(found.rows, new[1:], strict=False):  # the last ends the table
         row.end_section = begins
     return found
 

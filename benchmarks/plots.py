@@ -1,4 +1,4 @@
-"""Pictures of results: a panel of bars for each task. Needs matplotlib, the extra `plots`."""
+"""Pictures of results: a panel of bars for each task, curves by size. Needs matplotlib, the extra `plots`."""
 
 import textwrap
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.measure import Standing
 
-__all__ = ["check_plot", "plot_standings"]
+__all__ = ["check_plot", "plot_growth", "plot_standings"]
 
 _COLUMNS = 3
 _OURS, _OTHERS = "#1f5f99", "#a9a9a9"
@@ -50,6 +50,39 @@ def plot_standings(path: Path, title: str, standings: Sequence[Standing]) -> Non
         panel.tick_params(axis="y", labelsize=8, length=0)
         panel.spines[["top", "right", "bottom"]].set_visible(False)
     figure.savefig(path, dpi=110)
+
+
+def plot_growth(path: Path, points: Sequence[tuple[str, str, str, int, float, int]]) -> None:
+    """Plot seconds and bytes of memory by size, both axes logarithmic; a row of two panels for each topic.
+
+    A point is its topic, curve, unit, size, seconds and bytes. Only sizes of a topic share an axis.
+    """
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    topics = [(topic, list(rows)) for topic, rows in groupby(points, key=lambda one: one[0])]
+    figure = Figure(figsize=(8.4, 2.8 * len(topics)), layout="constrained")
+    panels = figure.subplots(len(topics), 2, squeeze=False)
+    for (topic, rows), line in zip(topics, panels, strict=True):
+        for (name, style), marker in zip(_styled(rows), "osv^D*", strict=False):
+            curve = [one for one in rows if one[1] == name]
+            sizes = [one[3] for one in curve]
+            for panel, values in zip(line, ([one[4] for one in curve], [one[5] / 1e9 for one in curve]), strict=True):
+                panel.loglog(sizes, values, style, marker=marker, markersize=4, color=_OURS, label=name)
+        for panel, label in zip(line, ("seconds", "GB of memory"), strict=True):
+            panel.set_xlabel(rows[0][2])
+            panel.set_ylabel(label)
+            panel.grid(visible=True, which="major", linewidth=0.4, alpha=0.5)
+            panel.spines[["top", "right"]].set_visible(False)
+        line[0].set_title(topic, fontsize=9, loc="left")
+        line[0].legend(fontsize=7, frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def _styled(rows: Sequence[tuple[str, str, str, int, float, int]]) -> list[tuple[str, str]]:
+    """The curves among `rows`, each with a style of line of its own."""
+    styles = ("-", "--", ":", "-.")
+    return [(name, styles[i % len(styles)]) for i, name in enumerate(dict.fromkeys(one[1] for one in rows))]
 
 
 def _number(rate: float) -> str:

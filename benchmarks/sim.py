@@ -1,4 +1,4 @@
-"""Messages a second that the simulator carries, on one core.
+"""Messages a second that the simulator carries on one core, clients a second, memory a client, start-up.
 
 *Bare* is the loop and its links: tasks that send each other packets over `sim.link.Link`, with latency, unlimited
 bandwidth, nothing recorded. *Whole* is the layer that protocols use: `Party.send` and `recv` or `collect`, with every
@@ -11,7 +11,8 @@ They are compared with the same ping-pong over plain asyncio timers (`call_later
 virtual-time loops that are installed (`looptime`, `async-solipsism`; neither has links, bandwidth
 or a trace), and SimPy's own processes without asyncio.
 
-A rate is the median over the repeats, in messages per second of this process's processor time.
+A rate is the median over the repeats, in messages per second of this process's processor time. What a client costs:
+`benchmarks.sim_size`.
 """
 
 import asyncio
@@ -26,18 +27,19 @@ import simpy
 from rich.table import Table
 
 from benchmarks.measure import environment, grouped, timed, write_json
-from parties.party import Party, play_out
+from benchmarks.sim_size import Size, measure_size
+from parties.party import Party
+from parties.play import play_out
 from scenarios.console.printing import make_console
 from sim.compute import CostTable, Free
 from sim.latency import parse_latency
 from sim.link import Link
 from sim.loop import SimLoop
 from sim.network import Conditions
-from sim.streams import generator
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["Row", "main", "measure"]
+__all__ = ["Row", "fan_in", "main", "measure", "waiting"]
 
 _LATENCY = "10ms"
 _CLIENTS = 100
@@ -66,7 +68,9 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one core")
     rows = measure(messages=2_000 if quick else 20_000, repeats=3 if quick else 7)
     console.print(_table(rows))
-    write_json(json_file, environment=found, quick=quick, rows=rows)
+    sizes = measure_size(fan_in, waiting, quick)
+    console.print(_size_table(sizes))
+    write_json(json_file, environment=found, quick=quick, rows=rows, sizes=sizes)
 
 
 def measure(messages: int, repeats: int) -> list[Row]:
@@ -100,6 +104,14 @@ def _table(rows: list[Row]) -> Table:
     return grouped(("layer", "case", *numbers), lines, numbers, "Messages a second of processor time")
 
 
+def _size_table(sizes: list[Size]) -> Table:
+    def shown(value: float | None, unit: str) -> str:
+        return "" if value is None else f"{value:,.2f}" if unit == "s" else f"{value:,.0f}"
+
+    lines = [(size.what, size.unit, shown(size.ours, size.unit), shown(size.peer, size.unit)) for size in sizes]
+    return grouped(("what", "unit", "Tacit", "SimPy"), lines, ("Tacit", "SimPy"), "What clients cost")
+
+
 # Bare: the loop and its links
 
 
@@ -115,7 +127,7 @@ def _lost(why: str) -> None:
 
 
 def _link(loop: SimLoop, *names: str) -> Link:
-    return Link(loop.env, parse_latency(_LATENCY), generator(1, "link", *names))
+    return Link(loop.env, parse_latency(_LATENCY), 1, names)
 
 
 def _bare_ping_pong(messages: int) -> int:
@@ -255,15 +267,43 @@ def _whole_star(messages: int) -> int:
 
 
 def _whole_fan_in(messages: int) -> int:
+    return fan_in(_CLIENTS, messages // (2 * _CLIENTS))
+
+
+def fan_in(clients: int, rounds: int) -> int:
+    """A server that sends to all `clients` and collects their answers, `rounds` times; returns the messages."""
+    parties = _gathered(clients, rounds)
+    play_out(parties)
+    return parties[0].world.ledger.messages
+
+
+def waiting(clients: int) -> list[Party]:
+    """The parties of a world in which `clients` have answered the server once and wait for its next message."""
+    parties = _gathered(clients, 2)
+    server = parties[0]
+    assert isinstance(server, _Collector)
+    server.rounds = 1
+    world = server.world
+    for party in parties:
+        party.device.start()
+
+    async def until_answered() -> None:
+        while not server.finished:
+            await asyncio.sleep(_DEADLINE / 100)
+
+    world.loop.run(until_answered())
+    return parties
+
+
+def _gathered(clients: int, rounds: int) -> list[Party]:
     world = _world("star")
     server = _Collector(world, "server", up=1.25e8, down=1.25e8)
-    clients = [_Uploader(world, f"client/{number}", **_ACCESS) for number in range(_CLIENTS)]
-    server.names = tuple(client.name for client in clients)
-    server.rounds = messages // (2 * _CLIENTS)
-    for client in clients:
-        client.rounds = server.rounds
-    play_out([server, *clients])
-    return world.ledger.messages
+    uploaders = [_Uploader(world, f"client/{number}", **_ACCESS) for number in range(clients)]
+    server.names = tuple(client.name for client in uploaders)
+    server.rounds = rounds
+    for uploader in uploaders:
+        uploader.rounds = rounds
+    return [server, *uploaders]
 
 
 # For comparison: timers into a queue, on any loop, and SimPy alone

@@ -35,7 +35,7 @@ def peers(console: Console) -> list[Contender]:
         if missing:
             console.print(f"{name}: {' and '.join(missing)} not installed: skipped")
         else:
-            found.append(Contender(name, run, here=here))
+            found.append(Contender(name, run, here=here, once=not here))
     return found
 
 

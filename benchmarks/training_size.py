@@ -72,10 +72,12 @@ AfterRound = Callable[[], None]
 class Contender:
     """`run` trains and returns the last model's vector and how many steps were taken.
 
-    `same` says that it must end with the plain loop's model, `here` that it computes in this process alone.
+    `same` says that it must end with the plain loop's model, `here` that it computes in this process alone, `once` that
+    it takes long and is measured in the first turn only.
     """
 
     name: str
     run: Callable[[Federation, AfterRound], tuple[bytes, int]]
     same: bool = False
     here: bool = True
+    once: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 
 from parties.life import IDLE, Present
 from parties.party import Party
+from parties.registered import Registered
 from sim.snapshot import NotPlain, Snapshot
 from sim.world import World
 
@@ -20,15 +21,22 @@ class BrokenOff:
     """Stores and restores the `parties` of a `world`; `kinds` are classes of plain fields that they hold."""
 
     def __init__(
-        self, world: World, parties: Sequence[Party], coordinator: Party, kinds: tuple[type, ...] = ()
+        self, world: World, parties: Sequence[Party | Registered[Any]], coordinator: Party, kinds: tuple[type, ...] = ()
     ) -> None:
         self._world, self._coordinator, self._parties = world, coordinator, Present(parties)
-        self._snapshot = Snapshot(world, {party.name: party.device for party in parties}, kinds)
+        self._snapshot = Snapshot(world, self._parties.devices, kinds)
 
     def take(self, rest: Any) -> dict[str, Any]:
         """The world, the parties and the `rest`. Raises NotPlain where a party is in the midst of something."""
         waits = {}
-        for name, party in self._parties.items():
+        for name, device in self._parties.devices.items():
+            if device.rest is not None:
+                if device.alive and device.rest.timer is None:
+                    raise NotPlain(f"{name} is about to begin")
+                if device.rest.timer is not None:
+                    waits[name] = device.rest.timer
+                continue
+            party = self._parties[name]
             if party is self._coordinator:
                 if party.paused or not party.alive:
                     raise NotPlain(f"{name} does not go on")
@@ -36,9 +44,11 @@ class BrokenOff:
                 if (timer := party.rest_timer) is None:
                     raise NotPlain(f"{name} is in {party.step_name or 'no step'}")
                 waits[name] = timer
-        states = {name: party.state() for name, party in self._parties.items()}
+        states = {name: device.program_state() for name, device in self._parties.devices.items()}
         stored, messages = self._snapshot.take({"parties": states, "rest": rest}, waits)
         for message in messages:
+            if self._parties.devices[message.receiver].rest is not None:
+                continue
             receiver = self._parties[message.receiver]
             if receiver.place not in ("", IDLE) and message.type in receiver.needs(receiver.place):
                 raise NotPlain(f"{receiver.name} is to get {message.type}")
@@ -47,25 +57,31 @@ class BrokenOff:
     def restore(self, state: dict[str, Any]) -> Any:
         """Set the parties of a world that has not begun to `state`; returns the rest. For errors see `Snapshot`."""
         stored = self._snapshot.restore(state)
-        for name, party in self._parties.items():
-            party.restore(stored["parties"][name])
+        for name, device in self._parties.devices.items():
+            device.restore_program(stored["parties"][name])
         return stored["rest"]
 
     async def begin(self, changed: Callable[[], None]) -> None:
         """Start all parties, for `play`; the coordinator goes on with its next round."""
         count = self._world.trace.count
 
-        async def begin_again(name: str) -> None:
+        async def begin_again(name: str, when: float) -> None:
+            device = self._parties.devices[name]
+            if device.rest is not None:
+                self._world.loop.env.set_clock(device.rest.since)
+                device.rest_again(when)
+                return
             party = self._parties[name]
             self._world.loop.env.set_clock(party.since)
             party.device.begin_again()
             await asyncio.sleep(0)
             party.device.stand_still_again()
-            if party.rest_timer is None or self._world.trace.count != count:
+            timer = party.rest_timer if device.rest is None else device.rest.timer
+            if timer is None or self._world.trace.count != count:
                 raise RuntimeError(f"{name} does not rest at {party.place!r} as it did")
 
-        for party in self._parties.values():
-            party.device.changed = changed
+        for device in self._parties.devices.values():
+            device.changed = changed
         await self._snapshot.schedule(begin_again)
         self._coordinator.device.begin_again()
         self._snapshot.restore_task_count()

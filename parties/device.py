@@ -3,8 +3,10 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
+from parties.keeper import Keeper
+from parties.rest import Rest
 from sim.barriers import Barrier
 from sim.compute import Machine
 from sim.faults import Crash, Fired, Hold, Leave, Partition, PartyFault, Pause, Slow
@@ -12,63 +14,155 @@ from sim.trace import Event
 from sim.wire import Packet
 from sim.world import World
 
-__all__ = ["Device"]
+__all__ = ["Device", "Keeper"]
 
 
-class _Program(Protocol):
-    """What runs on a device: the party in one incarnation."""
-
-    finished: bool
-
-    @property
-    def step_name(self) -> str: ...
-    def begin(self) -> None: ...
-    def end(self) -> None: ...
-    def receive(self, packet: Packet) -> None: ...
+def _nothing() -> None:
+    """At first, `Device.changed`."""
 
 
 class Device:
-    """The access to the network, the processor and the `disk` of the `party`, which `make` makes for each incarnation.
+    """The access to the network, the processor and the `disk` of the `party`, of the class `kind`.
 
-    `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` the machine. `observed` is what the party
-    stores for observers of a run. `changed` is called whenever the party ends, goes idle, goes down or comes back.
+    A party that comes back is made by `make`, or, with a `keeper`, by that, which also makes a party that is at `rest`
+    when something concerns it. `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` the machine.
+    `observed` is what the party stores for observers of a run. `changed` is called whenever the party ends, goes idle,
+    goes down or comes back. There may be many: what is empty takes no memory.
     """
+
+    __slots__ = (
+        "_after_pause", "_has_left", "_machine", "_make", "_party", "_processor", "_slowed", "_world", "changed",
+        "disk", "endpoint", "keeper", "kind", "name", "observed", "pauses", "rest",
+    )  # fmt: skip
+
+    disk: dict[str, Any]
+    observed: dict[str, Any]
 
     def __init__(
         self,
         world: World,
         name: str,
-        party: _Program,
-        make: Callable[..., _Program],
+        kind: type,
+        party: Any = None,
+        make: Callable[..., Any] | None = None,
+        keeper: Keeper | None = None,
         *,
         up: float = 0.0,
         down: float = 0.0,
         cores: int = 1,
         speed: float = 1.0,
     ) -> None:
-        self.name, self.party = name, party
-        self.disk: dict[str, Any] = {}
-        self.observed: dict[str, Any] = {}
-        self.changed: Callable[[], None] = lambda: None
-        self._world, self._env, self._make = world, world.loop.env, make
-        self.endpoint = world.network.attach(name, lambda packet: self.party.receive(packet), up, down)
-        self._new_machine = partial(Machine, self._env, cores, speed)
-        self.machine = self._new_machine()
-        self._slowed: list[Slow] = []
-        self._pauses = 0  # those that go on
-        self._after_pause: list[Callable[[], object]] = []
+        self.name, self.kind, self.keeper, self._party = name, kind, keeper, party
+        self.rest = None if keeper is None else Rest()
+        self.changed: Callable[[], None] = _nothing
+        self._world, self._make = world, make
+        self.endpoint = world.network.attach(name, self.receive, up, down)
+        self._processor = (cores, speed)
+        self._machine: Machine | None = None
+        self._slowed: tuple[Slow, ...] = ()
+        self.pauses = 0  # those that go on
+        self._after_pause: tuple[Callable[[], object], ...] = ()
         self._has_left = False
 
-    def start(self, changed: Callable[[], None] = lambda: None) -> None:
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("disk", "observed"):
+            raise AttributeError(f"a device has no {name!r}")
+        value: dict[str, Any] = {}
+        setattr(self, name, value)
+        return value
+
+    @property
+    def party(self) -> Any:
+        """The party in its present incarnation. One that rests is made to be looked at; it goes on resting."""
+        if self._party is None:
+            assert self.keeper is not None
+            self._party = self.keeper.make(self)
+            if self.rest is not None:
+                self._party.recall(self.rest)
+        return self._party
+
+    @property
+    def alive(self) -> bool:
+        """Not crashed, and has not left."""
+        return self.endpoint.alive
+
+    @property
+    def finished(self) -> bool:
+        """Whether the party's program has ended."""
+        return bool(self.party.finished if self.rest is None else self.rest.finished)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the party only waits for a round to begin."""
+        return bool(self.party.idle if self.rest is None else self.rest.idle)
+
+    @property
+    def step_name(self) -> str:
+        """The step that the party is in, or was in last."""
+        return str(self.party.step_name if self.rest is None else self.rest.step)
+
+    @property
+    def machine(self) -> Machine:
+        """The processor."""
+        if self._machine is None:
+            self._machine = Machine(self._world.loop.env, *self._processor, self._factor)
+            if self.endpoint.paused:
+                self._machine.stretch(math.inf)
+        return self._machine
+
+    def runs(self, party: object) -> bool:
+        """Whether `party` is what runs here."""
+        return self._party is party
+
+    def seen(self, name: str) -> Any:
+        """What an observer sees as the attribute `name` of the party, which is `parties.life.Observed`."""
+        return getattr(self.kind, name).of(self)
+
+    def receive(self, packet: Packet) -> None:
+        """Hand what arrives to the party."""
+        if self.rest is not None:
+            self.wake()
+        self._party.receive(packet)
+
+    def start(self, changed: Callable[[], None] = _nothing) -> None:
         """Begin the party's program, and apply the faults that have a time when it comes."""
         self.changed = changed
-        self.party.begin()
+        self._begin()
         for fault in self._world.faults.timed(self.name):
             assert fault.time is not None
             if fault.time > self._world.loop.time():
-                self._env.at(fault.time, partial(self.strike, fault))
+                self._world.loop.env.at(fault.time, partial(self.strike, fault))
             else:  # before it does anything
                 self.strike(fault)
+
+    def fall_asleep(self, rest: Rest) -> None:
+        """Let go of the party, which has begun to `rest`, and of all that only one that is awake needs."""
+        self.rest, self._party = rest, None
+        if self._machine is not None and self._machine.is_idle:
+            self._machine = None
+        self._world.loop.waits.pop(self.name, None)
+        self._world.network.retire(self.name)
+        if self.keeper is not None:
+            self.keeper.slept(self)
+
+    def wake(self) -> None:
+        """Let the party go on from where it rests, because of what now comes."""
+        rest = self.rest
+        if rest is not None and rest.idle and self.keeper is not None:
+            party = self.party
+            party.recall(rest)
+            self.rest = None
+            self.keeper.woke(self)
+            party.go_on(rest.number)
+
+    def give_up(self) -> None:
+        """Wake the party in a moment, as its patience is over."""
+        self._world.loop.call_soon(self._run_out)
+
+    def _run_out(self) -> None:
+        if self.rest is not None and self.endpoint.alive:
+            self.rest.in_time = False
+            self.wake()
 
     def crash(self, why: str = "crash") -> None:
         """Fall silent at once: nothing more is sent, received or computed, and memory is lost."""
@@ -86,82 +180,144 @@ class Device:
         if self.endpoint.alive or self._has_left:
             return
         self.endpoint.rejoin()
-        self.machine = self._new_machine(self._factor)
-        self.party = self._make(device=self)
+        self._machine = None
+        if self._make is not None:
+            self._party = self._make(device=self)
+        else:
+            self.rest, self._party = Rest(), None
         self._note_fault(f"rejoin as incarnation {self.endpoint.incarnation}")
-        self.party.begin()
+        self._begin()
         self.changed()
+
+    def _begin(self) -> None:
+        if self.keeper is None:
+            self._party.begin()
+        else:
+            self.keeper.begin(self)
 
     def pause(self, why: str = "pause") -> None:
         """Pause. What arrives is kept, what is sent goes out later, and computing and deadlines wait."""
         if self.endpoint.alive:
             self._note_fault(why)
-            self._pauses += 1
+            self.pauses += 1
             self._stand_still()
+            self.wake()
 
     def resume(self) -> None:
         """End one pause. After the last, go on: first with what has come, then with the deadlines that have passed."""
-        if not self._pauses:
+        if not self.pauses:
             return
-        self._pauses -= 1
-        if self._pauses:
+        self.pauses -= 1
+        if self.pauses:
             return
         self._note_fault("resume")
         self.endpoint.resume()
-        self.machine.stretch(self._factor)
-        waiting, self._after_pause = self._after_pause, []
+        if self._machine is not None:
+            self._machine.stretch(self._factor)
+        waiting, self._after_pause = self._after_pause, ()
         for call in waiting:
             call()
 
     def after_pause(self, call: Callable[[], object]) -> None:
         """Call `call()` when the party goes on; if it goes down instead, never."""
-        self._after_pause.append(call)
+        self._after_pause += (call,)
 
     def state(self) -> dict[str, Any]:
         """Its state, without the access to the network (`sim.snapshot`)."""
-        return {name: getattr(self, name) for name in ("disk", "_slowed", "_pauses", "_after_pause", "_has_left")}
+        return {name: getattr(self, name) for name in ("disk", "_slowed", "pauses", "_after_pause", "_has_left")}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a `state`; the endpoint keeps its own factor."""
-        vars(self).update(state)
-        self.machine.stretch(self._factor)
+        for name, value in state.items():
+            setattr(self, name, value)
+        if self._machine is not None:
+            self._machine.stretch(self._factor)
+
+    def program_state(self) -> Any:
+        """The state of the party, also of one that rests: then its rest, what is observed of it, and the device's."""
+        if self.rest is None:
+            return self.party.state()
+        return [self.rest.state(), self.observed.get("ending"), None if self._is_new else self.state()]
+
+    def restore_program(self, state: Any) -> None:
+        """Go on from a `program_state`; what rests is to begin again."""
+        if isinstance(state, dict):
+            self.rest = None
+            self.party.restore(state)
+            if self.keeper is not None:
+                self.keeper.restored(self)
+            return
+        rest, ending, own = state
+        self.rest = Rest.restored(rest)
+        if ending is not None:
+            self.observed["ending"] = ending
+        if own is not None:
+            self.restore(own)
+
+    @property
+    def _is_new(self) -> bool:
+        return not (self.disk or self._slowed or self.pauses or self._after_pause or self._has_left)
 
     def begin_again(self) -> None:
         """Begin the party's program at the place where it rests."""
         self.endpoint.paused = False
         self.party.begin()
 
+    def rest_again(self, when: float) -> None:
+        """Rest as before, until `when` at most."""
+        rest = self.rest
+        assert rest is not None and self.keeper is not None
+        rest.timer = self._world.loop.env.at(when, self.give_up)
+        self.keeper.rested_again(self)
+
     def stand_still_again(self) -> None:
         """Pause as before, once the party waits."""
-        if self._pauses:
+        if self.pauses:
             self._stand_still()
 
     def strike(self, fault: PartyFault) -> None:
         """Apply `fault`, unless it needs a party that is up and this one is not, or has ended."""
         effect, needs_life = _EFFECTS[type(fault)]
         is_there = not self._has_left if isinstance(fault, Leave) else self.endpoint.alive
-        if needs_life and (not is_there or self.party.finished):
+        if needs_life and (not is_there or self.finished):
             return
         peer = fault.peer if isinstance(fault, Partition | Hold) else ""
-        step = fault.before or fault.after or self.party.step_name
+        step = fault.before or fault.after or self.step_name
         self._world.faults.fired.append(Fired(fault, self._world.loop.time(), self.name, peer, step, fault.message))
         effect(self, fault)
 
     def _go(self, why: str, go: Callable[[], None]) -> None:
         if self.endpoint.alive:
             self._note_fault(why)
-            self._pauses = 0
-            self._after_pause.clear()
+            self.pauses = 0
+            self._after_pause = ()
             go()
-            self.party.end()
+            if self.rest is None:
+                self._party.end()
+            else:
+                self._end_rest(self.rest)
             self.changed()
+
+    def _end_rest(self, rest: Rest) -> None:
+        if rest.timer is not None:
+            rest.timer.cancel()
+            rest.timer = None
+        if rest.idle and self.keeper is not None:
+            rest.idle = False
+            self.keeper.fell()
+        if (wait := rest.wait) is not None:
+            rest.wait = None
+            wait.ended, wait.silent, wait.missing = "cancelled", wait.sources, wait.sources
+            for tap in self._world.taps.waits:
+                tap(self._world.loop.time(), wait)
 
     def _stand_still(self) -> None:
         self.endpoint.pause()
-        self.machine.stretch(math.inf)
+        if self._machine is not None:
+            self._machine.stretch(math.inf)
 
     def _note_fault(self, note: str, peer: str = "") -> None:
-        step, now = self.party.step_name, self._world.loop.time()
+        step, now = self.step_name, self._world.loop.time()
         self._world.trace.add(Event(now, "fault", self.name, peer, step=step, note=note))
 
     @property
@@ -175,14 +331,14 @@ class Device:
     def _stretch(self) -> None:
         """Compute, send and receive as slowly as the faults say that go on."""
         self.endpoint.stretch(self._factor)
-        if not self.endpoint.paused:
-            self.machine.stretch(self._factor)
+        if self._machine is not None and not self.endpoint.paused:
+            self._machine.stretch(self._factor)
 
     # Faults: what they do, and how they end
 
     def _later(self, seconds: float | None, call: Callable[[], object]) -> None:
         if seconds is not None:
-            self._env.at(self._env.now + seconds, call)
+            self._world.loop.env.at(self._world.loop.env.now + seconds, call)
 
     def _crash(self, fault: Crash) -> None:
         self.crash(f"crash {fault.trigger}")
@@ -201,13 +357,15 @@ class Device:
 
     def _slow(self, fault: Slow) -> None:
         self._note_fault(f"slow {fault.trigger}: {fault.factor:g} times as long")
-        self._slowed.append(fault)
+        self._slowed += (fault,)
         self._stretch()
         self._later(fault.lasts, partial(self._quicken, fault))
 
     def _quicken(self, fault: Slow) -> None:
         self._note_fault("slow ends")
-        self._slowed.remove(fault)
+        slowed = list(self._slowed)
+        slowed.remove(fault)
+        self._slowed = tuple(slowed)
         self._stretch()
 
     def _block(self, fault: Partition | Hold) -> None:

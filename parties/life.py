@@ -8,9 +8,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from parties.device import Device
+from parties.registered import Registered
+from parties.rest import Rest
 from sim.faults import Crashed
 from sim.wire import Packet
 from sim.world import World
@@ -38,8 +40,19 @@ class Observed(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, party: "Lifecycle", owner: type) -> T:
+    @overload
+    def __get__(self, party: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, party: "Lifecycle", owner: type) -> T: ...
+    def __get__(self, party: "Lifecycle | None", owner: type) -> T | Self:
+        if party is None:
+            return self
         value: T = party.device.observed.setdefault(self._name, self._make())
+        return value
+
+    def of(self, device: Device) -> T:
+        """What the party of a `device` has, which need not be there."""
+        value: T = device.observed[self._name] if self._name in device.observed else self._make()
         return value
 
     def __set__(self, party: "Lifecycle", value: T) -> None:
@@ -47,19 +60,26 @@ class Observed(Generic[T]):
 
 
 class Present(Mapping[str, P]):
-    """Parties by name, each in its present incarnation."""
+    """Parties by name, each in its present incarnation. Of those that rest, `devices` say what there is to say."""
 
-    def __init__(self, parties: Iterable[P]) -> None:
-        self._devices = {party.name: party.device for party in parties}
+    def __init__(self, parties: Iterable[P | Registered[P]]) -> None:
+        self.registered: list[Registered[P]] = []
+        self.devices: dict[str, Device] = {}
+        for one in [parties] if isinstance(parties, Registered) else parties:
+            if isinstance(one, Registered):
+                self.registered.append(one)
+                self.devices.update((device.name, device) for device in one.devices)
+            else:
+                self.devices[one.name] = one.device
 
     def __getitem__(self, name: str) -> P:
-        return cast(P, self._devices[name].party)
+        return cast(P, self.devices[name].party)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._devices)
+        return iter(self.devices)
 
     def __len__(self) -> int:
-        return len(self._devices)
+        return len(self.devices)
 
 
 class Lifecycle:
@@ -75,7 +95,7 @@ class Lifecycle:
     def __init__(self, world: World, name: str, *, device: Device | None = None, **access: Any) -> None:
         self.world = world
         self.name = name
-        self.device: Device = device or Device(world, name, self, self._make, **access)
+        self.device: Device = device or Device(world, name, type(self), self, self._make, **access)
         self.idle = False
         self.finished = False
         self.place = ""  # where `main` waits so that it can be restarted there; "" anywhere else
@@ -87,7 +107,7 @@ class Lifecycle:
     @property
     def alive(self) -> bool:
         """Not crashed, and has not left."""
-        return self.device.endpoint.alive and self.device.party is self
+        return self.device.endpoint.alive and self.device.runs(self)
 
     @property
     def paused(self) -> bool:
@@ -117,6 +137,15 @@ class Lifecycle:
         """Begin `main`."""
         self.idle = self.finished = False
         self._task = self.world.loop.create_task(self._live(), name=self.name)
+
+    def go_on(self, number: int) -> None:
+        """Go on with `main` of a party that was at rest, as task `number`."""
+        self._task = self.world.loop.create_task_again(self._live(), self.name, number)
+
+    def recall(self, rest: Rest) -> None:
+        """Be as the party was when it began to `rest`."""
+        self.idle, self.finished, self.since, self._step = rest.idle, rest.finished, rest.since, rest.step
+        self.place = IDLE if rest.idle else ""
 
     def end(self) -> None:
         """Cancel what goes on: the device is down."""

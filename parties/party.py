@@ -6,12 +6,15 @@ Those of a later one wait in its mailbox until the party gets there.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
-from parties.life import Lifecycle, Present, own_step
-from parties.mailbox import Arrivals, Collected, Kinds, Mailbox, NoAnswer, Watch, names_of
+from parties.channel import Channel
+from parties.life import Lifecycle, own_step
+from parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
+from parties.rest import Rest, interned
+from parties.waiting import Arrivals, Watch, names_of, type_names
 from sim.compute import Work
 from sim.faults import PartyFault
 from sim.loop import Timer
@@ -32,30 +35,17 @@ from sim.wire import (
 )
 from sim.world import World
 
-__all__ = ["Arrivals", "Begin", "Channel", "Collected", "NoAnswer", "Party", "play", "play_out"]
+__all__ = ["Arrivals", "Channel", "Collected", "NoAnswer", "Party"]
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
 R = TypeVar("R")
 
 
-class Channel(Protocol):
-    """Seals and opens what two parties send to each other. `open` raises ValueError for what is not authentic.
-
-    `bind` adds to what both must agree on.
-    """
-
-    overhead: int
-
-    def seal(self, plaintext: bytes, associated_data: bytes) -> bytes: ...
-    def open(self, sealed: bytes, associated_data: bytes) -> bytes: ...
-    def bind(self, context: bytes) -> None: ...
-
-
 class _Step:
     """The context of a step that a party takes."""
 
-    __slots__ = ("_entered", "_name", "_party", "_token")
+    __slots__ = ("_entered", "_name", "_number", "_party", "_token")
 
     def __init__(self, party: "Party", name: str, *, entered: bool) -> None:
         self._party, self._name, self._entered = party, name, entered
@@ -65,6 +55,8 @@ class _Step:
         if not self._entered:
             party._step = name
             party._reach(name, "before")
+        self._number = party.world.faults.reached(party.name, name)
+        if not self._entered:
             party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
         self._token = own_step.set(name)
 
@@ -72,7 +64,7 @@ class _Step:
         party, name = self._party, self._name
         own_step.reset(self._token)
         if kind is None:
-            party._reach(name, "after")
+            party._reach(name, "after", self._number)
             party.world.note("leave", party.name, step=name, origin=("", party.round, party.attempt))
 
 
@@ -108,8 +100,11 @@ class Party(Lifecycle):
     @property
     def waits_for(self) -> tuple[str, ...]:
         """The parties from which it waits for messages. May be read at any time, also from another thread."""
-        waits = [wait for wait in list(self._mailbox.waiting) if isinstance(wait, Arrivals)]
-        return tuple(dict.fromkeys(name for wait in waits for name in list(wait.sources)))
+        return tuple(dict.fromkeys(name for wait in self._waits for name in list(wait.sources)))
+
+    @property
+    def _waits(self) -> list[Arrivals[Any]]:
+        return [wait for wait in list(self._mailbox.waiting) if isinstance(wait, Arrivals)]
 
     def state(self) -> dict[str, Any]:
         mailbox = self._mailbox.state()
@@ -122,14 +117,46 @@ class Party(Lifecycle):
         self._mailbox.restore((fields["round"], fields["attempt"]), fields.pop("mailbox"))
         super().restore(fields)
 
+    def recall(self, rest: Rest) -> None:
+        super().recall(rest)
+        self.round, self.attempt = self._mailbox.stamp = rest.round, rest.attempt
+        self.incarnations = dict(rest.incarnations)
+        self._mailbox.rest = rest if rest.idle else None
+
+    @property
+    def rested(self) -> Rest | None:
+        """The rest that the party goes on from, until it waits or takes a message; else None."""
+        return self._mailbox.rest
+
+    def falls_asleep(self, kinds: Kinds, source: str, deadline: float, until: float) -> bool:
+        """Whether the party is let go until one of `kinds` from `source` is received, for `deadline` seconds at most.
+
+        Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
+        """
+        device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
+        if device.keeper is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
+            return False
+        known = interned(tuple(self.incarnations.items()))
+        number = hash(self._task)
+        rest = Rest(self.since, until, self.round, self.attempt, self._step, known, idle=True, number=number)
+        if old is None:
+            rest.wait = self.waits(type_names(kinds), (source,), deadline)
+            rest.timer = self.world.loop.env.at(self.world.loop.time() + deadline, device.give_up)
+        else:
+            rest.wait, rest.timer = old.wait, old.timer
+        device.fall_asleep(rest)
+        del mailbox.owner  # a circle would keep both
+        return True
+
     def needs(self, place: str) -> tuple[str, ...]:
         """The types of messages that a program restarted at `place` could not handle."""
         return ()
 
     @property
     def rest_timer(self) -> Timer | None:
-        """The timer of the wait in which the party rests; None unless it rests."""
-        return self._mailbox.timer if self.place else None
+        """The timer of the only wait for messages, in which the party rests; None unless it rests."""
+        waits = self._waits if self.place else []
+        return waits[0].timer if len(waits) == 1 else None
 
     # Steps and computing
 
@@ -140,9 +167,9 @@ class Party(Lifecycle):
         """
         return _Step(self, name, entered=entered)
 
-    def _reach(self, name: str, when: str) -> None:
+    def _reach(self, name: str, when: str, number: int | None = None) -> None:
         self.check_alive()
-        self._suffer(self.world.faults.at_step(self.name, name, when))
+        self._suffer(self.world.faults.at_step(self.name, name, when, number))
 
     def _suffer(self, faults: list[PartyFault]) -> None:
         for fault in faults:
@@ -160,10 +187,16 @@ class Party(Lifecycle):
             self.device.machine, self.name, own_step.get() or self._step, work, function, *arguments
         )
 
-    async def go_on(self, due: float, work: Work, function: Callable[..., R], *arguments: Any) -> R:
+    async def compute_until(self, due: float, work: Work, function: Callable[..., R], *arguments: Any) -> R:
         """`compute`, for the party's only job, which had begun before the run was broken off and is `due` then."""
         machine, step = self.device.machine, own_step.get()
         return await self.world.computing.go_on(machine, self.name, step, work, due, function, *arguments)
+
+    def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
+        """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.
+
+        For `parties.foresight`: nothing that the party does, sends or keeps may depend on it.
+        """
 
     def plan(self, work: Work) -> None:
         """Announce work that is to come, for the estimate of the time left."""
@@ -251,6 +284,29 @@ class Party(Lifecycle):
             {name: answers[name] for name in order if name in answers},
             tuple(name for name in order if name not in answers),
         )
+
+    async def each(
+        self,
+        kind: type[M],
+        sources: Iterable[str],
+        handle: Callable[[str, list[M]], Coroutine[Any, Any, None]],
+        *,
+        deadline: float,
+        until: Kinds = (),
+    ) -> None:
+        """Run `handle` with one `kind` message from each of `sources` on receipt, all at the same time.
+
+        It gets the sender, and the message in a list, for it to take out. Ends as `collect` does, and once all that was
+        begun is done; errors are as of `together`.
+        """
+        try:
+            with self.incoming((kind,), sources, deadline=deadline, until=until) as arrivals:
+                async with asyncio.TaskGroup() as group:
+                    async for source, message in arrivals.one_each():
+                        group.create_task(handle(source, [message]))
+                        del message
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     def incoming(
         self,
@@ -341,40 +397,3 @@ class Party(Lifecycle):
         origin = what.type, what.round, what.attempt
         note = f"{what.type} from {what.sender}: {why}"
         self.world.note("drop", self.name, step=self._step, note=note, sender=what.sender, origin=origin)
-
-
-Begin = Callable[[Callable[[], None]], Awaitable[None]]
-
-
-async def play(parties: Sequence[Party], coordinator: Party, begin: Begin | None = None) -> None:
-    """Run all `parties` until the `coordinator` has ended and each of the others has ended, is down, or is idle.
-
-    Raises the error of the first party, in order, whose program raised. A lost coordinator is no error: the others end
-    by their deadlines. `begin` starts restored parties, in place of `start`.
-    """
-    changed, present = asyncio.Event(), Present(parties)
-    if begin is not None:
-        await begin(changed.set)
-    else:
-        for party in parties:
-            party.device.start(changed.set)
-    while True:
-        for party in present.values():
-            if party.failure is not None:
-                raise party.failure
-        head = present[coordinator.name]
-        if (head.finished or not head.alive) and all(
-            not party.alive or party.finished or (party.idle and head.alive) for party in present.values()
-        ):
-            return
-        await changed.wait()
-        changed.clear()
-
-
-def play_out(parties: Sequence[Party]) -> None:
-    """`play` the `parties`, of which the first is the coordinator, in their world, which ends with it."""
-    loop = parties[0].world.loop
-    try:
-        loop.run(play(parties, parties[0]))
-    finally:
-        loop.finish()

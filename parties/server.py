@@ -1,6 +1,6 @@
 """The server, and the message with which it excludes a client."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -41,6 +41,9 @@ class Server(Party):
 
     lost = Observed(list[Loss])
     observers = Observed(list[Callable[[Any], object]])
+
+    groups: Sequence[tuple[str, ...]] = ()
+    """The groups of clients with which it runs the protocol side by side; none if all are together."""
 
     def __init__(self, world: World, clients: Iterable[str], name: str = "server", **access: Any) -> None:
         super().__init__(world, name, **access)

@@ -33,27 +33,31 @@ say nothing (`shamir`). With t > |A| / 2 not even a server that shows two halves
 both secrets of one. The server learns the seeds of U3 and the second keys of A \\ U3, which mask nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from parties.client import Client
 from parties.server import Server
 from protocols import quorum, uncovering
 from protocols.crypto import shamir, share_errors
-from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
-from protocols.masking import SignedKey
+from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from protocols.outcome import Abort
 from protocols.refusal import Least, enter, refuse
+from protocols.uncovering import Announced, Uncovered, personal_key, signed_keys
 from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
 from sim.streams import derive
 from sim.wire import Message
 
 __all__ = [
-    "Announced", "Dealt", "Uncovered", "announce", "deal", "drop", "gather", "may_deal", "signed_keys", "uncover",
+    "Announced", "Circle", "Dealt", "OwnKeys", "Uncovered", "announce", "check_own", "collect_keys", "deal",
+    "deal_among", "gather", "make_keys", "may_deal", "personal_key", "signed_keys", "uncover",
 ]  # fmt: skip
 
 SHARE = shamir.share_bytes(KEY_BYTES)
+
+K = TypeVar("K", bound=Any)
 
 
 class DealtKey(Message):
@@ -77,19 +81,16 @@ class Revealed(Message):
     shares: list[bytes]
 
 
-def personal_key(seed: bytes, run_id: bytes, round_number: int, attempt: int, name: str) -> bytes:
-    """The key of the personal mask of `name`."""
-    return derive_key(seed, run_id, "personal", round_number, attempt, (name,))
-
-
 # The client
 
 
 @dataclass
 class Dealt:
-    """The state of a client in the attempt `stamp` among `names` = A.
+    """The state of a client in the attempt `stamp` among `names`: A, or itself and its neighbours in A.
 
-    Its dealt pair secrets, its personal key, others' shares; U3 holds `least`, and `fewest` who dealt among the same A.
+    `holders`: those of `names` that deal with it, itself too where it holds a share of its own. Its dealt pair secrets,
+    its personal key, others' shares. `clients`: |A|; `dealers`: of how many it must have shares before it masks. U3
+    holds `least`, and `fewest` who dealt among the same.
     """
 
     stamp: tuple[int, int]
@@ -99,6 +100,9 @@ class Dealt:
     pairs: dict[str, SharedSecret] = field(repr=False)
     personal: bytes = field(repr=False)
     shares: dict[str, bytes] = field(repr=False)
+    holders: tuple[str, ...] = ()
+    clients: int = 0
+    dealers: int = 0
     answered: tuple[str, ...] = ()
     fewest: int = 0
 
@@ -114,8 +118,8 @@ class Dealt:
             problem = f"shares were revealed for {len(self.answered)} survivors already, once an attempt is all"
         elif me.name not in survivors or not set(survivors) <= set(self.names):
             problem = "those are no survivors of this attempt"
-        elif len(set(survivors)) < self.threshold:
-            problem = f"{len(set(survivors))} survivors are fewer than the threshold, {self.threshold}"
+        elif (left := len({*survivors}.intersection(self.holders))) < self.threshold:
+            problem = f"{left} survivors are fewer than the threshold, {self.threshold}"
         else:
             problem = self.least.problem(survivors)
         if not problem and len(set(survivors)) < self.fewest:
@@ -138,17 +142,17 @@ class Dealt:
         return [name for name in awaited if name not in self.shares]
 
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
-        """Answer an accepted U3: one share for each of A, of the seed or of the dealt key."""
+        """Answer an accepted U3: one share for each who deals with it, of the seed or of the dealt key."""
         self.answered = tuple(survivors)
         # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
-        await self.take_in(me, survivors, deadline / 2)
+        await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
         count = sum(name in self.shares for name in survivors)
         if count < self.fewest:
             refuse(me, f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
             return
-        await self.take_in(me, [name for name in self.names if name not in survivors], 0)
-        kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.names}
-        me.send(me.server, Revealed([self.shares.get(name, b"")[kinds[name]] for name in self.names]))
+        await self.take_in(me, [name for name in self.holders if name not in survivors], 0)
+        kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.holders}
+        me.send(me.server, Revealed([self.shares.get(name, b"")[kind] for name, kind in kinds.items()]))
 
 
 def may_deal(me: Client) -> bool:
@@ -159,6 +163,37 @@ def may_deal(me: Client) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class OwnKeys:
+    """What a client makes for an attempt: its second pair, and the `secrets` that it deals: private half and seed."""
+
+    pair: KeyPair
+    secrets: list[bytes] = field(repr=False)
+
+
+async def make_keys(me: Client) -> OwnKeys:
+    """A second pair and a personal seed."""
+    private, seed = (me.entropy(purpose).bytes(KEY_BYTES) for purpose in ("dealt x25519", "personal seed"))
+    return OwnKeys(await me.compute({"x25519.keygen": 1}, KeyPair, private), [private, seed])
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Those with whom a client deals: the `public_keys`, titles and sealed-in `contexts` of each other, in order.
+
+    `names` and `holders` as in `Dealt`; for each other client what both are called, and what the seals are bound to.
+    """
+
+    names: tuple[str, ...]
+    holders: tuple[str, ...]
+    public_keys: dict[str, bytes]
+    titles: dict[str, tuple[str, str]]
+    contexts: dict[str, bytes]
+    threshold: int
+    least: Least
+    clients: int
+
+
 async def deal(
     me: Client, secrets: Mapping[str, SharedSecret], chosen: int | None, least: Least, deadline: float
 ) -> Dealt | None:
@@ -167,53 +202,64 @@ async def deal(
     Once `may_deal`. `secrets`: of the set-up, whose keys seal the shares, with all whom `me` knows; `chosen`: t, where
     more than a majority; `least`: of A and of U3.
     """
-    private, seed = (me.entropy(purpose).bytes(KEY_BYTES) for purpose in ("dealt x25519", "personal seed"))
-    pair = await me.compute({"x25519.keygen": 1}, KeyPair, private)
-    me.send(me.server, DealtKey(pair.public))
+    own = await make_keys(me)
+    me.send(me.server, DealtKey(own.pair.public))
     keys = await me.recv(DealtKeys, me.server, 2 * deadline)
     with values_of(me, me.server, "DealtKeys"):
-        return await _deal_among(me, keys, pair, [private, seed], secrets, chosen, least)
+        circle = _everybody(me, keys, own, secrets, chosen, least)
+        return None if circle is None else await deal_among(me, own, circle)
 
 
-async def _deal_among(
-    me: Client,
-    keys: DealtKeys,
-    pair: KeyPair,
-    own_secrets: list[bytes],
-    secrets: Mapping[str, SharedSecret],
-    chosen: int | None,
-    least: Least,
-) -> Dealt | None:
-    """Deal `own_secrets`, the private half of `pair` and the seed, among those who announced `keys`."""
+def _everybody(
+    me: Client, keys: DealtKeys, own: OwnKeys, secrets: Mapping[str, SharedSecret], chosen: int | None, least: Least
+) -> Circle | None:
+    """A, all of whom deal with all; None where `me` refuses it. Raises ValueError."""
     names = announced(me, keys.names, dict.fromkeys(name for name in keys.names if name == me.name or name in secrets))
     if len(names) != len(keys.public_keys):
         raise ValueError(f"{len(keys.public_keys)} keys are not those of {len(names)} clients")
-    own = names.index(me.name)
-    if keys.public_keys[own] != pair.public:
-        raise ValueError(f"the key that is ascribed to {me.name} is not the one that it sent")
+    public_keys = dict(zip(names, keys.public_keys, strict=True))
+    check_own(me, public_keys, own.pair)
     threshold = quorum.threshold_of(chosen, len(names))
     problem = least.problem(names) or ("" if threshold <= len(names) else f"{len(names)} are fewer than {threshold}")
     if problem:
         refuse(me, f"take part in a sum: {problem}")
         return None
-    work = {"x25519.agree": len(names) - 1} | shamir.split_work(KEY_BYTES, 2, threshold, len(names))
-    theirs = [key for i, key in enumerate(keys.public_keys) if i != own]
-    raw, shares = await me.compute(
-        work, _agree_and_split, pair, theirs, own_secrets, threshold, len(names), me.entropy("shares")
-    )
+    shown = derive(b"DealtKeys", *names, *(key.hex() for key in keys.public_keys))
     others = [name for name in names if name != me.name]
+    titles = {name: secrets[name].names for name in others}
+    return Circle(names, names, public_keys, titles, dict.fromkeys(others, shown), threshold, least, len(names))
+
+
+def check_own(me: Client, public_keys: Mapping[str, bytes], pair: KeyPair) -> None:
+    """Raise ValueError unless the key of `me` among `public_keys` is that of its `pair`."""
+    if public_keys[me.name] != pair.public:
+        raise ValueError(f"the key that is ascribed to {me.name} is not the one that it sent")
+
+
+async def deal_among(me: Client, own: OwnKeys, circle: Circle) -> Dealt:
+    """Deal what is `own` in the `circle`."""
+    others, count = list(circle.titles), len(circle.holders)
+    work = {"x25519.agree": len(others)} | shamir.split_work(KEY_BYTES, 2, circle.threshold, count)
+    theirs = [circle.public_keys[name] for name in others]
+    raw, shares = await me.compute(
+        work, _agree_and_split, own.pair, theirs, own.secrets, circle.threshold, count, me.entropy("shares")
+    )
     pairs = {
-        name: SharedSecret(secret, me.world.run_id, me.round, secrets[name].names)
+        name: SharedSecret(secret, me.world.run_id, me.round, circle.titles[name])
         for name, secret in zip(others, raw, strict=True)
     }
-    shown = derive(b"DealtKeys", *names, *(key.hex() for key in keys.public_keys))
-    for name, share in zip(names, shares, strict=True):
-        if name != me.name:
-            me.channels[name].bind(shown)  # who was shown another A, or other keys, cannot open the shares
+    kept: dict[str, bytes] = {}
+    for name, share in zip(circle.holders, shares, strict=True):
+        if name == me.name:
+            kept[name] = share
+        else:
+            me.channels[name].bind(circle.contexts[name])  # who was shown something else cannot open the shares
             me.send(name, DealtShares(share))
     title = f"{me.name}#{me.incarnation}"
-    personal = personal_key(own_secrets[1], me.world.run_id, me.round, me.attempt, title)
-    return Dealt((me.round, me.attempt), names, threshold, least, pairs, personal, {me.name: shares[own]})
+    personal = personal_key(own.secrets[1], me.world.run_id, me.round, me.attempt, title)
+    stamp = (me.round, me.attempt)
+    names, holders = circle.names, circle.holders
+    return Dealt(stamp, names, circle.threshold, circle.least, pairs, personal, kept, holders, circle.clients)
 
 
 def _usable(name: str, dealt: DealtShares) -> bytes:
@@ -235,38 +281,6 @@ def _agree_and_split(
 # The server
 
 
-@dataclass(frozen=True)
-class Announced:
-    """Attempt `number` as the server announced it: A with its second public keys and its titles (incarnations).
-
-    U3 holds `fewest`, where that is more than `threshold`.
-    """
-
-    number: int
-    public_keys: dict[str, bytes]
-    titles: dict[str, str]
-    threshold: int
-    fewest: int = 0
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A."""
-        return tuple(self.public_keys)
-
-
-@dataclass(frozen=True)
-class Uncovered:
-    """The result of an attempt's unmasking.
-
-    `signed`: for each of U3 the keys of the masks to be taken out of its values; empty if too few shares were received.
-    Then `problem` says how many were received and how many are needed, and `lost` who is to blame, with the reason.
-    """
-
-    signed: dict[str, list[SignedKey]] = field(repr=False)
-    lost: dict[str, str] = field(default_factory=dict)
-    problem: str = ""
-
-
 async def gather(
     me: Server, candidates: Sequence[str], chosen: int | None, deadline: float, least: int = 0
 ) -> Announced:
@@ -274,14 +288,27 @@ async def gather(
 
     `least`: the fewest clients over whom clients let a sum be opened, where they see to that themselves.
     """
-    keys = await me.collect(DealtKey, candidates, deadline=deadline)
-    public_keys = {name: answer.public_key for name, answer in (await with_usable_keys(me, keys.answers)).items()}
-    missing = [name for name in candidates if name not in public_keys]
-    me.lose(missing, "its key to be dealt never came: it takes no part in the sum")
-    me.dismiss(missing, f"your key to be dealt did not come within {deadline:g} s")
+    keys = await collect_keys(me, DealtKey, candidates, deadline)
+    public_keys = {name: answer.public_key for name, answer in keys.items()}
     titles = {name: f"{name}#{me.incarnations[name]}" for name in public_keys}
     t = quorum.threshold_of(chosen, len(public_keys))
     return Announced(me.attempt, public_keys, titles, t, quorum.fewest_left(len(public_keys), t, least) if least else t)
+
+
+async def collect_keys(
+    me: Server,
+    kind: type[K],
+    candidates: Sequence[str],
+    deadline: float,
+    keys_of: Callable[[K], Sequence[bytes]] = lambda answer: (answer.public_key,),
+) -> dict[str, K]:
+    """The messages of `kind` from those `candidates` whose keys, by `keys_of`, are usable; the others are lost."""
+    answers = (await me.collect(kind, candidates, deadline=deadline)).answers
+    usable = await with_usable_keys(me, answers, keys_of)
+    missing = [name for name in candidates if name not in usable]
+    me.lose(missing, "its key to be dealt never came: it takes no part in the sum")
+    me.dismiss(missing, f"your key to be dealt did not come within {deadline:g} s")
+    return usable
 
 
 def announce(me: Server, attempt: Announced) -> None:
@@ -297,13 +324,14 @@ async def uncover(
     `purpose`: of the pair masks. Goes on as soon as t shares of each secret are there, or all have answered.
     """
     t, names = attempt.threshold, attempt.names
-    if len(survivors) < (needed := max(t, attempt.fewest)):
-        return Uncovered({}, problem=f"masked values of {len(survivors)} clients were received; {needed} are needed")
-    me.broadcast(survivors, Survivors(list(survivors)))
-    gone = [name for name in names if name not in survivors]
-    work = {"x25519.keygen": len(gone), "x25519.agree": len(gone) * len(survivors)}
-    work |= shamir.combine_work(KEY_BYTES, len(names), t)
+    if problem := attempt.too_few(survivors):
+        return Uncovered({}, problem=problem)
+    _name_survivors(me, attempt, survivors)
+    left = frozenset(survivors)
+    gone = [name for name in names if name not in left]
+    work = {"x25519.keygen": len(gone), "x25519.agree": uncovering.agreements(attempt, left)}
     held: uncovering.Held = {name: {} for name in names}
+    short = set(names)  # whose secrets are still short of shares
     answered: set[str] = set()
     secrets: uncovering.Secrets | None = None
     doubtful = False  # shares do not fit together: the more there are, the more wrong ones can be found
@@ -311,47 +339,43 @@ async def uncover(
         async for source, message in arrivals:
             arrivals.leave_out(source)
             with suppress(BadValues), values_of(me, source, "Revealed"):
-                for name, share in zip(names, _shares(message, len(names)), strict=True):
+                dealers = attempt.holders(source)  # who deal with it: all are each other's holders
+                for name, share in zip(dealers, _shares(message, len(dealers)), strict=True):
                     if share:
-                        held[name][names.index(source) + 1] = share
+                        held[name][attempt.place(name, source)] = share
+                        if len(held[name]) == t:
+                            short.discard(name)
                 answered.add(source)
             everybody = len(answered) == len(survivors)
-            if not doubtful and (everybody or all(len(shares) >= t for shares in held.values())):
-                if any(len(shares) < t for shares in held.values()):
+            if not doubtful and (everybody or not short):
+                if short:
                     break
-                secrets = await me.compute(work, uncovering.combine, attempt.public_keys, survivors, held, t)
+                work |= uncovering.combine_work(attempt, held)
+                secrets = await me.compute(work, uncovering.combine, attempt, survivors, held)
                 doubtful = secrets is None
             if everybody or secrets is not None:
                 break
-    short = [name for name, shares in held.items() if len(shares) < t]
     if short:
         lost = {name: "it revealed no shares" for name in survivors if name not in answered}
         problem = f"{len(answered)} of {len(survivors)} clients answered to Survivors; {t} are needed"
-        if len(answered) >= t:  # then it is not the number of answers, but what they hold of these
-            lost |= {name: "too few have its shares" for name in short if name in survivors}
-            problem = f"fewer than {t} clients have shares of {', '.join(short)}"
+        if attempt.graph is not None or len(answered) >= t:  # it is not the number of answers, but what they hold
+            few = [name for name in names if name in short]
+            lost |= {name: "too few have its shares" for name in few if name in left}
+            problem = f"fewer than {t} clients have shares of {', '.join(few)}"
         return Uncovered({}, lost, problem)
     if secrets is None:
         secrets = await _without_wrong_shares(me, attempt, survivors, held, work)
-    return Uncovered(signed_keys(me, attempt, survivors, secrets, purpose))
+    return Uncovered(signed_keys(attempt, survivors, secrets, purpose, me.world.run_id, me.round))
 
 
-def signed_keys(
-    me: Server, attempt: Announced, survivors: tuple[str, ...], secrets: uncovering.Secrets, purpose: str
-) -> dict[str, list[SignedKey]]:
-    """The keys of the masks left in the values of each of U3, from the result of `uncovering.combine`."""
-    names, keys = attempt.names, {}
-    for j in survivors:
-        personal = personal_key(secrets[j, j], me.world.run_id, me.round, attempt.number, attempt.titles[j])
-        keys[j] = [(personal, True)]
-        for k in names:
-            if k in survivors:
-                continue
-            lower = names.index(j) < names.index(k)
-            both = (attempt.titles[j], attempt.titles[k]) if lower else (attempt.titles[k], attempt.titles[j])
-            shared = SharedSecret(secrets[k, j], me.world.run_id, me.round, both)
-            keys[j].append((shared.key(purpose, attempt.number), lower))
-    return keys
+def _name_survivors(me: Server, attempt: Announced, survivors: tuple[str, ...]) -> None:
+    """Announce U3 to each of it; in a graph, who of it and its neighbours are."""
+    if attempt.graph is None:
+        me.broadcast(survivors, Survivors(list(survivors)))
+        return
+    left = frozenset(survivors)
+    for name in survivors:
+        me.send(name, Survivors([one for one in attempt.graph.around(name) if one in left]))
 
 
 def _shares(message: Revealed, count: int) -> list[bytes]:
@@ -364,18 +388,10 @@ async def _without_wrong_shares(
     me: Server, attempt: Announced, survivors: tuple[str, ...], held: uncovering.Held, work: dict[str, int]
 ) -> uncovering.Secrets:
     """The secrets from those shares that fit together; the trace says whose do not. Raises Abort."""
-    work = {name: count * len(attempt.names) for name, count in work.items()}  # each share is tried
-    found = await me.compute(work, uncovering.correct, attempt.public_keys, survivors, held, attempt.threshold)
+    work = {name: count * len(attempt.holders(attempt.names[0])) for name, count in work.items()}  # each share is tried
+    found = await me.compute(work, uncovering.correct, attempt, survivors, held)
     for problem in share_errors.blamed(found.wrong):
         me.world.note("drop", me.name, step=me.step_name, note=problem)
     if found.hopeless:
         raise Abort(f"the sum cannot be unmasked: {'; '.join(found.hopeless)}")
     return found.secrets
-
-
-def drop(me: Server, survivors: tuple[str, ...], failed: Uncovered) -> tuple[str, ...]:
-    """Leave those out who made unmasking fail; returns the candidates for the next attempt."""
-    for name, why in failed.lost.items():
-        me.lose([name], f"{why}: summing starts again")
-        me.dismiss([name], f"the sum begins again without you: {why}")
-    return tuple(name for name in survivors if name not in failed.lost)

@@ -12,7 +12,7 @@ the checks before a run, faults, `tacit bytes`, checkpoints and chaos.
 | `keys`, `uses` | scenario files, `tacit keys` |
 | `steps`, `message_types`, `choices`, `value`, `steps_with`, `types_with` | faults, chaos, `tacit steps` |
 | `needs`, `share`, `prepared` | how points are split |
-| `check_tables`, `check_data`, `cautions` | before a run |
+| `check_tables`, `check_data`, `check_memory`, `cautions` | before a run |
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
 | `sent_bytes` | `tacit bytes` |
 | `planned`, `memory`, `loaded` | `tacit predict` |
@@ -33,7 +33,7 @@ from typing import Any
 from msgspec import Struct
 
 from parties import server
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
@@ -77,7 +77,8 @@ class Declaration:
     tables that it uses and not every protocol does, as ``training.rounds``, or ``model.*`` for a whole table.
     `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are taken.
     `message_types`: what its parties send, besides what the server sends in every protocol. `learns`: whether something
-    is trained, in rounds, so that a run can go on from a checkpoint. `quick`: of keys, the most that they need for a
+    is trained, in rounds, so that a run can go on from a checkpoint. `rests`: whether many clients take
+    no memory at rest (`parties.registered`). `quick`: of keys, the most that they need for a
     quick look.
     """
 
@@ -91,6 +92,7 @@ class Declaration:
     message_types: Sequence[type[Message]] = ()
     needs: Needs = Needs()
     learns: bool = False
+    rests: bool = False
     quick: Mapping[str, int] = {}
 
     def check_declared(self) -> None:
@@ -145,7 +147,8 @@ class Declaration:
     def largest(self, tables: Any, shards: Mapping[str, Shard]) -> dict[str, Shard]:
         """The largest `shards`, in their order, of as many clients as take part in a round at a time."""
         count = math.ceil(self.share(tables) * len(shards) - 1e-9)
-        return dict(sorted(shards.items(), key=lambda one: -len(one[1].rows))[:count])
+        points, _ = counted(shards)
+        return {name: shards[name] for name in sorted(points, key=lambda name: -points[name])[:count]}
 
     def trains_networks(self, tables: Any) -> bool:
         """Whether networks are trained, so that it matters where they run."""
@@ -163,11 +166,18 @@ class Declaration:
     def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
         """Raise Problem where values do not go together, or with the points."""
 
+    def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        """Raise Problem where a run does not fit into this machine's memory; one that is predicted need not."""
+
     def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line for each choice that leaves a run without the secrecy it seems to have, or without enough time.
 
         `shards` loads the clients' points. Raises OSError and ValueError as it does.
         """
+        return []
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line for each thing that follows from the keys and that who runs them wants to know. `shards` as above."""
         return []
 
     def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:

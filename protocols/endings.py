@@ -29,7 +29,8 @@ class EndingsObserver(Generic[C]):
 
     def endings(self, *, noted: bool = True) -> dict[str, str]:
         """How each client's part ended; `noted` in the trace."""
-        found = {n: one.ending if one.alive else self._fault_record.gone(n) for n, one in self._named.items()}
+        devices = self._named.devices
+        found = {n: one.seen("ending") if one.alive else self._fault_record.gone(n) for n, one in devices.items()}
         for name, ending in found.items() if noted else ():
             self.world.note("outcome", name, note=ending)
         return found

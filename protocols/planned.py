@@ -7,8 +7,9 @@ listed once.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from protocols import dealing, quorum, rounds, secure_sum, setup
+from protocols import dealing, neighbours, quorum, rounds, secure_sum, setup
 from protocols.crypto import shamir, sizes
+from protocols.crypto.regular_graph import Degree, Graph, answers_needed, degree_of
 from protocols.crypto.sealing import OVERHEAD
 from protocols.masking import masks_work
 from sim.compute import Work
@@ -117,24 +118,77 @@ def revealing_plan(
 
 
 def secure_sum_plan(names: Sequence[str], number: int, settings: secure_sum.Settings) -> Iterator[Planned]:
-    """A secure sum of vectors of `names`, after the set-up."""
+    """A secure sum of vectors of `names`, after the set-up, or with the keys of its own."""
     chosen = settings.threshold
+    degree = None if settings.tolerance is None else degree_of(len(names), settings.tolerance)
     yield PlannedMessage("sum.collect", SERVER, names, secure_sum.SumStart(), number)
-    yield from dealing_plan(names, number, "sum.deal", "sum.collect", chosen, awaited=True)
+    if degree is None:
+        yield from dealing_plan(names, number, "sum.deal", "sum.collect", chosen, awaited=True)
+    else:
+        yield from _neighbours_plan(names, number, degree)
     for name in names:
         yield PlannedMessage("sum.deal", name, [SERVER], secure_sum.SharesMissing([]), number)
+    keys = len(names) if degree is None else degree.k + 1
     for block in settings.blocks:
         chunk, size = block
         yield PlannedMessage("sum.collect", SERVER, names, secure_sum.ChunkWanted(chunk), number)
         for name in names:
-            yield PlannedWork("sum.mask", name, masks_work(len(names), [block]))
+            yield PlannedWork("sum.mask", name, masks_work(keys, [block]))
             values = Blank(sizes.RING_BYTES * size)
             yield PlannedMessage("sum.mask", name, [SERVER], secure_sum.MaskedChunk(chunk, values), number)
-    yield from revealing_plan(names, number, "sum.reveal", "sum.collect", chosen)
+    if degree is None or degree.complete:
+        yield from revealing_plan(names, number, "sum.reveal", "sum.collect", chosen)
+    else:
+        yield from _neighbours_revealing_plan(names, number, degree)
     for block in settings.blocks:
         for name in names:
             yield PlannedWork("sum.collect", SERVER, masks_work(1, [block]), name)
     yield PlannedMessage("sum.collect", SERVER, names, secure_sum.SumDone(), number)
+
+
+def _around(names: Sequence[str], degree: Degree) -> dict[str, tuple[str, ...]]:
+    """Each client and its neighbours, where the ring is in order: which graph is drawn changes no sizes in all."""
+    everybody = tuple(names)
+    if degree.complete:
+        return dict.fromkeys(everybody, everybody)
+    graph = Graph(everybody, everybody, degree.k)
+    return {name: graph.around(name) for name in everybody}
+
+
+def _neighbours_plan(names: Sequence[str], number: int, degree: Degree) -> Iterator[Planned]:
+    """Fresh keys, the neighbours of each, and the shares that they deal."""
+    key, shares = Blank(sizes.X25519_BYTES), dealing.DealtShares(Blank(2 * sizes.SHARE_BYTES))
+    for name in names:
+        for _ in range(2):
+            yield PlannedWork("sum.deal", name, {"x25519.keygen": 1})
+        yield PlannedMessage("sum.deal", name, [SERVER], neighbours.FreshKeys(key, key), number)
+    yield PlannedWork("sum.collect", SERVER, {"x25519.agree": 2 * len(names)})
+    around = _around(names, degree)
+    for name, near in around.items():
+        size = len(near)
+        shown = neighbours.Neighbours(len(names), list(near), [1] * size, [key] * size, [key] * size)
+        yield PlannedMessage("sum.collect", SERVER, [name], shown, number)
+    for name, near in around.items():
+        yield PlannedWork("sum.deal", name, {"x25519.agree": degree.k})
+        split = shamir.split_work(dealing.KEY_BYTES, 2, degree.threshold, degree.holders)
+        yield PlannedWork("sum.deal", name, {"x25519.agree": degree.k} | split)
+        others = [other for other in near if other != name]
+        yield PlannedMessage("sum.deal", name, others, shares, number, sealing=OVERHEAD, awaited=False)
+    for name in names:
+        yield PlannedWait("sum.deal", name, dealing.DealtShares, number, degree.k)
+
+
+def _neighbours_revealing_plan(names: Sequence[str], number: int, degree: Degree) -> Iterator[Planned]:
+    """The survivors, and the shares that they reveal, until t neighbours of each have."""
+    for name, near in _around(names, degree).items():
+        yield PlannedMessage("sum.collect", SERVER, [name], dealing.Survivors(list(near)), number)
+    revealed = dealing.Revealed([Blank(sizes.SHARE_BYTES)] * degree.holders)
+    for name in names:
+        yield PlannedMessage("sum.reveal", name, [SERVER], revealed, number, awaited=False)
+    yield PlannedWait("sum.reveal", SERVER, dealing.Revealed, number, answers_needed(degree))
+    work = {"x25519.keygen": 0, "x25519.agree": 0}
+    work |= shamir.combine_work(dealing.KEY_BYTES, len(names), degree.threshold)
+    yield PlannedWork("sum.collect", SERVER, work)
 
 
 def enrolment_plan(points: Mapping[str, int], labeled: Mapping[str, int]) -> Iterator[Planned]:

@@ -65,11 +65,12 @@ class Promise(Struct, frozen=True):
         return (self.broken.__doc__ or "").strip()
 
 
-def announced(trial: Trial) -> dict[tuple[str, int, int], list[Any]]:
-    """The announcements by type, round and attempt."""
-    groups: dict[tuple[str, int, int], list[Any]] = {}
+def announced(trial: Trial) -> dict[tuple[str, int, int, int], list[Any]]:
+    """The announcements by type, round, attempt and the number of the group of clients, 0 if all are together."""
+    group_of = {name: place for place, group in enumerate(trial.simulation.server.groups) for name in group}
+    groups: dict[tuple[str, int, int, int], list[Any]] = {}
     for one in trial.announcements:
-        groups.setdefault((one.type, one.round, one.attempt), []).append(one)
+        groups.setdefault((one.type, one.round, one.attempt, group_of.get(one.receiver, 0)), []).append(one)
     return groups
 
 

@@ -21,6 +21,7 @@ from parties.client import Client, DismissedError
 from parties.data.splits import Shard
 from parties.life import Observed
 from parties.party import NoAnswer
+from parties.registered import Resting
 from parties.server import Server
 from protocols.outcome import Abort, Overtaken
 from protocols.refusal import refuse
@@ -103,17 +104,24 @@ class CalledClient(Client):
         self.until: float | None = None  # it waits no longer
 
     async def main(self) -> None:
-        clock = self.world.loop.time
+        clock, rested = self.world.loop.time, self.rested
+        if rested is not None:
+            self.until = rested.until
         end = self.until = clock() + self.patience if self.until is None else self.until
-        begun_at, self.place = self.place, ""
-        while clock() < end and not self.done:
+        begun_at, kinds = self.place, (*self.other, self.call)
+        self.place = "" if rested is None else begun_at
+        while rested is not None or (clock() < end and not self.done):
             try:
-                place, begun_at = begun_at, ""
-                if await self.go_on_at(place):
-                    self.ending = "completed"
-                self.rest(True)
-                over = (self.round, self.attempt)
-                call = await self.recv((*self.other, self.call), self.server, end - clock())
+                if rested is None:
+                    place, begun_at = begun_at, ""
+                    if await self.go_on_at(place):
+                        self.ending = "completed"
+                    self.rest(True)
+                rested, begun_at = None, ""
+                over, left = (self.round, self.attempt), end - self.since
+                if self.falls_asleep(kinds, self.server, left, end):
+                    return
+                call = await self.recv(kinds, self.server, left)
                 self.rest(False)
                 if not isinstance(call, self.call):
                     self.answer()
@@ -175,6 +183,14 @@ class RoundsClient(CalledClient, Generic[S]):
     done = False
     further = 0  # rounds, after those of the settings
 
+    @classmethod
+    def resting(cls, settings: S) -> Resting | None:
+        """What a client of this class waits for as it begins; None if one that rests cannot be made again.
+
+        It can where its `state` is all that it has between rounds.
+        """
+        return None
+
     def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:
         super().__init__(world, name, shard, settings.patience, settings.rounds + self.further, **access)
         self.settings = settings
@@ -226,7 +242,8 @@ class RoundsServer(Server, Generic[S, R]):
             self.advance(number, 1)
             self.out.clear()
             members = self.invite(number)
-            self.broadcast([n for n in self.clients if n not in self.enrolled and n not in members], Enroll())
+            called = {*members, *self.enrolled}
+            self.broadcast([name for name in self.clients if name not in called], Enroll())
         try:
             record = await self.hold(number, began, members)
         except Abort as abort:

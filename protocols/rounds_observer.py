@@ -13,7 +13,7 @@ from parties.server import Loss
 from protocols.endings import EndingsObserver
 from protocols.observing.parts import Parts
 from protocols.observing.scores import counting
-from protocols.observing.simulated import ResultFields, Round, Simulated
+from protocols.observing.simulated import SHOWN, ResultFields, Round, Simulated, more_than
 from protocols.privacy.spent import Spending, Spent
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from sim.faults import Fault
@@ -49,7 +49,8 @@ class HeldRound(Round, frozen=True, kw_only=True):
 
     def losses(self) -> str:
         """Who was lost; of whose answer the round is made nevertheless, it is said."""
-        return ", ".join(f"{name} (answered)" if name in self.counted else name for name in self.lost) or "nobody"
+        shown = [f"{name} (answered)" if name in self.counted else name for name in self.lost[:SHOWN]]
+        return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
 
 
 H = TypeVar("H", bound=HeldRound)
@@ -185,7 +186,10 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             fall = self._fault_record.fall(server.name, 0.0, ended)
             time = fall.time if fall else ended
             found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
-        for name in self._named:
+        fallen = self._fault_record.fallen
+        for name in self._named if fallen else ():
+            if name not in fallen:
+                continue
             fall = self._fault_record.fall(name, 0.0 if one.round == 1 else one.began, ended)
             if fall is None or name in reported:
                 continue
@@ -200,7 +204,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         """Outcome and reason. A run that all clients are lost to has failed, whatever its rounds gave."""
         server = self._coordinator
         last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].counted)
-        if last >= set(self._named) or not any(client.alive for client in self._named.values()):
+        if last >= set(self._named) or not any(device.alive for device in self._named.devices.values()):
             return "failed", "every client was lost"
         if not server.alive:
             return "aborted", f"the server was lost at {server.step_name or 'the start'}"

@@ -52,9 +52,10 @@ from numpy.typing import NDArray
 
 from parties.client import Client
 from parties.server import Server
-from protocols import dealing, quorum
+from protocols import dealing, neighbours, quorum
 from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import decode, encode
+from protocols.crypto.regular_graph import Tolerance
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import Abort, require
 from protocols.refusal import Least, enter, latest, refuse
@@ -107,7 +108,8 @@ class Settings:
     """The public settings of a sum. `dimension` numbers a vector, sent `chunk` at a time.
 
     `threshold`: t, where it is more than floor(|A| / 2) + 1; `min_clients`: the fewest in a sum; `deadline`: longest
-    wait of the server, in virtual seconds.
+    wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph (`neighbours`)
+    that withstands this, after no set-up; None: all with all, after that of the round.
     """
 
     dimension: int
@@ -116,6 +118,7 @@ class Settings:
     min_clients: int = 3
     deadline: float = 60.0
     chunk: int = 1 << 16
+    tolerance: Tolerance | None = None
 
     def __post_init__(self) -> None:
         if self.dimension < 1 or self.chunk < 1:
@@ -167,12 +170,13 @@ async def client(
             number = number or me.round
             if _may_begin(me, number) and dealing.may_deal(me):
                 with me.step("sum.deal"):
-                    least = Least(settings.min_clients)
-                    dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline)
+                    dealt = await _deal(me, secrets, settings)
                     if dealt is not None:
-                        dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, settings.min_clients)
-                        missing = await dealt.take_in(me, dealt.names, settings.deadline / 2)
+                        missing = await dealt.take_in(me, dealt.holders, settings.deadline / 2)
                         me.send(me.server, SharesMissing(missing))
+                        if len(dealt.shares) < dealt.dealers:
+                            refuse(me, f"mask: {len(dealt.shares)} neighbours have dealt to it, not {dealt.dealers}")
+                            dealt = None
         elif dealt is None or not dealt.is_current(me):
             continue  # what follows a SumStart that was refused
         elif isinstance(answer, ChunkWanted):
@@ -182,6 +186,16 @@ async def client(
         elif isinstance(answer, dealing.Survivors) and dealt.accepts(me, answer.names):
             with me.step("sum.reveal"):
                 await dealt.reveal(me, answer.names, settings.deadline)
+
+
+async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
+    """Deal in the attempt that has begun; None where `me` refuses those with whom it is to."""
+    if settings.tolerance is not None:
+        return await neighbours.deal(me, settings.tolerance, settings.min_clients, settings.deadline)
+    dealt = await dealing.deal(me, secrets, settings.threshold, Least(settings.min_clients), settings.deadline)
+    if dealt is not None:
+        dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, settings.min_clients)
+    return dealt
 
 
 async def client_at_end(me: Client, settings: Settings) -> None:
@@ -217,7 +231,7 @@ async def _send_chunks(
                 raise ValueError(f"there is no chunk {number}; there are {len(blocks)}")
         block = blocks[number]
         shared = encode(
-            vector[settings.part(number)].astype(np.float64, copy=False), settings.fraction_bits, len(names)
+            vector[settings.part(number)].astype(np.float64, copy=False), settings.fraction_bits, dealt.clients
         )
         (mask,) = await me.compute(masks_work(len(keys), [block]), masks, keys, [block])
         me.send(me.server, MaskedChunk(number, joined([shared + mask])))
@@ -240,9 +254,9 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             require_enough(candidates)
             me.advance(me.round, me.attempt + 1)
             me.broadcast(candidates, SumStart())
-            attempt = await dealing.gather(me, candidates, settings.threshold, settings.deadline, settings.min_clients)
+            attempt = await _gather_keys(me, candidates, settings)
             require_enough(attempt.names)
-            dealing.announce(me, attempt)
+            _announce(me, attempt)
             candidates = await _with_shares(me, attempt, settings)
             if candidates == attempt.names:
                 break
@@ -263,20 +277,42 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
     return Total(survivors, ring, settings.fraction_bits)
 
 
+async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
+    """The attempt that was just begun, with the second keys of those who have sent them."""
+    if settings.tolerance is not None:
+        return await neighbours.gather(me, candidates, settings.tolerance, settings.deadline, settings.min_clients)
+    return await dealing.gather(me, candidates, settings.threshold, settings.deadline, settings.min_clients)
+
+
+def _announce(me: Server, attempt: dealing.Announced) -> None:
+    if isinstance(attempt, neighbours.Acquainted):
+        neighbours.announce(me, attempt)
+    else:
+        dealing.announce(me, attempt)
+
+
 async def _with_shares(me: Server, attempt: dealing.Announced, settings: Settings) -> tuple[str, ...]:
     """The members of A that report whose shares they hold, and whose shares enough of them hold; the rest is lost."""
     names = attempt.names
 
+    everybody = frozenset(names)
+
     def known(name: str, answer: SharesMissing) -> frozenset[str]:
-        if not set(answer.names) <= set(names):
+        if not everybody.issuperset(answer.names):
             raise ValueError("names that are not in the sum")
         return frozenset(answer.names)
 
     answers = (await me.collect(SharesMissing, names, deadline=settings.deadline)).answers
     missing = understood(me, answers, known)
-    # What the silent hold nobody knows: without them, who is to blame for missing shares is seen among the others.
-    threshold = quorum.threshold_of(settings.threshold, len(missing))
-    kept = tuple(name for name in missing if sum(name not in other for other in missing.values()) >= threshold)
+
+    def is_held(name: str) -> bool:
+        # What the silent hold nobody knows: without them, who is to blame for missing shares is seen among the others.
+        said = [missing[holder] for holder in attempt.holders(name) if holder in missing]
+        all_said = len(said) == len(attempt.holders(name))
+        needed = attempt.threshold if all_said else quorum.threshold_of(settings.threshold, len(said))
+        return sum(name not in other for other in said) >= needed
+
+    kept = tuple(name for name in missing if is_held(name))
     for name in names:
         if name not in kept:
             what = "its shares were" if name in missing else "what it has of the others' shares was"

@@ -36,7 +36,18 @@ from protocols.steps import Step
 from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
 from sim.wire import Message
 
-__all__ = ["STEPS", "Contribution", "Group", "Keys", "NoContribution", "RoundStart", "client", "server"]
+__all__ = [
+    "STEPS",
+    "Contribution",
+    "Group",
+    "Keys",
+    "NoContribution",
+    "RoundStart",
+    "agree",
+    "check_incarnation",
+    "client",
+    "server",
+]
 
 STEPS = (
     Step("client", "setup.keys", "make this round's keys and send the public ones"),
@@ -159,7 +170,9 @@ async def server(
     with me.step("setup.keys"):
         me.broadcast(clients, RoundStart())
         joined = await me.collect(Join, clients, deadline=deadline)
-        published = understood(me, await with_usable_keys(me, joined.answers), _checked)
+        published = understood(
+            me, await with_usable_keys(me, joined.answers, lambda join: (join.public_key,)), _checked
+        )
         missing = [name for name in clients if name not in published]
         me.lose(missing, "never joined: the round begins without it")
         me.dismiss(missing, f"the round goes on without you: your keys did not come within {deadline:g} s")
@@ -216,7 +229,7 @@ async def client(me: Client, deadline: float, contribution: Contribution = _NOTH
         with values_of(me, me.server, "Roster"):
             group = _group(me, roster, sent)
             contributions = await _examined(me, group, contribution)
-            secrets = await _agree(me, pair, roster)
+            secrets = await agree(me, pair, roster.names, roster.incarnations, roster.public_keys)
         leader, names = roster.leader, group.names
         while True:
             if leader == me.name:
@@ -258,10 +271,14 @@ def _group(me: Client, roster: Roster, sent: Join) -> Group:
         raise ValueError(f"{points[me.name]} points are ascribed to {me.name}, which has {sent.points}")
     if roster.public_keys[own] != sent.public_key or contributions[me.name] != sent.contribution:
         raise ValueError(f"the keys that are ascribed to {me.name} are not those that it sent")
-    if roster.incarnations[own] != me.incarnation:
-        problem = f"incarnation {roster.incarnations[own]} is ascribed to {me.name}, which is in its {me.incarnation}."
-        raise ValueError(problem)
+    check_incarnation(me, roster.incarnations[own])
     return Group(names, points, contributions)
+
+
+def check_incarnation(me: Client, shown: int) -> None:
+    """Raise ValueError unless `shown`, as is ascribed to `me`, is its incarnation."""
+    if shown != me.incarnation:
+        raise ValueError(f"incarnation {shown} is ascribed to {me.name}, which is in its {me.incarnation}.")
 
 
 async def _examined(me: Client, group: Group, contribution: Contribution) -> dict[str, bytes]:
@@ -291,18 +308,23 @@ def _seed(message: Seed) -> bytes:
     return message.seed
 
 
-async def _agree(me: Client, pair: KeyPair, roster: Roster) -> dict[str, SharedSecret]:
-    """A secret with each other client, and a sealed channel to it."""
-    titles = [f"{name}#{life}" for name, life in zip(roster.names, roster.incarnations, strict=True)]
-    mine = roster.names.index(me.name)
+async def agree(
+    me: Client, pair: KeyPair, names: Sequence[str], incarnations: Sequence[int], public_keys: Sequence[bytes]
+) -> dict[str, SharedSecret]:
+    """A secret of the `pair` of `me` with each other of `names`, and a sealed channel to it.
+
+    `names`, with `me`, are in the same order for both of a pair. Raises ValueError for an invalid key.
+    """
+    titles = [f"{name}#{life}" for name, life in zip(names, incarnations, strict=True)]
+    mine = names.index(me.name)
     others = [i for i in range(len(titles)) if i != mine]
-    raw = await me.compute({"x25519.agree": len(others)}, _raw_secrets, pair, [roster.public_keys[i] for i in others])
+    raw = await me.compute({"x25519.agree": len(others)}, _raw_secrets, pair, [public_keys[i] for i in others])
     secrets: dict[str, SharedSecret] = {}
     me.channels = {}
     for i, secret in zip(others, raw, strict=True):
         both = (titles[min(i, mine)], titles[max(i, mine)])
-        shared = secrets[roster.names[i]] = SharedSecret(secret, me.world.run_id, me.round, both)
-        me.channels[roster.names[i]] = PairChannel(shared, lower=mine < i)
+        shared = secrets[names[i]] = SharedSecret(secret, me.world.run_id, me.round, both)
+        me.channels[names[i]] = PairChannel(shared, lower=mine < i)
     return secrets
 
 

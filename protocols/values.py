@@ -5,7 +5,7 @@ A party that sends such values is treated as if it had sent nothing, and the tra
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from parties.party import Party
 from protocols.crypto.agreement import KEY_BYTES, KeyPair
@@ -14,14 +14,6 @@ __all__ = ["BadValues", "announced", "understood", "values_of", "with_usable_key
 
 M = TypeVar("M")
 R = TypeVar("R")
-
-
-class _HasPublicKey(Protocol):
-    @property
-    def public_key(self) -> bytes: ...
-
-
-K = TypeVar("K", bound=_HasPublicKey)
 
 
 class BadValues(Exception):
@@ -56,14 +48,19 @@ def announced(me: Party, names: Sequence[str], among: Iterable[str]) -> tuple[st
     return tuple(names)
 
 
-async def with_usable_keys(me: Party, answers: Mapping[str, K]) -> dict[str, K]:
-    """The answers whose `public_key` is an X25519 key of full order; tested by agreeing with each, at its cost."""
-    keys = [answer.public_key for answer in answers.values()]
-    problems = dict(zip(answers, await me.compute({"x25519.agree": len(keys)}, _problems, keys), strict=True))
+async def with_usable_keys(
+    me: Party, answers: Mapping[str, M], keys_of: Callable[[M], Sequence[bytes]]
+) -> dict[str, M]:
+    """The answers whose keys, as `keys_of` finds them, are X25519 keys of full order.
 
-    def usable(name: str, answer: K) -> K:
-        if problems[name]:
-            raise ValueError(problems[name])
+    They are tested by agreeing with each, at its cost.
+    """
+    keys = [key for answer in answers.values() for key in keys_of(answer)]
+    problems = dict(zip(keys, await me.compute({"x25519.agree": len(keys)}, _problems, keys), strict=True))
+
+    def usable(name: str, answer: M) -> M:
+        if problem := next((problems[key] for key in keys_of(answer) if problems[key]), ""):
+            raise ValueError(problem)
         return answer
 
     return understood(me, answers, usable)

@@ -8,7 +8,6 @@ at its virtual due time, and if it is not there yet, the whole world waits.
 
 import hashlib
 import math
-import os
 import signal
 import threading
 import time
@@ -19,20 +18,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import resources
-from multiprocessing import resource_tracker as standard_tracker
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from loky import ProcessPoolExecutor
-from loky.backend import resource_tracker
-
-from sim import plugged
+from sim.cores import uses_all_cores
 from sim.loop import SimLoop
 from sim.machine import Machine
 from sim.taps import Taps
 from sim.trace import Event, Trace
 
 __all__ = [
+    "ONE_THREAD",
     "Computing",
     "Cost",
     "CostTable",
@@ -42,14 +38,10 @@ __all__ = [
     "Machine",
     "Measured",
     "Modelled",
-    "Pool",
     "Replayed",
     "StandIns",
     "Work",
-    "begin_worker",
-    "end_with",
     "interrupts_held_back",
-    "make_engine",
     "total_work",
 ]
 
@@ -170,11 +162,15 @@ class Job(Protocol[R]):  # type: ignore[misc]
 
 
 class Engine(Protocol):
-    """Where jobs run. Jobs of less than `least` modelled seconds are done in this process, without asking it."""
+    """Where jobs run. Jobs of at most `least` modelled seconds are done in this process, without asking it.
+
+    One with an attribute `concurrent` that is true runs several jobs at a time, and may be given some ahead of time.
+    """
 
     name: str
-    least: float
 
+    @property
+    def least(self) -> float: ...
     def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R]: ...
     def close(self) -> None: ...
 
@@ -203,37 +199,9 @@ class Inline:
         pass
 
 
-_OF_WORKERS = {
-    "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-}
-"""Loky mistakes growth by 300 MB for a leak and restarts the worker: torch and a network are that much. A sum
-must not depend on how many threads share it, whenever the library is loaded that computes it."""
-
-
-class Pool:
-    """Runs jobs in `workers` processes, each on one thread. Jobs start as soon as they are submitted."""
-
-    def __init__(self, workers: int) -> None:
-        if workers < 1:
-            raise ValueError(f"a pool needs at least one worker, not {workers}.")
-        self.name = f"pool:{workers}"
-        self.least = 0.002  # a shorter job is done here before a worker would have it
-        self._pool = ProcessPoolExecutor(
-            workers, timeout=None, initializer=begin_worker, initargs=(os.getpid(),), env=_OF_WORKERS
-        )
-        for tracker in (standard_tracker, resource_tracker):  # a start lets interrupts through again
-            tracker.ensure_running()
-        with interrupts_held_back():  # the workers inherit it: what Ctrl-C means is for the main process to decide
-            for _ in range(workers):  # starting takes a while: begin now
-                self._pool.submit(os.getpid)
-
-    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> "Future[R]":
-        return self._pool.submit(function, *arguments)
-
-    def close(self) -> None:
-        """Drop what has not started and stop the workers, whatever they are at."""
-        self._pool.shutdown(wait=True, kill_workers=True)
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The environment variables of workers: a sum must not depend on how many threads share it, whenever the library is
+loaded that computes it."""
 
 
 @contextmanager
@@ -257,36 +225,6 @@ def interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if asked:
             signal.raise_signal(signal.SIGINT)
-
-
-def begin_worker(parent: int) -> None:
-    end_with(parent)
-    plugged.inherit()
-
-
-def end_with(parent: int) -> None:
-    """End this process, a child of the process `parent`, when that is gone; one that was killed does not say so."""
-    threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
-
-
-def _end_after(parent: int) -> None:
-    never = threading.Event()
-    while os.getppid() == parent:
-        never.wait(1.0)
-    os._exit(1)
-
-
-def make_engine(text: str) -> Engine:
-    """The engine written as ``inline``, ``pool:N`` or ``auto``: a pool where there is more than one core."""
-    if text == "auto":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        text = f"pool:{cores}" if cores > 1 else "inline"
-    kind, _, count = text.partition(":")
-    if text == "inline":
-        return Inline()
-    if kind == "pool" and count.isdecimal() and int(count) >= 1:
-        return Pool(int(count))
-    raise ValueError(f"{text!r} is no engine; allowed: auto, inline, pool:N with N >= 1")
 
 
 StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
@@ -313,6 +251,7 @@ class Computing:
         self._stand_ins: StandIns = stand_ins or {}
         self._taps = taps or Taps()
         self._table, self.engine, self._inline = table, engine, Inline()
+        self._ahead: dict[str, _Ahead] = {}
         self._count: dict[tuple[str, str], int] = {}
         self.planned = 0.0
         self.done = 0.0
@@ -330,6 +269,34 @@ class Computing:
         counts, self.done = state
         self._count = {(party, step): count for party, step, count in counts}
 
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether `ahead` may begin a job."""
+        return getattr(self.engine, "concurrent", False) and not self._cost.measures
+
+    def ahead(self, party: str, work: Work, function: Callable[..., Any], *arguments: Any) -> None:
+        """Begin the job that `party` is expected to hand in next, where it can run beside what goes on here.
+
+        It stays without effect until `run` is given the same function and equal arguments, and for ever if not.
+        """
+        wanted = self.runs_ahead and self._table.duration(work) > self.engine.least
+        if wanted and self._stand_in(function) is function:
+            self._forget(party)
+            self._ahead[party] = _Ahead(function, arguments, self.engine.submit(function, arguments))
+
+    def _forget(self, party: str) -> None:
+        if (begun := self._ahead.pop(party, None)) is not None:
+            begun.job.cancel()
+
+    def _begun(self, party: str, function: Callable[..., R], arguments: tuple[Any, ...]) -> Job[R] | None:
+        """The job if it has begun ahead; another one is forgotten."""
+        begun = self._ahead.get(party)
+        if begun is None or begun.function is not function or not _same(begun.arguments, arguments):
+            self._forget(party)
+            return None
+        del self._ahead[party]
+        return begun.job
+
     async def run(
         self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
     ) -> R:
@@ -339,8 +306,11 @@ class Computing:
         modelled = self._table.duration(work)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
         actual = self._stand_in(function)
-        engine = self.engine if modelled > self.engine.least and actual is function else self._inline
-        job: Job[R] | None = None if self._cost.measures else engine.submit(actual, arguments)
+        elsewhere = modelled > self.engine.least and actual is function and not uses_all_cores(function)
+        engine = self.engine if elsewhere else self._inline
+        job: Job[R] | None = self._begun(party, function, arguments) if self._ahead else None
+        if job is None and not self._cost.measures:
+            job = engine.submit(actual, arguments)
         turn = machine.cores.request()
         try:
             await self._loop.future_of(turn)
@@ -387,6 +357,23 @@ class Computing:
             inner = self._stand_in(function.func)
             return function if inner is function.func else partial(inner, *function.args, **function.keywords)
         return self._stand_ins.get(function, function)
+
+
+class _Ahead(NamedTuple):
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    job: Job[Any]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether arguments are the same objects, or bytes, texts or numbers that are equal, or sequences of such."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return isinstance(one, bytes | str | int | float) and one == other
 
 
 def _finished(function: Callable[..., R], arguments: tuple[Any, ...]) -> "Future[R]":

@@ -4,40 +4,78 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.link import Pipe
+from sim.loop import Environment
 from sim.wire import Packet
 
 __all__ = ["Endpoint"]
 
+_EMPTY = {"arrivals": list, "sends": list, "outgoing": dict, "incoming": dict}
+
 
 class Endpoint:
-    """A party's access to the network; `receive` is called with the packets that arrive.
+    """A party's access to the network of `up` and `down` bytes a second (0: unlimited).
 
-    `incarnation` grows by one each time the party comes back; `alive` is false between a crash and that, and once it
-    has left. While it is `paused`, `arrivals` and `sends` store what is to go on when it resumes. `outgoing` and
-    `incoming` are what to call when its life as a sender, or as a receiver, ends.
+    `receive` is called with the packets that arrive. `incarnation` grows by one each time the party comes back; `alive`
+    is false between a crash and that, and once it has left. While it is `paused`, `arrivals` and `sends` store what is
+    to go on when it resumes. `outgoing` and `incoming` are, by their links, what to call when its life as a sender, or
+    as a receiver, ends. There may be many that are not used: what is empty takes no memory.
     """
 
+    __slots__ = (
+        "_down", "_env", "_factor", "_rates", "_up", "alive", "arrivals", "incarnation", "incoming", "name",
+        "outgoing", "paused", "receive", "sends",
+    )  # fmt: skip
+
+    arrivals: list[Callable[[], object]]
+    sends: list[Callable[[], object]]
+    outgoing: dict[tuple[str, ...], Callable[[], object]]
+    incoming: dict[tuple[str, ...], Callable[[], object]]
+
     def __init__(
-        self, name: str, receive: Callable[[Packet], None], up: Pipe | None = None, down: Pipe | None = None
+        self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0
     ) -> None:
         self.name = name
         self.receive = receive
-        self.up, self.down = up, down
         self.incarnation = 1
         self.alive = True
         self.paused = False
-        self.arrivals: list[Callable[[], object]] = []
-        self.sends: list[Callable[[], object]] = []
-        self.outgoing: list[Callable[[], object]] = []
-        self.incoming: list[Callable[[], object]] = []
+        self._env, self._rates, self._factor = env, (up, down), 1.0
+        self._up: Pipe | None = None
+        self._down: Pipe | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _EMPTY:
+            raise AttributeError(f"an endpoint has no {name!r}")
+        value = _EMPTY[name]()
+        setattr(self, name, value)
+        return value
+
+    @property
+    def up(self) -> Pipe | None:
+        """What it sends through; None if unlimited."""
+        if self._up is None and self._rates[0]:
+            self._up = self._pipe(self._rates[0])
+        return self._up
+
+    @property
+    def down(self) -> Pipe | None:
+        """What it receives through; None if unlimited."""
+        if self._down is None and self._rates[1]:
+            self._down = self._pipe(self._rates[1])
+        return self._down
+
+    @property
+    def pipes(self) -> tuple[Pipe | None, Pipe | None]:
+        """Those that are there."""
+        return self._up, self._down
 
     def fall(self) -> None:
         """Go down. What is on the way through the party's own access to the network, either way, goes no further."""
         self._stop()
-        for end in self.outgoing:
+        for end in self.outgoing.values():
             end()
-        if self.up is not None:
-            self.up.empty()
+        if self._up is not None:
+            self._up.empty()
 
     def leave(self) -> None:
         """Go for good. What was sent already still goes out."""
@@ -63,27 +101,46 @@ class Endpoint:
 
     def stretch(self, factor: float) -> None:
         """Make sending and receiving take `factor` times as long as at full rate from now on."""
-        for pipe in (self.up, self.down):
+        self._factor = factor
+        for pipe in self.pipes:
             if pipe is not None:
                 pipe.stretch(factor)
 
+    def let_go(self) -> None:
+        """Forget what is empty, for a party without links; it is made again when it is needed."""
+        self._up = self._down = None
+        for name in _EMPTY:
+            if not getattr(self, name):
+                delattr(self, name)
+
     def state(self) -> list[Any]:
         """Whether it is there, what waits for it to resume, and what is in its pipes."""
-        pipes = [None if pipe is None else pipe.state() for pipe in (self.up, self.down)]
-        return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, *pipes]
+        pipes = [None if pipe is None else pipe.state() for pipe in self.pipes]
+        return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, *pipes]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its state is that of one that was never used."""
+        used = self.arrivals or self.sends or any(pipe is not None and not pipe.is_empty for pipe in self.pipes)
+        return (self.incarnation, self.alive, self.paused, self._factor) == (1, True, False, 1.0) and not used
 
     def restore(self, state: list[Any]) -> None:
         """Go on from a `state`."""
-        self.incarnation, self.alive, self.paused, self.arrivals, self.sends, *pipes = state
-        for pipe, pipe_state in zip((self.up, self.down), pipes, strict=True):
-            if pipe is not None:
+        self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, up, down = state
+        for pipe, pipe_state in ((self.up, up), (self.down, down)):
+            if pipe is not None and pipe_state is not None:
                 pipe.restore(pipe_state)
+
+    def _pipe(self, rate: float) -> Pipe:
+        pipe = Pipe(self._env, rate)
+        pipe.stretch(self._factor)
+        return pipe
 
     def _stop(self) -> None:
         self.alive = False
-        for end in self.incoming:
+        for end in self.incoming.values():
             end()
         self.sends.clear()
         self.resume()  # the handlers of what arrived see that nobody is there
-        if self.down is not None:
-            self.down.empty()
+        if self._down is not None:
+            self._down.empty()

@@ -6,10 +6,10 @@ Names are those of turmoil and Jepsen. `party` and `peer` are names or patterns 
 """
 
 import csv
+import fnmatch
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 _COLUMNS = ["party", "up", "down"]
+_LISTED = 20
+"""The most parties that an error lists."""
 
 
 class Crashed(BaseException):
@@ -54,7 +56,7 @@ class Fault:
 
     def applies_to(self, party: str) -> bool:
         """Whether the fault applies to `party`."""
-        return fnmatchcase(party, self.party)
+        return party == self.party or fnmatch.fnmatchcase(party, self.party)
 
     def _check(self, holds: bool, what: str) -> None:
         if not holds:
@@ -241,8 +243,8 @@ class MessageFault(Fault):
         return (
             begin <= now < (math.inf if self.lasts is None else begin + self.lasts)
             and self.message in ("", message)
-            and fnmatchcase(sender, self.party)
-            and fnmatchcase(receiver, self.peer)
+            and fnmatch.fnmatchcase(sender, self.party)
+            and fnmatch.fnmatchcase(receiver, self.peer)
         )
 
 
@@ -318,13 +320,21 @@ def availability(rows: Iterable[tuple[str, float, float]], parties: Collection[s
     """The crashes of an availability trace: `rows` of (party, up, down) in seconds, each party's in order of time.
 
     A party named there is up only in [up, down): it crashes at each down and comes back at the next up, and it is down
-    from 0 to the first up. A down of infinity is never. `parties` are all there are; those not named are always up.
-    Raises ValueError.
+    from 0 to the first up. A down of infinity is never. A pattern such as ``client/*7`` stands for all parties that
+    match it, of which no other row may name any. `parties` are all there are; those not named are always up. Raises
+    ValueError.
     """
-    uptimes = _Uptimes()
+    uptimes, names = _Uptimes(), list(parties)
+    known, owners = set(names), dict[str, str]()
     for party, up, down in rows:
-        if party not in parties:
-            raise ValueError(f"the availability trace names {party!r}; there are {', '.join(parties)}")
+        if party not in uptimes.of:
+            meant = [party] if party in known else fnmatch.filter(names, party)
+            if not meant:
+                some = names if len(names) < _LISTED else [names[0], f"{names[1]} to {names[-1]}"]
+                raise ValueError(f"the availability trace names {party!r}; there are {', '.join(some)}")
+            if twice := [name for name in meant if name in owners]:
+                raise ValueError(f"the availability trace names {twice[0]} as {owners[twice[0]]!r} and as {party!r}")
+            owners |= dict.fromkeys(meant, party)
         uptimes.add(party, up, down)
     crashes = []
     for party, intervals in uptimes.of.items():

@@ -16,6 +16,7 @@ from sim.units import duration
 
 __all__ = ["Latency", "parse_latency", "uniforms"]
 
+_FIRST = 8
 _BATCH = 256  # draws at a time; a call of numpy's generator costs as much as a whole batch
 _ALLOWED = "allowed: 40ms, normal:40ms,5ms, lognormal:40ms,0.3 (median, sigma), uniform:10ms,50ms, csv:FILE"
 
@@ -24,21 +25,32 @@ Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Latency:
-    """A distribution of one-way delays in seconds; every draw is >= 0."""
+    """A distribution of one-way delays in seconds; every draw is >= 0, and the same in one batch as in two.
+
+    `seconds`: what all are, None if they differ.
+    """
 
     text: str
     draw: Draw
+    seconds: float | None = None
 
-    def stream(self, generator: np.random.Generator) -> Iterator[float]:
-        """Endless delays in seconds, drawn from `generator`."""
-        while True:
-            yield from self.draw(generator, _BATCH).tolist()
+    def stream(self, make: Callable[[], np.random.Generator]) -> Iterator[float]:
+        """Endless delays in seconds, drawn from the generator that `make` makes, the same each time."""
+        return _drawn(make, self.draw)
 
 
-def uniforms(generator: np.random.Generator) -> Iterator[float]:
-    """Endless uniform draws from [0, 1)."""
+def uniforms(make: Callable[[], np.random.Generator]) -> Iterator[float]:
+    """Endless uniform draws from [0, 1), from the generator that `make` makes, the same each time."""
+    return _drawn(make, lambda generator, count: generator.random(count))
+
+
+def _drawn(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float]:
+    """Few draws at first, and no generator is kept for them: many links carry no more than a few packets."""
+    yield from draw(make(), _FIRST).tolist()
+    generator = make()
+    draw(generator, _FIRST)
     while True:
-        yield from generator.random(_BATCH).tolist()
+        yield from draw(generator, _BATCH).data  # a list of floats would take four times the memory
 
 
 def _constant(text: str) -> Draw:
@@ -109,4 +121,4 @@ def parse_latency(text: str) -> Latency:
         if colon and make is _csv:
             raise ValueError(f"{text!r} names no delays: {problem}") from None
         raise ValueError(f"{text!r} is no latency: {problem}; {_ALLOWED}") from None
-    return Latency(text, draw)
+    return Latency(text, draw, None if colon else duration(text))

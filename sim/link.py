@@ -9,14 +9,13 @@ all of a party's links and serve in order of arrival. What a link loses, and wha
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
-
-import numpy as np
 
 from sim.latency import Latency, uniforms
 from sim.loop import Environment
 from sim.pace import Span
+from sim.streams import child
 
 __all__ = ["SENDER_GONE", "Link", "Pipe"]
 
@@ -34,11 +33,18 @@ class Pipe(Span):
         if not rate > 0:
             raise ValueError(f"rate(={rate}) must be > 0 bytes/s.")
         super().__init__(env, self._pass_on)
-        self._queue: deque[tuple[int, Then, Then]] = deque()  # the first one is on its way through
+        self._queue: deque[tuple[int, Then, Then]] | None = None  # the first one is on its way through
         self.rate = rate
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is on its way through."""
+        return not self._queue
 
     def carry(self, size: int, through: Then, cut: Then) -> None:
         """Call `through` when `size` bytes have gone through, after all before them; `cut` if the pipe is emptied."""
+        if self._queue is None:
+            self._queue = deque()
         self._queue.append((size, through, cut))
         if len(self._queue) == 1:
             self.begin(size / self.rate)
@@ -46,37 +52,47 @@ class Pipe(Span):
     def empty(self) -> None:
         """Drop the packet that is being sent and those that wait: the party at this end is gone."""
         self.cancel()
-        dropped, self._queue = self._queue, deque()
-        for _, _, cut in dropped:
+        dropped, self._queue = self._queue, None
+        for _, _, cut in dropped or ():
             cut()
 
     def state(self) -> list[Any]:
         """What is being sent and what waits, and how much of the first has been sent."""
-        return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor]
+        return [list(map(list, self._queue or ())), self._timer, self._due, self._left, self._factor]
 
     def restore(self, state: list[Any]) -> None:
         """Go on from a `state`; the timer is not started again."""
         queue, self._timer, self._due, self._left, self._factor = state
-        self._queue = deque((size, through, cut) for size, through, cut in queue)
+        self._queue = deque((size, through, cut) for size, through, cut in queue) or None
 
     def _pass_on(self) -> None:
-        _, through, _ = self._queue.popleft()
-        if self._queue:
-            self.begin(self._queue[0][0] / self.rate)
+        queue = self._queue
+        assert queue is not None
+        _, through, _ = queue.popleft()
+        if queue:
+            self.begin(queue[0][0] / self.rate)
+        else:
+            self._queue = None  # an empty one takes 600 bytes
         through()
 
 
 class Link:
-    """One direction between two parties. Delays and losses are drawn from the link's own `generator`.
+    """One direction between two parties. Delays and losses are drawn from streams of (`seed`, "link", `ends`).
 
     An `ordered` link delivers in the order of sending, as one connection of a stream transport does.
     """
+
+    __slots__ = (
+        "_answers", "_chances", "_delays", "_down", "_drawn", "_env", "_jitter", "_last", "_loss", "_ordered",
+        "_shakes", "_up",
+    )  # fmt: skip
 
     def __init__(
         self,
         env: Environment,
         latency: Latency,
-        generator: np.random.Generator,
+        seed: int,
+        ends: tuple[str, ...],
         *,
         up: Pipe | None = None,
         down: Pipe | None = None,
@@ -89,11 +105,12 @@ class Link:
         if not 0 <= loss < 1:
             raise ValueError(f"loss(={loss}) must lie in [0, 1).")
         self._env = env
-        delays, chances, shakes = generator.spawn(3)
-        self._delays = latency.stream(delays)
-        self._chances: Iterator[float] | None = uniforms(chances) if loss else None
-        self._answers: Iterator[float] | None = uniforms(*generator.spawn(1)) if loss else None
-        self._shakes: Iterator[float] | None = uniforms(shakes) if jitter else None
+        stream = partial(child, seed, "link", *ends)
+        fixed = latency.seconds
+        self._delays = latency.stream(partial(stream, number=0)) if fixed is None else repeat(fixed)
+        self._chances: Iterator[float] | None = uniforms(partial(stream, number=1)) if loss else None
+        self._answers: Iterator[float] | None = uniforms(partial(stream, number=3)) if loss else None
+        self._shakes: Iterator[float] | None = uniforms(partial(stream, number=2)) if jitter else None
         self._up, self._down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
@@ -102,6 +119,15 @@ class Link:
     def state(self) -> tuple[list[int], float]:
         """How many random draws were taken, and when the latest packet arrives."""
         return self._drawn, self._last
+
+    @property
+    def draws(self) -> int:
+        """How many delays were drawn."""
+        return self._drawn[0]
+
+    def go_on(self, draws: int) -> None:
+        """Go on after that number of delays; only of a link that was not used and loses nothing."""
+        self.restore(([draws, 0, 0], 0.0))
 
     def restore(self, state: tuple[list[int], float]) -> None:
         """Go on from a `state`; only of a link that was not used."""
@@ -160,6 +186,12 @@ class Link:
         """Whether the acknowledgement of a packet is lost on its way back."""
         self._drawn[2] += 1
         return self._answers is not None and next(self._answers) < self._loss
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all has arrived that was sent, so that a link which goes on from its draws is the same."""
+        pipes = (self._up, self._down)
+        return self._last <= self._env.now and all(pipe is None or pipe.is_empty for pipe in pipes)
 
     def renew(self) -> None:
         """Allow later packets to overtake those in flight: they belong to another connection."""

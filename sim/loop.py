@@ -1,7 +1,7 @@
 """An asyncio event loop on SimPy's heap: one virtual clock for coroutines, links and resources.
 
-SimPy's heap is the only timer queue, so events at equal times keep the order in which they were scheduled. The loop is
-its own selector: when no callback is due it steps SimPy until one is. Nothing here waits on real time, opens a socket
+SimPy's heap is the only timer queue, so events at equal times keep the order in which they were scheduled. When no
+callback is due the loop steps SimPy until one is. Nothing here waits on real time, opens a socket
 or hands work to a thread; what asyncio offers for that raises instead.
 """
 
@@ -21,6 +21,7 @@ __all__ = ["Deadlock", "Environment", "Livelock", "SimLoop", "Timer", "timer_of"
 
 T = TypeVar("T")
 
+_NORMAL = simpy.events.NORMAL  # the priority of all that is due at one moment
 _SWEEP = 1000  # cancelled timers that may lie in the heap before it is worth looking
 _MOST_TURNS = 1_000_000  # turns of the loop at one moment, after which it is taken to last for ever
 _UNWINDING = 1000  # turns of the loop that tasks have for ending once they are cancelled
@@ -45,33 +46,27 @@ class Livelock(RuntimeError):
         super().__init__(f"{_MOST_TURNS:,} turns at {time:.6f} s, and nothing that takes time: {where}")
 
 
-class Timer(simpy.Event):
-    """Calls `call()` when it is due, unless it is cancelled before. Not an event to wait for: it has no callbacks."""
+class Timer:
+    """Calls `call()` when it is due, unless it is cancelled before. Not an event of SimPy: nobody waits for it."""
 
+    __slots__ = ("call", "env", "pending")
     stored = ("call",)
-    callbacks: Any = None
-
-    _ok = True
-    _value = None
 
     def __init__(self, env: "Environment", call: Callable[[], object]) -> None:
-        self.env: Environment = env
+        self.env = env
         self.call = call
         self.pending = True
-
-    def fire(self) -> None:
-        """Call `call()`, as it is due."""
-        if self.pending:
-            self.pending = False
-            self.call()
-        else:
-            self.env.cancelled -= 1
 
     def cancel(self) -> None:
         """Do not call. Does nothing to a timer that has fired or was cancelled already."""
         if self.pending:
             self.pending = False
+            self.call = _nothing  # what it would have called need not stay until it leaves the heap
             self.env.count_cancelled()
+
+
+def _nothing() -> None:
+    """What a cancelled timer calls."""
 
 
 class Environment(simpy.Environment):
@@ -92,11 +87,15 @@ class Environment(simpy.Environment):
     def step(self) -> None:
         """Go to the time of the next event and process it. Raises simpy.core.EmptySchedule if there is none."""
         queue = self._queue
-        if queue and type(timer := queue[0][3]) is Timer:
-            self._now = heappop(queue)[0]
-            timer.fire()
-        else:
+        if not queue or type(timer := queue[0][3]) is not Timer:
             super().step()
+            return
+        self._now = heappop(queue)[0]
+        if timer.pending:
+            timer.pending = False
+            timer.call()
+        else:
+            self.cancelled -= 1
 
     def at(self, when: float, call: Callable[[], object]) -> Timer:
         """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past, never if infinite.
@@ -114,9 +113,10 @@ class Environment(simpy.Environment):
     def put(self, when: float, timer: Timer) -> None:
         """Schedule `timer`, a new one, for the virtual time `when`."""
         now = self._now
-        heappush(self._queue, (when if when > now else now, simpy.events.NORMAL, next(self._eid), timer))
+        queue: list[Any] = self._queue
+        heappush(queue, (when if when > now else now, _NORMAL, next(self._eid), timer))
 
-    def to_come(self) -> list[tuple[float, simpy.Event]]:
+    def to_come(self) -> list[tuple[float, simpy.Event | Timer]]:
         """The events to come and their times, in the order in which they were scheduled; no cancelled timers."""
         order = sorted(self._queue, key=lambda item: item[2])
         return [(when, event) for when, _, _, event in order if getattr(event, "pending", True)]
@@ -164,11 +164,11 @@ class SimLoop(asyncio.BaseEventLoop):
     """
 
     _ready: deque[asyncio.Handle]  # of asyncio: the callbacks that are due now
+    _stopping: bool  # of asyncio: the turn under way is the last
     _thread_id: int | None  # of asyncio: where the loop runs, while it runs
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = self
         self.env = Environment()
         self.waits: dict[str, Callable[[], str]] = {}
         self.task_count = 0
@@ -178,6 +178,11 @@ class SimLoop(asyncio.BaseEventLoop):
     def _create(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
         task = _Task(self.task_count, coro, loop=loop, **kwargs)
         self.task_count += 1
+        return task
+
+    def create_task_again(self, coro: Coroutine[Any, Any, None], name: str, number: int) -> "asyncio.Task[None]":
+        """A task that goes on with the work of task `number`, which has ended."""
+        task: asyncio.Task[None] = _Task(number, coro, loop=self, name=name)
         return task
 
     @property
@@ -254,29 +259,32 @@ class SimLoop(asyncio.BaseEventLoop):
             event.callbacks.append(lambda done: _settle(future, done.value))
         return future
 
-    # The selector
+    # A turn
 
-    def select(self, timeout: float | None) -> list[Any]:
-        """Step SimPy until a callback is due. Called by asyncio once a turn; `timeout` is None if none is due yet."""
-        if timeout is None:
-            env, ready = self.env, self._ready
-            step = env.step
-            queue = env._queue
-            while not ready:
-                if len(queue) <= env.cancelled:
-                    waits = {who: what for who, tell in self.waits.items() if (what := tell())}
-                    raise Deadlock(self.time(), waits)
-                step()
+    def _run_once(self) -> None:
+        """Call what is due, or step SimPy until something is: asyncio's own turn, with SimPy in place of a selector."""
+        ready = self._ready
+        if ready:
+            self._turns += 1
+            if self._turns == _MOST_TURNS:
+                self._turns = 0
+                raise Livelock(self.time(), list(dict.fromkeys(map(_place, ready))))
+        elif not self._stopping:
             self._turns = 0
-        elif (turns := self._turns + 1) < _MOST_TURNS:
-            self._turns = turns
-        else:
-            self._turns = 0
-            raise Livelock(self.time(), list(dict.fromkeys(map(_place, self._ready))))
-        return []
+            self._step_until_due()
+        for _ in range(len(ready)):  # what these make due has the next turn
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        pass
+    def _step_until_due(self) -> None:
+        env, ready = self.env, self._ready
+        step, queue = env.step, env._queue
+        while not ready:
+            if len(queue) <= env.cancelled:
+                waits = {who: what for who, tell in self.waits.items() if (what := tell())}
+                raise Deadlock(self.time(), waits)
+            step()
 
     def _write_to_self(self) -> None:
         pass

@@ -29,6 +29,11 @@ class Machine:
         """The job that is going on; None if it is not a single one."""
         return next(iter(self._busy)) if len(self._busy) == 1 else None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to do."""
+        return not (self._busy or self.cores.users or self.cores.queue)
+
     async def work(self, seconds: float, due: float | None = None) -> None:
         """Wait until a job is done that takes `seconds` at full speed, or is `due` if it began before a snapshot."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

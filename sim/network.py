@@ -10,7 +10,7 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,14 +21,15 @@ from sim.endpoint import Endpoint
 from sim.faults import Duplicate, Fired, MessageFault
 from sim.journey import EFFECTS, Journey, is_refused
 from sim.latency import Latency, parse_latency
-from sim.link import SENDER_GONE, Link, Pipe
+from sim.link import SENDER_GONE, Link
 from sim.loop import SimLoop
-from sim.streams import generator
 from sim.taps import Taps
 from sim.trace import Event, Trace
 from sim.transport import CUT, Transport
 from sim.triggers import Faults
 from sim.wire import Ledger, Packet, altered
+
+_SWEEP = 64  # the most parties whose links are let go when one more rests
 
 __all__ = ["Conditions", "Endpoint", "LinkNetwork", "Statistics"]
 
@@ -91,6 +92,8 @@ class LinkNetwork:
         self._is_perfect = not (conditions.loss or self._faults.of_links)
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
+        self._draws: dict[tuple[str, str], int] = {}  # of links that were let go
+        self._retired: deque[Endpoint] = deque()  # whose links are to be let go
         self._transports: dict[tuple[str, str], Transport[Journey]] = {}
         self._barriers: list[Barrier] = []
         self._sent_again = 0
@@ -102,10 +105,32 @@ class LinkNetwork:
         """Add a party with `up` and `down` bytes a second (0: unlimited)."""
         if name in self._endpoints:
             raise ValueError(f"two parties are called {name}")
-        env = self._loop.env
-        pipes = (Pipe(env, rate) if rate else None for rate in (up, down))
-        endpoint = self._endpoints[name] = Endpoint(name, receive, *pipes)
+        endpoint = self._endpoints[name] = Endpoint(self._loop.env, name, receive, up, down)
         return endpoint
+
+    def retire(self, name: str) -> None:
+        """Let go of the links of the party `name`, which rests, when nothing is on its way through them any more.
+
+        They go on from where they were as soon as they are used again. Links that lose, or have faults, stay.
+        """
+        if not self._is_perfect:
+            return
+        self._retired.append(self._endpoints[name])
+        for _ in range(min(_SWEEP, len(self._retired))):
+            if not self._let_go(self._retired[0]):  # the one that has rested longest
+                break
+            self._retired.popleft()
+
+    def _let_go(self, endpoint: Endpoint) -> bool:
+        """Whether none of the endpoint's links is needed now; they are forgotten but for their draws."""
+        ends = [(near, far) for near, far in (*endpoint.outgoing, *endpoint.incoming)]  # links, where nothing is lost
+        if not all(self._links[key].is_idle for key in ends):
+            return False
+        for near, far in ends:
+            self._draws[near, far] = self._links.pop((near, far)).draws
+            del self._endpoints[near].outgoing[near, far], self._endpoints[far].incoming[near, far]
+        endpoint.let_go()
+        return True
 
     def send(self, packet: Packet) -> None:
         """Send `packet` on its way; returns at once."""
@@ -139,7 +164,8 @@ class LinkNetwork:
             "sent again": self._sent_again,
             "copies": self._copies,
             "lost": dict(self._lost),
-            "endpoints": [endpoint.state() for endpoint in self._endpoints.values()],
+            "endpoints": {name: one.state() for name, one in self._endpoints.items() if not one.is_new},
+            "draws": [(*ends, draws) for ends, draws in self._draws.items() if ends not in self._links],
             "links": [
                 (*ends, link.state(), self._transports[ends].state() if ends in self._transports else None)
                 for ends, link in self._links.items()
@@ -151,8 +177,9 @@ class LinkNetwork:
         """Go on from a `state`; only of a network that has the same endpoints and was not used."""
         self.in_flight, self._sent_again, self._copies = state["in flight"], state["sent again"], state["copies"]
         self._lost = Counter(state["lost"])
-        for endpoint, endpoint_state in zip(self._endpoints.values(), state["endpoints"], strict=True):
-            endpoint.restore(endpoint_state)
+        for name, endpoint_state in state["endpoints"].items():
+            self._endpoints[name].restore(endpoint_state)
+        self._draws = {(near, far): draws for near, far, draws in state["draws"]}
         for near, far, link_state, connection in state["links"]:
             self._links[near, far].restore(link_state)
             if connection is not None:
@@ -177,8 +204,10 @@ class LinkNetwork:
         """All objects that packets in flight refer to, each under a name of its own."""
         found: dict[str, object] = {"network": self}
         for name, endpoint in self._endpoints.items():
-            pipes = {f"up {name}": endpoint.up, f"down {name}": endpoint.down}
-            found |= {f"endpoint {name}": endpoint, **{key: pipe for key, pipe in pipes.items() if pipe is not None}}
+            found[f"endpoint {name}"] = endpoint
+            for way, pipe in zip(("up", "down"), endpoint.pipes, strict=True):
+                if pipe is not None:
+                    found[f"{way} {name}"] = pipe
         for (near, far), link in self._links.items():
             found[f"link {near} {far}"] = link
         for (near, far), transport in self._transports.items():
@@ -316,15 +345,17 @@ class LinkNetwork:
             link = self._links[key] = Link(
                 self._loop.env,
                 conditions.latency,
-                generator(self._seed, "link", *key),
+                self._seed,
+                key,
                 up=near.up,
                 down=far.down,
                 jitter=conditions.jitter,
                 loss=conditions.loss,
                 ordered=self._is_reliable,
             )
-            near.outgoing.append(link.renew)
-            far.incoming.append(link.renew)
+            if key in self._draws:
+                link.go_on(self._draws[key])
+            near.outgoing[key] = far.incoming[key] = link.renew
         return link
 
     def _transport(self, near: Endpoint, far: Endpoint) -> Transport[Journey]:
@@ -334,8 +365,7 @@ class LinkNetwork:
             timeout = self._conditions.retransmission_timeout if self._is_reliable else None
             link = self._link(near, far)
             transport = self._transports[key] = Transport(self._loop.env, link, self, near.name, far.name, timeout)
-            near.outgoing.append(transport.close)
-            far.incoming.append(transport.close)
+            near.outgoing["transport", *key] = far.incoming["transport", *key] = transport.close
         return transport
 
     def _note(self, kind: str, journey: Journey, sender: str, receiver: str, why: str = "") -> None:

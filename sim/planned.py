@@ -58,8 +58,9 @@ class PlannedMessage:
     """A message from `sender` to each of `receivers`, sent in the step `step` of (`round`, `attempt`).
 
     `sealing`: the bytes of nonce and tag, 0 for a message that is not sealed. `strand` is the sender's, `into` the
-    receivers'. `ends`: its receivers, each of one strand, then drop what was listed of them before it and is still to
-    do. `calls`: they rest until it arrives, and nothing goes on for their sake once all others are done.
+    receivers'. `times`: how many of this size are sent one after another, of which a wait counts all as one message.
+    `ends`: its receivers, each of one strand, then drop what was listed of them before it and is still to do. `calls`:
+    they rest until it arrives, and nothing goes on for their sake once all others are done.
     """
 
     step: str
@@ -74,6 +75,7 @@ class PlannedMessage:
     awaited: bool = True
     ends: bool = False
     calls: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def counts(planned: Iterable[Planned], relay: str = "") -> dict[tuple[str, str],
         row = found.setdefault((one.step, kind), Counts())
         alike = Counter((len(name.encode()), _hops(one.sender, name, relay)) for name in one.receivers)
         for (length, hops), times in alike.items():
-            number = times * hops
+            number = times * hops * one.times
             row.messages += number
             row.payload += number * payload
             row.sealing += number * one.sealing

@@ -15,7 +15,6 @@ from sim.link import Link, Pipe
 from sim.loop import Environment, Timer
 from sim.network import Conditions
 from sim.planned import Planned, PlannedMessage, PlannedReaction, PlannedWait, PlannedWork, travelling_sizes
-from sim.streams import generator
 
 __all__ = ["Access", "Course", "planned_course"]
 
@@ -341,7 +340,9 @@ class _Schedule:
             party.jobs.popleft()()
 
     def _send(self, near: _Party, far: _Party, size: int, kind: str, one: PlannedMessage) -> None:
+        """Send the messages of `one`, of `size` bytes, as one that takes as long; one of them is held at a time."""
         arrive = partial(self._arrive, far, kind, size, one)
+        size *= one.times
         if self._hub and self._hub not in (near.name, far.name):
             hub = self._party(self._hub)
             relay = partial(self._hop, hub, far, size, arrive)
@@ -355,7 +356,7 @@ class _Schedule:
         if link is None:
             conditions = self._conditions
             link = self._links[key] = Link(
-                self._env, conditions.latency, generator(self._seed, "link", *key), up=near.up, down=far.down,
+                self._env, conditions.latency, self._seed, key, up=near.up, down=far.down,
                 jitter=conditions.jitter, ordered=conditions.transport == "reliable",
             )  # fmt: skip
         link.send(size, then, lambda why: None)

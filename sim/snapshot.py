@@ -8,7 +8,6 @@ restarted (`parties.party`), and no job may be running.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import simpy
 from simpy.resources.base import Get, Put
 
 from sim.barriers import Barrier
@@ -91,13 +90,13 @@ class Snapshot:
         self._to_come, self._task_count = stored["to come"], state["births"]
         return stored["rest"]
 
-    async def schedule(self, begin: Callable[[str], Awaitable[None]]) -> None:
-        """Schedule what is to come, in the old order; `begin` starts a party so that its timer exists."""
+    async def schedule(self, begin: Callable[[str, float], Awaitable[None]]) -> None:
+        """Schedule what is to come, in the old order; `begin` starts a party, so that its timer exists."""
         env = self._world.loop.env
         now = env.now
         for when, what in self._to_come:
             if isinstance(what, str):
-                await begin(what)
+                await begin(what, when)
                 env.set_clock(now)
             else:
                 env.put(when, what)
@@ -110,6 +109,6 @@ class Snapshot:
         return self._world.network.parts() | self._world.faults.all | self._parties
 
 
-def _is_idle(event: simpy.Event) -> bool:
+def _is_idle(event: object) -> bool:
     """Whether nobody waits for the event: a core was given back that nobody has asked for."""
     return isinstance(event, Get | Put) and not (event.resource.put_queue or event.resource.get_queue)

@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-__all__ = ["Entropy", "derive", "generator"]
+__all__ = ["Entropy", "child", "derive", "generator"]
 
 _BLOCK = 16
 _FIRST = 128
@@ -37,6 +37,12 @@ def _key_stream(key: bytes, start: int, size: int) -> bytes:
 def generator(seed: int, *names: str | int) -> np.random.Generator:
     """A numpy generator for the world's own randomness (latency, loss, partition), never for cryptography."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(int.from_bytes(derive(seed, *names)))))
+
+
+def child(seed: int, *names: str | int, number: int) -> np.random.Generator:
+    """The generator that `generator(seed, *names)` spawns as the `number`-th, counted from 0, without the others."""
+    key = int.from_bytes(derive(seed, *names))
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key, spawn_key=(number,))))
 
 
 @dataclass

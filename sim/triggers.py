@@ -1,7 +1,10 @@
 """When the faults of a run are applied."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from fnmatch import translate
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,8 @@ from sim.faults import Fault, Fired, Hold, Lose, MessageFault, Partition, PartyF
 from sim.streams import generator
 
 __all__ = ["Faults"]
+
+_WILD = frozenset("*?[")
 
 
 class Faults:
@@ -22,6 +27,12 @@ class Faults:
         self._of_messages = [(number, fault) for number, fault in numbered if isinstance(fault, MessageFault)]
         self._steps = [item for item in self._of_parties if item[1].before or item[1].after]
         self._sends = [item for item in self._of_parties if item[1].message]
+        self._timed: dict[str, list[tuple[int, PartyFault]]] = {}  # by name or pattern
+        for number, fault in self._of_parties:
+            if fault.time is not None:
+                self._timed.setdefault(fault.party, []).append((number, fault))
+        patterns = [translate(pattern) for pattern in self._timed if set(pattern) & _WILD]
+        self._patterns = re.compile("|".join(patterns)) if patterns else None
         self._reached: Counter[tuple[str, str]] = Counter()
         self._sent: Counter[tuple[str, str]] = Counter()
         self._matched: Counter[int] = Counter()
@@ -35,16 +46,32 @@ class Faults:
 
     def timed(self, party: str) -> list[PartyFault]:
         """The faults of `party` at a virtual time."""
-        return [fault for _, fault in self._of_parties if fault.time is not None and fault.applies_to(party)]
+        if not self._timed:
+            return []
+        numbered = self._timed.get(party, [])
+        if self._patterns is not None and self._patterns.match(party):
+            for pattern, faults in self._timed.items():
+                if pattern != party and faults[0][1].applies_to(party):
+                    numbered = numbered + faults
+            numbered.sort(key=itemgetter(0))
+        return [fault for _, fault in numbered]
 
-    def at_step(self, party: str, step: str, when: str) -> list[PartyFault]:
-        """The faults that are due now that `party` is `when` ("before" or "after") the `step`."""
+    def reached(self, party: str, step: str) -> int:
+        """How often `party` has reached the `step` so far, as far as it matters to a fault."""
+        return self._reached[party, step]
+
+    def at_step(self, party: str, step: str, when: str, number: int | None = None) -> list[PartyFault]:
+        """The faults that are due now that `party` is `when` ("before" or "after") the `step`.
+
+        `number`: which time of its taking the step it is after, where it takes the step several times at once; without
+        it the last.
+        """
         if not self._steps:
             return []
         if when == "before":
             self._reached[party, step] += 1
         due = [item for item in self._steps if getattr(item[1], when) == step and item[1].applies_to(party)]
-        return self._due(due, party, self._reached[party, step])
+        return self._due(due, party, number or self._reached[party, step])
 
     def at_send(self, party: str, message: str) -> list[PartyFault]:
         """The faults that are due now that `party` is about to send a message of the type `message`."""

@@ -109,9 +109,9 @@ _UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 class Packet(msgspec.Struct, frozen=True):
     """An encoded frame in flight, with the sizes of its parts in bytes.
 
-    Its fields about the frame are what its connection vouches for; `head` and then `body` are the bytes that
-    arrive. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a message to many has in common, as
-    it has the body.
+    Its fields about the frame are what its connection vouches for; `head` and then `body` are the bytes that arrive,
+    `intact` unless a fault altered them. `digest` is the SHA-256 of the head and of the body's own SHA-256, which a
+    message to many has in common, as it has the body.
     """
 
     head: bytes
@@ -129,6 +129,7 @@ class Packet(msgspec.Struct, frozen=True):
     payload: int
     sealing: int
     envelope: int
+    intact: bool = True
 
     @property
     def data(self) -> bytes:
@@ -235,7 +236,7 @@ def decode_frame(data: bytes) -> Frame:
 
 def unpack_frame(packet: Packet) -> Frame:
     """The frame in `packet`. Raises WireError if it does not decode, or is not what its connection vouches for."""
-    if packet.head == _head(packet, len(packet.body)):
+    if packet.intact or packet.head == _head(packet, len(packet.body)):
         return Frame(
             packet.type, packet.sender, packet.receiver, packet.incarnation, packet.round, packet.attempt,
             packet.sealed, packet.body,
@@ -247,7 +248,7 @@ def unpack_frame(packet: Packet) -> Frame:
 def altered(packet: Packet, data: bytes) -> Packet:
     """`packet`, in whose place `data` comes."""
     start = len(packet.head)
-    return msgspec.structs.replace(packet, head=data[:start], body=data[start:])
+    return msgspec.structs.replace(packet, head=data[:start], body=data[start:], intact=False)
 
 
 def flip_bit(data: bytes, position: int) -> bytes:

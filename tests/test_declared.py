@@ -19,9 +19,10 @@ BY_NAME = {
     "scenarios/reporting/printed.py",
     "scenarios/reporting/run_page.py",
     "scenarios/reporting/html.py",  # "dd" is an element of HTML
+    "sim/ray_cluster.py",  # "local" is the address of a Ray of one's own
     "scenarios/files/unused.py",  # "fedprox" is a value of training.update
 }
-"""Files of scenarios/ that may have a protocol's name in them."""
+"""Files that may have a protocol's name in them."""
 
 
 def asked_by_name(source: str) -> Iterator[str]:

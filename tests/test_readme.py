@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MAKE = ["make demo", "make test"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/ray.md", "docs/performance.md")
 
 
 class Block(NamedTuple):

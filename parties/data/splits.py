@@ -1,41 +1,26 @@
-"""Which client holds which rows of a data set, and which labels it may use.
+"""What each client holds of a data set, and which labels it may use; which rows it gets says `parties.data.partitions`.
 
-| partition | rows go to the clients |
-| --- | --- |
-| ``iid`` | at random; sizes differ by at most one |
-| ``dirichlet:a`` | class by class, in proportions drawn from Dirichlet(a, ..., a); small a is uneven |
-| ``dirichlet:a/b`` | a random half of the rows is divided with a, the other half with b |
-| ``classes:c`` | each client holds c classes; a class's rows are shared evenly by the clients that hold it |
-| ``natural`` | by the clients that the data set names |
-
-``dirichlet`` is that of Yurochkin et al. 2019 (ICML). Two numbers are those of Abourayya et al., section 5: "we sample
-half of the training data from a Dirichlet distribution over labels with alpha_1 and the other half with alpha_2", which
-is taken literally: each client has a part of both halves. (In another reading half of the clients share the one half
-and the rest the other; the clients of the even half would then have points of all classes.)
-
-Rows whose label is unknown have no class: ``dirichlet`` and ``classes`` divide them as ``iid`` does.
+A client's share is rows of the data set and a stream of random numbers, until somebody asks for it.
 """
 
+import hashlib
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, overload
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parties.data.dataset import Dataset, as_features
+from parties.data.partitions import Rows, parse_partition, partition
 from parties.datasets.content import Points
-from parties.datasets.error import DataError, DataSettingError
+from parties.datasets.error import DataSettingError
 from sim.streams import generator
 
-__all__ = ["Shard", "counted", "named", "parse_partition", "partition", "shards", "spread"]
-
-_ALLOWED = "iid, dirichlet:a or dirichlet:a/b with numbers a, b > 0, classes:c with a whole number c >= 1, or natural"
-
-Rows = NDArray[np.int64]
-Numbers = tuple[float, ...]
+__all__ = ["NamedShards", "Shard", "Shards", "counted", "named", "parse_partition", "partition", "shards", "spread"]
 
 A = TypeVar("A")
 
@@ -79,34 +64,6 @@ def _read_only(array: A) -> A:
     return view
 
 
-def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:
-    """The partition's name and its numbers. Raises DataError that lists what is allowed."""
-    name, colon, numbers = how.partition(":")
-    try:
-        values = tuple(float(number) for number in numbers.split("/")) if colon else ()
-    except ValueError:
-        values = (math.nan,)
-    allowed = len(values) in _COUNTS_ALLOWED.get(name, ()) and all(_NUMBER_ALLOWED[name](value) for value in values)
-    if not allowed:
-        raise DataSettingError("partition", how, f"must be {_ALLOWED}")
-    return name, values
-
-
-def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]:
-    """The rows of each of `clients` clients, ascending and never empty.
-
-    Drawn from the stream (seed, "partition"). Every row goes to exactly one client, except for ``natural`` with
-    fewer clients than the data set has: then only the first ones, in the order of `dataset.client_names`, take
-    part. Raises DataError if the partition is malformed or does not suit the data set.
-    """
-    name, numbers = parse_partition(how)
-    rows = len(dataset.labels)
-    if not 1 <= clients <= rows:
-        raise DataSettingError("clients", clients, f"must be between 1 and the data set's number of rows, {rows}")
-    dealt = _PARTITIONS[name](dataset, clients, numbers, generator(seed, "partition"))
-    return [np.sort(own) for own in dealt]
-
-
 def shards(
     dataset: Dataset,
     clients: int,
@@ -119,7 +76,7 @@ def shards(
     new: float = 0.0,
     without_labels: Collection[int] = (),
     unlabeled: float = 1.0,
-) -> list[Shard]:
+) -> "Shards":
     """Each client's share of the data set, with the points whose labels the client may use.
 
     First, some of the m points of client j whose label is known are set apart as new points, to be predicted:
@@ -149,62 +106,156 @@ def shards(
         raise DataSettingError("new", _number(new), "must be a share below 1, or a whole number of points")
     if not 0.0 <= unlabeled <= 1.0:
         raise DataSettingError("unlabeled", unlabeled, "must be between 0 and 1")
-    even = parse_partition(how)[0] == "iid"
-    result = []
-    for client, rows in enumerate(partition(dataset, clients, how, seed)):
-        labels, random = dataset.labels[rows], generator(seed, "labeled", client)
-        labeled = np.zeros(len(rows), dtype=np.bool_)
-        fresh = _draw_new(labels, math.inf if client in without_labels else new, client, seed)
-        known = np.flatnonzero((labels >= 0) & ~fresh)
-        if client >= with_labels or client in without_labels:
-            pass
-        elif labels_per_client is None:
-            labeled[random.choice(known, size=round(labeled_fraction * len(known)), replace=False)] = True
-        elif labels_per_client > len(known):
-            problem = f"is more than client {client}'s {len(known)} {'training ' * (new > 0)}points with a known label"
-            raise DataSettingError("labels_per_client", labels_per_client, problem)
+    rule = _Rule(
+        parse_partition(how)[0] == "iid",
+        labeled_fraction,
+        seed,
+        with_labels,
+        labels_per_client,
+        new,
+        frozenset(without_labels),
+        unlabeled,
+    )
+    dealt = Shards(dataset, partition(dataset, clients, how, seed), rule)
+    if not dealt.labels.any():
+        raise DataSettingError("labeled", labeled_fraction, "leaves no client a labeled point; it must be larger")
+    return dealt
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Which of a client's points it may use the label of, which are new, and which are kept: as `shards` says."""
+
+    even: bool
+    labeled: float
+    seed: int
+    with_labels: int
+    labels_per_client: int | None
+    new: float
+    without_labels: frozenset[int]
+    unlabeled: float
+
+    def counts(self, client: int, points: int, known: int) -> tuple[int, int, int]:
+        """How many of a client's `points`, `known` with a known label, are new, labeled, and kept. Raises DataError."""
+        fresh = self._new(client, known)
+        left = known - fresh
+        if client >= self.with_labels or client in self.without_labels:
+            labeled = 0
+        elif self.labels_per_client is None:
+            labeled = round(self.labeled * left)
+        elif self.labels_per_client > left:
+            what = f"is more than client {client}'s {left} {'training ' * (self.new > 0)}points with a known label"
+            raise DataSettingError("labels_per_client", self.labels_per_client, what)
         else:
+            labeled = self.labels_per_client
+        kept = labeled + fresh + round(self.unlabeled * (points - labeled - fresh)) if self.unlabeled < 1.0 else points
+        if not kept:
+            raise DataSettingError("unlabeled", self.unlabeled, f"leaves client {client} no point")
+        return fresh, labeled, kept
+
+    def _new(self, client: int, known: int) -> int:
+        if client in self.without_labels:
+            return known
+        count = int(self.new) if self.new >= 1.0 else round(self.new * known)
+        if count > known:
+            problem = f"is more than client {client}'s {known} points with a known label"
+            raise DataSettingError("new", _number(self.new), problem)
+        return count
+
+    def shard(self, dataset: Dataset, client: int, rows: Rows) -> Shard:
+        """A client's share, of its `rows`. Draws nothing where all or none of the points are to be drawn."""
+        labels = dataset.labels[rows]
+        known = np.flatnonzero(labels >= 0)
+        new, count, _ = self.counts(client, len(rows), len(known))
+        fresh, labeled = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+        fresh[_some(known, new, self.seed, "new", client)] = True
+        known = known[~fresh[known]]
+        if self.labels_per_client is None or not 0 < count < len(known):
+            labeled[_some(known, count, self.seed, "labeled", client)] = True
+        else:
+            random = generator(self.seed, "labeled", client)
             present = random.permutation(np.unique(labels[known]))  # so that no class is always first
             of_class = [known[labels[known] == label] for label in present]
             counts = np.array([len(own) for own in of_class])
-            quotas = spread(counts, labels_per_client, np.ones(len(counts)) if even else counts)
+            quotas = spread(counts, count, np.ones(len(counts)) if self.even else counts)
             for own, quota in zip(of_class, quotas, strict=True):
                 labeled[random.choice(own, size=quota, replace=False)] = True
-        kept = _keep(labeled | fresh, unlabeled, client, seed)
-        result.append(Shard(dataset.points[rows[kept]], labels[kept], labeled[kept], rows[kept], fresh[kept]))
-    if not any(shard.labeled.any() for shard in result):
-        raise DataSettingError("labeled", labeled_fraction, "leaves no client a labeled point; it must be larger")
-    return result
+        if self.unlabeled < 1.0:
+            others = np.flatnonzero(~(labeled | fresh))
+            chosen = _some(others, round(self.unlabeled * len(others)), self.seed, "unlabeled", client)
+            kept = np.sort(np.concatenate([np.flatnonzero(labeled | fresh), chosen]))
+            rows, labels, labeled, fresh = rows[kept], labels[kept], labeled[kept], fresh[kept]
+        return Shard(dataset.points[rows], labels, labeled, rows, fresh)
+
+
+def _some(of: Rows, count: int, seed: int, purpose: str, client: int) -> Rows:
+    """`count` elements of `of`, drawn from the stream (seed, purpose, client); nothing is drawn where it is all."""
+    if count in (0, len(of)):
+        return of[:count]
+    return generator(seed, purpose, client).choice(of, size=count, replace=False)
+
+
+class Shards(Sequence[Shard]):
+    """Each client's share of `dataset`: client j holds `rows[j]`, and its share is made whenever it is asked for.
+
+    `points` and `labels`, int64 (clients,), say how many points each has and how many labels it may use.
+    """
+
+    def __init__(self, dataset: Dataset, rows: Sequence[Rows], rule: _Rule) -> None:
+        self._dataset, self._rows, self._rule = dataset, rows, rule
+        self._made: WeakValueDictionary[int, Shard] = WeakValueDictionary()
+        sizes = np.array([len(own) for own in rows])
+        starts = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+        known = np.add.reduceat((dataset.labels[np.concatenate(rows)] >= 0).astype(np.int64), starts)
+        counts = [rule.counts(*one) for one in zip(range(len(rows)), sizes.tolist(), known.tolist(), strict=True)]
+        _, self.labels, self.points = np.array(counts, np.int64).T.copy()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, client: int) -> Shard: ...
+    @overload
+    def __getitem__(self, client: slice) -> list[Shard]: ...
+    def __getitem__(self, client: int | slice) -> Shard | list[Shard]:
+        if isinstance(client, slice):
+            return [self[one] for one in range(*client.indices(len(self)))]
+        own = range(len(self))[client]
+        shard = self._made.get(own)
+        if shard is None:
+            shard = self._made[own] = self._rule.shard(self._dataset, own, self._rows[own])
+        return shard
+
+    def digest(self) -> bytes:
+        """The SHA-256 of the data set's arrays and of the clients' rows; what follows from the seed is not in it."""
+        state = hashlib.sha256(repr(self._rule).encode())
+        for array in (self._dataset.points, self._dataset.labels, np.concatenate(self._rows), self.points):
+            own = np.ascontiguousarray(array)
+            content = str(own.tolist()).encode() if own.dtype.hasobject else own.data
+            state.update(f"{own.dtype.str} {own.shape}".encode() + hashlib.sha256(content).digest())
+        return state.digest()
+
+
+class NamedShards(Mapping[str, Shard]):
+    """The `shards` by the names of their clients, in the order of the clients."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.shards = shards
+        self._numbers = {f"client/{i}": i for i in range(len(shards))}
+
+    def __getitem__(self, name: str) -> Shard:
+        return self.shards[self._numbers[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
 
 def _number(value: float) -> float:
     """`value` as it is printed in messages: a whole number without its point."""
     return int(value) if float(value).is_integer() else value
-
-
-def _draw_new(labels: NDArray[np.int64], new: float, client: int, seed: int) -> NDArray[np.bool_]:
-    """Which of a client's points are new: `new` points, or that share if below 1, with a known label; infinity: all."""
-    drawn, known = np.zeros(len(labels), np.bool_), np.flatnonzero(labels >= 0)
-    if new == math.inf:
-        drawn[known] = True
-        return drawn
-    count = int(new) if new >= 1.0 else round(new * len(known))
-    if count > len(known):
-        raise DataSettingError(
-            "new", _number(new), f"is more than client {client}'s {len(known)} points with a known label"
-        )
-    drawn[generator(seed, "new", client).choice(known, size=count, replace=False)] = True
-    return drawn
-
-
-def _keep(needed: NDArray[np.bool_], share: float, client: int, seed: int) -> Rows:
-    """The points that are `needed`, and the share `share` of the others."""
-    others = np.flatnonzero(~needed)
-    chosen = generator(seed, "unlabeled", client).choice(others, size=round(share * len(others)), replace=False)
-    kept = np.sort(np.concatenate([np.flatnonzero(needed), chosen])) if share < 1.0 else np.arange(len(needed))
-    if not len(kept):
-        raise DataSettingError("unlabeled", share, f"leaves client {client} no point")
-    return kept
 
 
 def spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] | NDArray[np.int64]) -> list[int]:
@@ -219,92 +270,15 @@ def spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] |
     return [int(part) for part in parts]
 
 
-def _iid(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
-    return _deal(np.arange(len(dataset.labels)), clients, random)
-
-
-def _dirichlet(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
-    dealt = _deal(np.flatnonzero(dataset.labels < 0), clients, random)
-    known = np.flatnonzero(dataset.labels >= 0)
-    parts = _deal(known, len(numbers), random) if len(numbers) > 1 else [known]
-    for part, number in zip(parts, numbers, strict=True):
-        for label in _classes_present(dataset):
-            rows = random.permutation(part[dataset.labels[part] == label])
-            proportions = random.dirichlet(np.full(clients, number))
-            borders = np.rint(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
-            dealt = [np.concatenate(pair) for pair in zip(dealt, np.split(rows, borders), strict=True)]
-    # A small a may leave a client without a row; it then gets one from the client that has most.
-    for client in range(clients):
-        if len(dealt[client]) == 0:
-            largest = max(range(clients), key=lambda other: len(dealt[other]))
-            dealt[client], dealt[largest] = dealt[largest][:1], dealt[largest][1:]
-    return dealt
-
-
-def _by_classes(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
-    count, present = int(numbers[0]), random.permutation(_classes_present(dataset))
-    if count > len(present):
-        raise DataError(f"partition classes:{count}: the data set has {len(present)} classes")
-    if clients * count < len(present):
-        raise DataError(f"partition classes:{count}: {clients} clients cannot hold all {len(present)} classes")
-    # Each client takes the next `count` classes of a shuffled circle, so the numbers of holders of any two classes
-    # differ by at most one; the order of the clients is shuffled as well.
-    holders: list[list[int]] = [[] for _ in present]
-    for place, client in enumerate(random.permutation(clients)):
-        for step in range(count):
-            holders[(place * count + step) % len(present)].append(int(client))
-    dealt = _deal(np.flatnonzero(dataset.labels < 0), clients, random)
-    for label, own in zip(present, holders, strict=True):
-        rows = np.flatnonzero(dataset.labels == label)
-        if len(rows) < len(own):
-            name = dataset.classes[label]
-            raise DataError(f"partition classes:{count}: class {name!r} has {len(rows)} rows for {len(own)} clients")
-        for client, share in zip(own, _deal(rows, len(own), random), strict=True):
-            dealt[client] = np.concatenate([dealt[client], share])
-    return dealt
-
-
-def _natural(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:
-    if dataset.clients is None:
-        raise DataError(f"partition natural: the data set {dataset.name!r} does not say which client a row belongs to")
-    present = np.unique(dataset.clients)
-    if clients > len(present):
-        raise DataSettingError(
-            "clients", clients, f"must be <= {len(present)}, the natural clients of {dataset.name!r}"
-        )
-    return [np.flatnonzero(dataset.clients == client) for client in present[:clients]]
-
-
-def _classes_present(dataset: Dataset) -> NDArray[np.int64]:
-    labels = np.unique(dataset.labels)
-    return labels[labels >= 0]
-
-
-def _deal(rows: Rows, clients: int, random: np.random.Generator) -> list[Rows]:
-    """`rows` in random order, cut into `clients` parts whose sizes differ by at most one."""
-    return np.array_split(random.permutation(rows), clients)
-
-
-_PARTITIONS: dict[str, Callable[[Dataset, int, Numbers, np.random.Generator], list[Rows]]] = {
-    "iid": _iid,
-    "dirichlet": _dirichlet,
-    "classes": _by_classes,
-    "natural": _natural,
-}
-_COUNTS_ALLOWED = {"iid": (0,), "dirichlet": (1, 2), "classes": (1,), "natural": (0,)}
-"""How many numbers each partition takes."""
-_NUMBER_ALLOWED: dict[str, Callable[[float], bool]] = {
-    "dirichlet": lambda number: 0.0 < number < math.inf,
-    "classes": lambda number: number >= 1 and number.is_integer(),
-}
-
-
-def named(shards: Sequence[Shard]) -> dict[str, Shard]:
+def named(shards: Sequence[Shard]) -> Mapping[str, Shard]:
     """Each client's share by its name, in the order of the clients."""
-    return {f"client/{i}": shard for i, shard in enumerate(shards)}
+    return NamedShards(shards) if isinstance(shards, Shards) else {f"client/{i}": s for i, s in enumerate(shards)}
 
 
 def counted(shards: Mapping[str, Shard]) -> tuple[dict[str, int], dict[str, int]]:
     """How many points each client has, and how many of them with labels."""
+    if isinstance(shards, NamedShards):
+        points, labels = shards.shards.points.tolist(), shards.shards.labels.tolist()
+        return dict(zip(shards, points, strict=True)), dict(zip(shards, labels, strict=True))
     points = {name: len(shard.rows) for name, shard in shards.items()}
     return points, {name: int(shard.labeled.sum()) for name, shard in shards.items()}

@@ -52,6 +52,7 @@ BUNDLED: dict[str, About] = {
         (30,),
         "CC BY 4.0",
     ),
+    "synthetic": About("drawn: a cloud for each class, as many as in Covertype", 581_012, 0, 7, (54,), "Tacit's own"),
 }
 
 _IDX = "train-images-idx3-ubyte, train-labels-idx1-ubyte and the same two for t10k (.gz or not)"

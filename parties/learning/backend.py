@@ -11,8 +11,11 @@ from contextlib import contextmanager
 
 from parties.learning.extras import require
 from sim.compute import interrupts_held_back
+from sim.pool_server import preload
 from sim.setting_error import SettingError
 from sim.streams import derive
+
+preload("parties.learning.sgd")  # in workers, while this process imports torch
 
 try:
     with interrupts_held_back():

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from parties.learning import pretrained
 from parties.learning.backend import Tensor, nn, torch
+from parties.learning.pooling import MaxPool
 from parties.learning.spec import MODELS, ModelSpec
 
 __all__ = ["BUILDERS", "NeuralNetwork", "build", "builder"]
@@ -95,8 +96,8 @@ def _features(body: nn.Module, spec: ModelSpec) -> int:
 
 def _small_cnn(spec: ModelSpec) -> Parts:
     convolutions = nn.Sequential(
-        nn.Conv2d(spec.shape[0], 16, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Conv2d(spec.shape[0], 16, 3), nn.ReLU(), MaxPool(2),
+        nn.Conv2d(16, 32, 3), nn.ReLU(), MaxPool(2), nn.Flatten(),
     )  # fmt: skip
     hidden = nn.Linear(_features(convolutions, spec), 128)
     return nn.Sequential(*convolutions, hidden, nn.ReLU()), nn.Linear(128, spec.classes)
@@ -117,7 +118,7 @@ def _cnn13(spec: ModelSpec) -> Parts:
     for outputs in (narrow, middle):
         for _ in range(3):
             convolution(outputs)
-        layers.extend((nn.MaxPool2d(2), nn.Dropout(0.5)))
+        layers.extend((MaxPool(2), nn.Dropout(0.5)))
     convolution(wide, padding=0)
     convolution(middle, 1, 0)
     convolution(128, 1, 0)
@@ -139,7 +140,7 @@ def _fedct_cifar10(spec: ModelSpec) -> Parts:
     for outputs, dropout in ((32, 0.5), (64, 0.6), (128, 0.7)):
         for inputs in (channels, outputs):
             layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(outputs)]
-        layers += [nn.MaxPool2d(2), nn.Dropout2d(dropout)]
+        layers += [MaxPool(2), nn.Dropout2d(dropout)]
         channels = outputs
     convolutions = nn.Sequential(*layers, nn.Flatten())
     hidden = nn.Linear(_features(convolutions, spec), 128)
@@ -157,7 +158,7 @@ def _fedct_medical(spec: ModelSpec) -> Parts:
     channels = spec.shape[0]
     for outputs, pool in ((32, False), (64, True), (64, True)):
         layers += [nn.Conv2d(channels, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
-        layers += [nn.MaxPool2d(2)] if pool else []
+        layers += [MaxPool(2)] if pool else []
         channels = outputs
     body = nn.Sequential(*layers, nn.Flatten())
     return body, nn.Linear(_features(body, spec), spec.classes)
@@ -168,7 +169,7 @@ def _fedct_svhn(spec: ModelSpec) -> Parts:
     channels = spec.shape[0]
     for outputs in (32, 64, 128):
         layers += [nn.Conv2d(channels, outputs, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(outputs)]
-        layers += [nn.Conv2d(outputs, outputs, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(0.3)]
+        layers += [nn.Conv2d(outputs, outputs, 3, padding=1), nn.ReLU(), MaxPool(2), nn.Dropout2d(0.3)]
         channels = outputs
     convolutions = nn.Sequential(*layers, nn.Flatten())
     hidden = nn.Linear(_features(convolutions, spec), 128)

@@ -6,6 +6,7 @@ derived with all of them in its `info`, length-prefixed so that no two contexts 
 
 import hmac
 from collections.abc import Iterable
+from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -20,24 +21,45 @@ def derive_key(
     secret: bytes, salt: bytes, purpose: str, round_number: int, attempt: int, names: Iterable[str], size: int = 32
 ) -> bytes:
     """`size` bytes from `secret` for one `purpose` (HKDF-SHA256; `names`: whom it concerns, in order)."""
-    parts = ["tacit/v1", purpose, str(round_number), str(attempt), *names]
-    info = b"".join(len(part.encode()).to_bytes(4, "big") + part.encode() for part in parts)
     if not 0 < size <= 32:
         raise ValueError(f"size(={size}) must be 1 to 32 bytes, one block of HKDF-SHA256.")
-    extracted = hmac.digest(salt, secret, "sha256")
-    return hmac.digest(extracted, info + b"\1", "sha256")[:size]
+    return _expand(_extract(secret, salt), _info(purpose, round_number, attempt, names))[:size]
+
+
+def _extract(secret: bytes, salt: bytes) -> bytes:
+    return hmac.digest(salt, secret, "sha256")
+
+
+def _expand(extracted: bytes, info: bytes) -> bytes:
+    return hmac.digest(extracted, info + b"\1", "sha256")
+
+
+def _info(purpose: str, round_number: int, attempt: int, names: Iterable[str]) -> bytes:
+    return _purpose(purpose, round_number, attempt) + _parts(names)
+
+
+@lru_cache(256)  # one goes with all pairs
+def _purpose(purpose: str, round_number: int, attempt: int) -> bytes:
+    return _parts(("tacit/v1", purpose, str(round_number), str(attempt)))
+
+
+def _parts(parts: Iterable[str]) -> bytes:
+    encoded = [part.encode() for part in parts]
+    return b"".join([len(part).to_bytes(4, "big") + part for part in encoded])
 
 
 class SharedSecret:
     """The secret that two parties share in one round. `names`: both, each with its incarnation, ordered by party."""
 
+    __slots__ = ("_extracted", "_round", "names")
+
     def __init__(self, secret: bytes, run_id: bytes, round_number: int, names: tuple[str, str]) -> None:
-        self._secret, self._run_id = secret, run_id
+        self._extracted = _extract(secret, run_id)
         self._round, self.names = round_number, names
 
     def key(self, purpose: str, attempt: int = 0) -> bytes:
         """32 bytes for `purpose` in `attempt`."""
-        return derive_key(self._secret, self._run_id, purpose, self._round, attempt, self.names)
+        return _expand(self._extracted, _info(purpose, self._round, attempt, self.names))
 
     def __repr__(self) -> str:
         return f"<secret of {' and '.join(self.names)}>"

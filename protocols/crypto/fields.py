@@ -9,13 +9,13 @@ vectorization", 2015: vertical layout.)
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["Lanes", "field_bytes", "lane_type", "pack_fields", "pack_lanes", "unpack_fields", "unpack_lanes"]
 
 Lanes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
-_CHUNK = 1 << 18  # values at a time, a multiple of 8 so that every chunk ends on a whole byte
+_CHUNK = 1 << 18  # values at a time, a multiple of 32 so that every chunk ends on a whole word of any lane
 
 
 def field_bytes(count: int, width: int) -> int:
@@ -28,27 +28,34 @@ def pack_fields(values: NDArray[np.integer], width: int) -> bytes:
     flat = np.ascontiguousarray(values).reshape(-1)
     if flat.size and (int(flat.min()) < 0 or int(flat.max()) >> width):
         raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}; a value is out of range")
+    lane = lane_type(width)
+    rows = 8 * lane.itemsize
+    whole = flat.size - flat.size % rows
+    parts = []
+    for i in range(0, whole, _CHUNK):
+        # The fields of a column are its words, so the fields of one after another are the words of a transposed matrix.
+        columns = flat[i : min(i + _CHUNK, whole)].astype(lane).reshape(-1, rows).T
+        parts.append(pack_lanes(np.ascontiguousarray(columns), width).T.tobytes())
     shifts = np.arange(width, dtype=np.uint32)
-    return b"".join(
-        np.packbits(
-            ((flat[i : i + _CHUNK].astype(np.uint32)[:, None] >> shifts) & 1).astype(np.uint8), bitorder="little"
-        ).tobytes()
-        for i in range(0, flat.size, _CHUNK)
-    )
+    bits = ((flat[whole:].astype(np.uint32)[:, None] >> shifts) & 1).astype(np.uint8)
+    return b"".join((*parts, np.packbits(bits, bitorder="little").tobytes()))
 
 
-def unpack_fields(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """The `count` fields in `data`. Raises ValueError when the length is another."""
+def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int64) -> NDArray[Any]:
+    """The `count` fields in `data`, as `dtype`, which must hold them. Raises ValueError when the length is another."""
     if len(data) != field_bytes(count, width):
         raise ValueError(f"{count} fields of {width} bits take {field_bytes(count, width)} bytes, not {len(data)}")
-    values = np.empty(count, dtype=np.int64)
-    weights = 1 << np.arange(width, dtype=np.int64)
+    lane = lane_type(width)
+    rows = 8 * lane.itemsize
+    whole = count - count % rows
+    values = np.empty(count, dtype)
     raw = np.frombuffer(data, dtype=np.uint8)
-    for i in range(0, count, _CHUNK):
-        part = min(_CHUNK, count - i)
-        start = i * width // 8
-        bits = np.unpackbits(raw[start : start + field_bytes(part, width)], count=part * width, bitorder="little")
-        values[i : i + part] = bits.reshape(part, width) @ weights
+    for i in range(0, whole, _CHUNK):
+        stop = min(i + _CHUNK, whole)
+        words = raw[i * width // 8 : stop * width // 8].view(lane).reshape(-1, width).T
+        values[i:stop] = unpack_lanes(np.ascontiguousarray(words), width).T.reshape(-1)
+    bits = np.unpackbits(raw[whole * width // 8 :], count=(count - whole) * width, bitorder="little")
+    values[whole:] = bits.reshape(-1, width) @ (1 << np.arange(width, dtype=np.int64))
     return values
 
 

@@ -27,9 +27,10 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
+from protocols.crypto.eightfold import Table
 from sim.streams import Entropy
 
-__all__ = ["Comb", "FixedBase", "Split", "SubsetTable", "choose_comb", "join", "split", "split_all"]
+__all__ = ["Comb", "FixedBase", "Split", "SubsetTable", "TableProducts", "choose_comb", "join", "split", "split_all"]
 
 # Times of one table entry and of one squaring, in products by a table entry; measured with gmpy2 at m of 1024
 # and 2048 bits.
@@ -103,6 +104,28 @@ class SubsetTable:
         self.slopes = slopes
 
 
+class TableProducts:
+    """Products of the entries of `tables`, one after another: the i-th entry of all of them has the index i."""
+
+    def __init__(self, tables: Sequence[SubsetTable], modulus: mpz) -> None:
+        size = -(-modulus.bit_length() // 8)
+        self._residues = Table([entry for table in tables for entry in table.residues], size, modulus * modulus)
+        self._slopes = [entry for table in tables for entry in table.slopes]
+        self.starts = np.cumsum([0, *(len(table.residues) for table in tables)], dtype=np.int32)[:-1]
+
+    def __call__(self, indices: NDArray[np.int32]) -> Iterator[tuple[mpz, mpz]]:
+        """A product and its slope for each row of `indices` (rows, columns, blocks).
+
+        At each column what was computed so far is squared and multiplied by the entries at its indices.
+        """
+        slope_at = self._slopes.__getitem__
+        for product, columns in zip(self._residues.products(indices), indices.tolist(), strict=True):
+            slope = mpz(0)
+            for column in columns:
+                slope = sum(map(slope_at, column), slope + slope)
+            yield product, slope
+
+
 @dataclass(frozen=True)
 class Comb:
     """The shape of a comb. `rows` is h, `blocks` v and `columns` b in Lim and Lee's notation."""
@@ -171,12 +194,8 @@ class FixedBase:
         while len(chain) < comb.rows * comb.blocks:
             chain.append(gmpy2.powmod(chain[-1], step, square))
         generators = split_all(chain, modulus)
-        self._residues: list[mpz] = []
-        self._slopes: list[mpz] = []
-        for block in range(comb.blocks):
-            table = SubsetTable(generators[block :: comb.blocks], modulus)
-            self._residues += table.residues
-            self._slopes += table.slopes
+        tables = [SubsetTable(generators[block :: comb.blocks], modulus) for block in range(comb.blocks)]
+        self._products = TableProducts(tables, modulus)
 
     def __repr__(self) -> str:
         return f"<FixedBase, {self._modulus.bit_length()}-bit modulus, {self.comb}>"
@@ -215,16 +234,7 @@ class FixedBase:
 
     def _evaluate(self, digits: NDArray[np.int32]) -> Iterator[tuple[mpz, mpz]]:
         """Powers for the rows of `digits`, each blocks * columns digits with the column running fastest."""
-        comb, square = self.comb, self._square
-        residue_at, slope_at = self._residues.__getitem__, self._slopes.__getitem__
-        offsets = np.arange(comb.blocks, dtype=np.int32)[:, None] << comb.rows
-        indices = digits.reshape(-1, comb.blocks, comb.columns) + offsets
+        comb = self.comb
+        indices = digits.reshape(-1, comb.blocks, comb.columns) + self._products.starts[:, None]
         # Highest column first, as in square and multiply.
-        for columns in indices.transpose(0, 2, 1)[:, ::-1].tolist():
-            product, slope = mpz(1), mpz(0)
-            for column in columns:
-                product = product * product % square
-                for residue in map(residue_at, column):
-                    product = product * residue % square
-                slope = sum(map(slope_at, column), slope + slope)
-            yield product, slope
+        yield from self._products(np.ascontiguousarray(indices.transpose(0, 2, 1)[:, ::-1]))

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import gmpy2
 from gmpy2 import mpz
 
+from protocols.crypto.eightfold import powers
 from protocols.crypto.paillier import INSECURE_BITS, SECURE_BITS, PrivateKey, PublicKey
 
 __all__ = [
@@ -97,9 +98,8 @@ def verify(proved: bytes, bits: int, context: bytes) -> PublicKey:
         raise ValueError(f"a prime below {_LEAST_PRIME:,} divides the modulus")
     size = key.plaintext_bytes
     roots = [mpz.from_bytes(proved[at : at + size], "big") for at in range(size, len(proved), size)]
-    for root, rho in zip(roots, challenges(key, context), strict=True):
-        if root >= key.n or gmpy2.powmod(root, key.n, key.n) != rho:
-            raise ValueError("the proof does not hold: what is given is no N-th root of a challenge")
+    if any(root >= key.n for root in roots) or powers(roots, key.n, key.n) != challenges(key, context):
+        raise ValueError("the proof does not hold: what is given is no N-th root of a challenge")
     return key
 
 

@@ -41,7 +41,7 @@ from gmpy2 import invert, mpz
 from numpy.typing import ArrayLike, NDArray
 
 from protocols.crypto import paillier
-from protocols.crypto.fixed_base import Split, SubsetTable, join, split_all
+from protocols.crypto.fixed_base import Split, SubsetTable, TableProducts, join, split_all
 from protocols.crypto.paillier import FreshRerandomiser, PrivateKey, PublicKey, Rerandomiser
 from sim.streams import Entropy
 
@@ -166,22 +166,20 @@ def evaluate(
     step = table_width(vectors)
     windows = np.zeros((vectors, -(-length // step), step), np.int32)
     windows.reshape(vectors, -1)[:, :length] = 1 - matrix
-    choices = (windows << np.arange(step, dtype=np.int32)).sum(axis=2).tolist()
+    choices = (windows << np.arange(step, dtype=np.int32)).sum(axis=2, dtype=np.int32)
 
     hide = FreshRerandomiser(key, entropy) if fresh else Rerandomiser(key, entropy, vectors * layout.groups)
     results: list[list[bytes]] = []
     masks: list[list[bytes]] = []
     for group in range(layout.groups):
         parts = split_all(received[group * length : (group + 1) * length], n)
-        tables = [SubsetTable(parts[i : i + step], n) for i in range(0, length, step)]
+        subsets = TableProducts([SubsetTable(parts[i : i + step], n) for i in range(0, length, step)], n)
+        chosen = subsets((choices + subsets.starts)[:, None])
         all_inverse, all_slope = _inverse_product(parts, square)
         ones = _ones(layout.filled(group), layout.width)
         group_results, group_masks = [], []
-        for weight, choice, (residue, residue_slope) in zip(weights, choices, hide.residues(vectors), strict=True):
-            product, slope = mpz(1), mpz(0)
-            for table, i in zip(tables, choice, strict=True):
-                product = product * table.residues[i] % square
-                slope += table.slopes[i]
+        rows = zip(weights, chosen, hide.residues(vectors), strict=True)
+        for weight, (product, slope), (residue, residue_slope) in rows:
             # (prod_{x_l=0} c_l)^2 (prod_l c_l)^-1 (1 + N (|x| ones + R)) z
             mask = mpz(entropy.below(int(n)))
             product = product * product % square * all_inverse % square * residue % square
@@ -215,7 +213,7 @@ def decrypt(key: PrivateKey, masked: bytes) -> bytes:
     public = key.public
     width = public.plaintext_bytes
     received = public.ciphertexts_from_bytes(masked, len(masked) // public.ciphertext_bytes)
-    return b"".join(key.decrypt(ciphertext).to_bytes(width, "big") for ciphertext in received)
+    return b"".join(plaintext.to_bytes(width, "big") for plaintext in key.decrypt_all(received))
 
 
 def unmask(

@@ -28,7 +28,7 @@ from typing import TypeAlias
 import gmpy2
 from gmpy2 import mpz
 
-from protocols.crypto.fermat import fermat_quotient
+from protocols.crypto.fermat import fermat_quotient, fermat_quotients
 from protocols.crypto.fixed_base import Comb, FixedBase, choose_comb, join
 from protocols.crypto.primes import find_factor
 from sim.streams import Entropy
@@ -309,15 +309,19 @@ class PrivateKey:
 
     def decrypt(self, ciphertext: Integer) -> mpz:
         """The plaintext in [0, N). Raises ValueError when `ciphertext` is no unit of Z_{N^2}."""
-        public = self.public
-        if not 0 < ciphertext < public.square:
-            raise ValueError(f"a ciphertext must be in (0, N^2), N of {public.bits} bits")
-        value = mpz(ciphertext)
+        return self.decrypt_all([ciphertext])[0]
+
+    def decrypt_all(self, ciphertexts: Sequence[Integer]) -> list[mpz]:
+        """The plaintext of each of `ciphertexts`. Raises ValueError when one is no unit of Z_{N^2}."""
+        n, square = self.public.n, self.public.square
+        if not all(0 < ciphertext < square for ciphertext in ciphertexts):
+            raise ValueError(f"a ciphertext must be in (0, N^2), N of {self.public.bits} bits")
+        values = [mpz(ciphertext) for ciphertext in ciphertexts]
         try:
-            x, y = self._p.quotient(value), self._q.quotient(value)
+            at_p, at_q = (fermat_quotients(factor.quotient, factor.prime, values) for factor in (self._p, self._q))
         except ValueError:
             raise ValueError("a ciphertext shares a factor with the modulus") from None
-        return (x * self._k_p + y * self._k_q) % public.n
+        return [(x * self._k_p + y * self._k_q) % n for x, y in zip(at_p, at_q, strict=True)]
 
 
 def _restore(p: tuple[mpz, mpz, mpz], q: tuple[mpz, mpz, mpz]) -> PrivateKey:

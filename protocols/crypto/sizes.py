@@ -10,7 +10,11 @@ every message has its envelope.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
-__all__ = ["dealing", "paillier_hamming", "peers", "plaintext_hamming", "secure_sum", "setup", "xclp"]
+from protocols.crypto.regular_graph import Degree
+
+__all__ = [
+    "dealing", "paillier_hamming", "peers", "plaintext_hamming", "secagg_plus", "secure_sum", "setup", "xclp",
+]  # fmt: skip
 
 X25519_BYTES = 32
 SEED_BYTES = 32
@@ -124,3 +128,19 @@ def dealing(clients: Collection[str]) -> dict[str, int]:
 def secure_sum(clients: Collection[str], dimension: int) -> dict[str, int]:
     """A secure sum of vectors among `clients` of whom none is lost."""
     return {**dealing(clients), "MaskedChunk": len(clients) * RING_BYTES * dimension}
+
+
+def secagg_plus(clients: Collection[str], dimension: int, degree: Degree) -> dict[str, int]:
+    """A secure sum of vectors among `clients` of whom none is lost, in a graph of this `degree`.
+
+    With its keys: each client is shown itself and its k neighbours.
+    """
+    p, names, around = len(clients), _text(clients), degree.k + 1
+    return {
+        "FreshKeys": p * 2 * X25519_BYTES,
+        "Neighbours": around * (p * 2 * X25519_BYTES + names),
+        "DealtShares": p * degree.k * 2 * SHARE_BYTES,
+        "MaskedChunk": p * RING_BYTES * dimension,
+        "Survivors": around * names,
+        "Revealed": p * degree.holders * SHARE_BYTES,
+    }

@@ -4,23 +4,25 @@
 | --- | --- | --- | --- | --- |
 | train.update | LocalModel | client -> server | 4 P, the additions' and 16 | `Plain`: model, weight and loss |
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
+| sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
 
 P numbers of a model, float32. A model weighs 1, or the points that it was trained on; of an addition's vectors some are
 averaged with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of
 each client, so an average is exact to 2^-32.
 
-Paper: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017.
+Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+).
 
-Security: with `Plain` the server sees each client's model; with `Secure` their average, mean loss, number and sum of
-weights, and who took part (`secure_sum` says under which assumptions). Of each average by itself, that is: rounds that
-begin with the same model, as after one that was lost, have nearly the same models again (to 10^-6 where a batch holds
-all points), and two averages over different clients then differ by those. Only noise hides that (`dp_fedavg`).
+Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
+weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Of each average by itself, that
+is: rounds that begin with the same model, as after one that was lost, have nearly the same models again (to 10^-6 where
+a batch holds all points), and two averages over different clients then differ by those. Only noise hides that
+(`dp_fedavg`).
 """
 
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -30,6 +32,8 @@ from parties.client import Client
 from parties.learning.vectors import average, decode, encode
 from parties.server import Server
 from protocols import secure_sum, setup
+from protocols.crypto.agreement import SharedSecret
+from protocols.crypto.regular_graph import Tolerance
 from protocols.outcome import require
 from protocols.values import understood
 from sim.wire import Message
@@ -41,6 +45,7 @@ __all__ = [
     "Averaging",
     "Expected",
     "Plain",
+    "SecAggPlus",
     "Secure",
     "Update",
     "average_work",
@@ -234,15 +239,24 @@ class Secure:
         dimension = sum(expected.sizes) // 4 + 3
         return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, self.fewest(least), deadline)
 
-    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
+    async def _secrets(self, me: Client, deadline: float) -> Mapping[str, SharedSecret]:
+        """What `me` shares with each other client once the round is set up."""
         group, _ = await setup.client(me, deadline)
+        return group.secrets
+
+    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> tuple[str, ...]:
+        """Those of `members` with whom the round is set up."""
+        return (await setup.server(me, members, me.round, self.fewest(least), deadline)).names
+
+    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
+        secrets = await self._secrets(me, deadline)
         trained = update.weight > 0
         parts: list[NDArray[np.floating]] = [
             (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
             for vector, by_weight in zip(update.vectors, expected.weighted, strict=True)
         ]
         parts.append(np.array([update.weight, float(trained), update.loss if trained else 0.0]))
-        await secure_sum.client(me, np.concatenate(parts), group.secrets, self._settings(expected, least, deadline))
+        await secure_sum.client(me, np.concatenate(parts), secrets, self._settings(expected, least, deadline))
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
@@ -250,8 +264,8 @@ class Secure:
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
-        group = await setup.server(me, members, me.round, self.fewest(least), deadline)
-        total = await secure_sum.server(me, group.names, self._settings(expected, least, deadline))
+        present = await self._present(me, members, least, deadline)
+        total = await secure_sum.server(me, present, self._settings(expected, least, deadline))
         values = total.values
         weight, count, loss = values[-3:].tolist()
         require(round(count), "clients with trained models", least)
@@ -262,3 +276,20 @@ class Secure:
             for column, by_weight in zip(columns, expected.weighted, strict=True)
         )
         return Averages(total.contributors, means, loss / count)
+
+
+@dataclass(frozen=True)
+class SecAggPlus(Secure):
+    """A secure sum in which each client deals and masks with its neighbours in a graph; no set-up goes before it."""
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    name: ClassVar[str] = "secagg+"
+
+    def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
+        return replace(super()._settings(expected, least, deadline), tolerance=self.tolerance)
+
+    async def _secrets(self, me: Client, deadline: float) -> Mapping[str, SharedSecret]:
+        return {}
+
+    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> tuple[str, ...]:
+        return tuple(members)

@@ -1,15 +1,15 @@
 """What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import psutil
 
 from parties.data.sets import Dataset
-from parties.data.splits import Shard
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
 from protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
+from protocols.federated.averaging import SecAggPlus
 from protocols.federated.blame import key_of
 from protocols.federated.experiment import settings_of, smallest_cohort
 from protocols.federated.keys import Model, Training, TrainingTables
@@ -27,8 +27,8 @@ _LEAST_SIDE = 5
 """Pixels; augmentation moves an image by four of them."""
 
 
-def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]) -> None:
-    """Raise Problem where `tables` cannot be trained on the clients' points `held`, as they are `dealt`."""
+def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int]) -> None:
+    """Raise Problem where `tables` cannot be trained on `held`, of which each client has that many `labels`."""
     try:
         jobs.require_torch()
     except MissingExtra as missing:
@@ -38,10 +38,11 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
         _check_private(tables)
     _check_update(tables)
     if ALGORITHMS[tables.protocol.name].buffered:
-        _check_buffered(tables, dealt)
+        _check_buffered(tables, labels)
+    _check_tolerance(tables.training)
     _check_augmentation(tables, held)
     try:
-        settings = settings_of(tables, held, shards=dealt)
+        settings = settings_of(tables, held, labels=labels)
         jobs.choose_device(tables.training.device)
         jobs.size(settings.spec)
     except MissingExtra as missing:
@@ -51,7 +52,7 @@ def check_training(tables: TrainingTables, held: Dataset, dealt: Sequence[Shard]
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
-    _check_rounds(tables, settings, dealt)
+    _check_rounds(tables, settings, labels)
     _check_memory(tables, settings)
 
 
@@ -65,7 +66,7 @@ def _check_private(tables: TrainingTables) -> None:
     if training.update != "fedavg":
         problem = f"{toml(training.update)} is no part of dp-fedavg, or sends more than is clipped"
         raise Problem("training.update", f'{problem}; allowed: "fedavg"')
-    if tables.privacy.noise_at == "clients" and training.averaging != "secure":
+    if tables.privacy.noise_at == "clients" and training.averaging == "plain":
         problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
         raise Problem("privacy.noise_at", problem)
 
@@ -78,7 +79,7 @@ def _check_update(tables: TrainingTables) -> None:
         raise Problem("training.update", problem + toml(settings))
 
 
-def _check_buffered(tables: TrainingTables, dealt: Sequence[Shard]) -> None:
+def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
     """Raise Problem for what [training] may not say where models are averaged as they come."""
     name, training = toml(tables.protocol.name), tables.training
     if training.averaging != "plain":
@@ -89,7 +90,7 @@ def _check_buffered(tables: TrainingTables, dealt: Sequence[Shard]) -> None:
         problem = f"{toml(training.update)} has a part at the server that takes one round's average, and here is none"
         fit = [one for one, update in UPDATES.items() if _fits_buffer(update)]
         raise Problem("training.update", f"{problem}; allowed: {', '.join(map(toml, fit))}")
-    able = sum(1 for shard in dealt if shard.labeled.any())
+    able = sum(1 for count in labels if count)
     for key, value in (("concurrency", training.concurrency), ("buffer", training.buffer)):
         if value is not None and value > able:
             problem = f"{value} is more than the clients with labels, each of whom is called once a round"
@@ -101,6 +102,15 @@ def _fits_buffer(update: Update) -> bool:
     return update.server is None and all(type(make()) is Companion for _, make in update())
 
 
+def _check_tolerance(training: Training) -> None:
+    lost, corrupt = training.tolerated_dropouts, training.corrupt_clients
+    if training.averaging == SecAggPlus.name and lost + corrupt >= 1:
+        problem = (
+            f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (training.corrupt_clients); allowed: "
+        )
+        raise Problem("training.tolerated_dropouts", f"{problem}less than {1 - corrupt:g}")
+
+
 def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:
     name, shape = tables.training.augmentation, held.shape
     if name == "none" or (len(shape) == 3 and min(shape[1:]) >= _LEAST_SIDE):
@@ -110,23 +120,23 @@ def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:
     raise Problem("training.augmentation", f"{problem}; allowed: {toml('none')}")
 
 
-def _check_rounds(tables: TrainingTables, settings: TrainingSettings, dealt: Sequence[Shard]) -> None:
+def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
     training = tables.training
     if settings.method.labeller is not None and training.label_from > training.rounds:
         problem = f"{training.label_from} is after the last round; allowed: 1 to {training.rounds} (training.rounds)"
         raise Problem("training.label_from", problem)
     alone, secure = not settings.trains_unlabeled(1), not settings.averaging.individual
     if secure and training.min_clients == 1:
-        problem = '1 is too small: with training.averaging = "secure" it would show one client\'s model'
+        problem = f'1 is too small: with training.averaging = "{training.averaging}" it would show one client\'s model'
         raise Problem("training.min_clients", f"{problem}; allowed: 2 or more")
-    drawn, least = smallest_cohort(settings, dealt), settings.averaging.fewest(settings.min_clients)
+    drawn, least = smallest_cohort(settings, labels), settings.averaging.fewest(settings.min_clients)
     if drawn < least:
-        able = sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)
+        able = sum(1 for count in labels if count) if alone else len(labels)
         who = "clients with labels" if alone else "clients"
-        why = 'averaging = "secure"' if training.min_clients is None else "training.min_clients"
+        why = f'averaging = "{training.averaging}"' if training.min_clients is None else "training.min_clients"
         problem = f"{training.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
         raise Problem("training.share", problem)
-    others = (sum(1 for shard in dealt if shard.labeled.any()) if alone else len(dealt)) - drawn
+    others = (sum(1 for count in labels if count) if alone else len(labels)) - drawn
     if settings.extra > others:
         problem = f"{settings.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"
         raise Problem("training.extra", problem)

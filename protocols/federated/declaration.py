@@ -1,20 +1,23 @@
 """Federated training, declared: each algorithm with its name, the keys that it uses and the steps that it takes."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from parties.data.splits import Shard
+from parties.data.splits import Shard, counted
 from parties.learning.loaded import TORCH
-from protocols import dealing, rounds, secure_sum, setup
+from protocols import dealing, neighbours, rounds, secure_sum, setup
+from protocols.crypto.regular_graph import degree_of
 from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
 from protocols.federated import averaging, fedavg_then_xclp
 from protocols.federated import round as training_round
 from protocols.federated.algorithms import ALGORITHMS
 from protocols.federated.attack import attacked_models
+from protocols.federated.averaging import SecAggPlus
 from protocols.federated.checks import check_training, training_memory
-from protocols.federated.experiment import Training, fewest_hidden, settings_of
+from protocols.federated.experiment import Training, averaging_of, fewest_hidden, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.payloads import training_payloads
 from protocols.federated.planned import training_plan
@@ -29,9 +32,16 @@ from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
 from protocols.xclp import xclp
-from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
+from protocols.xclp.checks import (
+    check_clients,
+    check_graph,
+    check_keys,
+    check_memory,
+    graph_memory,
+    xclp_cautions,
+)
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
-from protocols.xclp.declaration import ACROSS, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
+from protocols.xclp.declaration import ACROSS, BESIDE, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
 from protocols.xclp.variants import VARIANTS
 from sim.planned import Planned
@@ -52,7 +62,8 @@ TRAINING = tuple(
     f"training.{key}"
     for key in (
         "rounds", "share", "epochs", "labeled_batch", "learning_rate", "decay_rounds", "momentum", "weight_decay",
-        "augmentation", "update", "mu", "averaging", "weighting",
+        "augmentation", "update", "mu", "averaging", "tolerated_dropouts", "corrupt_clients", "failure_exponent",
+        "weighting",
     )
 )  # fmt: skip
 """Those of rounds in which clients train on labels."""
@@ -85,6 +96,7 @@ class FederatedTraining(Declaration):
     recovery: str = ""
     needs = Needs(testing=True, validation=True)
     learns = True
+    rests = True
     quick = MappingProxyType({"training.rounds": 2, "training.label_from": 2})
 
     @property
@@ -128,7 +140,11 @@ class FederatedTraining(Declaration):
 
     def steps_with(self, tables: TrainingTables) -> Sequence[Step]:
         choices = self.choices(tables)
-        secure = {"plain": (), "secure": (*(() if self.across else setup.STEPS), *secure_sum.STEPS)}
+        secure = {
+            "plain": (),
+            "secure": (*(() if self.across else setup.STEPS), *secure_sum.STEPS),
+            "secagg+": secure_sum.STEPS,
+        }
         ways: list[tuple[Mapping[str, Sequence[Step]], str]] = [(secure, choices["training.averaging"])]
         if self.across:
             ways.append((recovery_steps(), choices["protocol.recovery"]))
@@ -136,11 +152,15 @@ class FederatedTraining(Declaration):
 
     def types_with(self, tables: TrainingTables) -> Sequence[type[Message]]:
         choices = self.choices(tables)
-        secure = choices["training.averaging"] == "secure"
+        sums: dict[str, tuple[type[Message], ...]] = {
+            "plain": messages_in(averaging),
+            "secure": messages_in(setup, dealing, secure_sum),
+            "secagg+": (*messages_in(neighbours, secure_sum), *neighbours.SHARED),
+        }
         return (
             *(messages_of(choices) if self.across else ()),
             *messages_in(rounds, training_round),
-            *(messages_in(setup, dealing, secure_sum) if secure else messages_in(averaging)),
+            *sums[choices["training.averaging"]],
         )
 
     def rounds(self, tables: TrainingTables) -> int:
@@ -164,7 +184,11 @@ class FederatedTraining(Declaration):
             check_graph(tables, len(parts.held.labels))
         if self.across:
             check_clients(tables, self.largest(tables, shards).values(), self._part(tables, shards))
-        check_training(tables, parts.held, list(shards.values()))
+        check_training(tables, parts.held, counted(shards)[1].values())
+
+    def check_memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        if self.across:
+            check_memory(tables, [self.largest(tables, shards).values()])
 
     def _part(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
         few = len(self.largest(tables, shards)) < len(shards)
@@ -173,6 +197,14 @@ class FederatedTraining(Declaration):
     def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         found = noise_cautions(tables.privacy, tables.entropy) if self.private else []
         return found + (xclp_cautions(tables, lambda: self.largest(tables, shards())) if self.across else [])
+
+    def notes(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        if not isinstance(way := averaging_of(tables.training), SecAggPlus):
+            return []
+        clients = shards().values()
+        able = sum(1 for shard in clients if shard.labeled.any())
+        drawn = {math.ceil(self.share(tables) * many - 1e-9) for many in (able, len(clients)) if many}
+        return [f"{way.name}: {degree_of(many, way.tolerance)}" for many in sorted(drawn)]
 
     def sent_bytes(
         self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
@@ -183,7 +215,7 @@ class FederatedTraining(Declaration):
         return training_plan(tables, parts.held, shards)
 
     def memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        models = training_memory(tables, settings_of(tables, parts.held, shards=list(shards.values())))
+        models = training_memory(tables, settings_of(tables, parts.held, labels=counted(shards)[1].values()))
         if not self.across:
             return models
         together = self.largest(tables, shards)
@@ -204,14 +236,15 @@ class FederatedTraining(Declaration):
         found = []
         if self.across:
             found.append(row_sums_of(tables.protocol, self.value(tables, "protocol.recovery")))
-        if tables.training.averaging == "secure":
+        if tables.training.averaging != "plain":
             noisy = self.private and tables.privacy.noise_at == "clients"
-            found.append(SecureSum("secure_sum", max(2, tables.training.fewest(fewest_hidden(clients, noisy)))))
+            kind = "secure_sum" if tables.training.averaging == "secure" else tables.training.averaging
+            found.append(SecureSum(kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy)))))
         return found
 
     def attacked(self, tables: TrainingTables) -> AttackedMessages:
-        if tables.training.averaging == "secure":
-            problem = 'does not go with training.averaging = "secure", by which the server sees no client\'s model'
+        if (way := tables.training.averaging) != "plain":
+            problem = f'does not go with training.averaging = "{way}", by which the server sees no client\'s model'
             raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
         return attacked_models(tables)
 
@@ -221,6 +254,12 @@ class TrainingThenPrediction(FederatedTraining):
     """Federated training, and then XCLP once, among all clients: `fedavg_then_xclp`."""
 
     needs = Needs()  # nothing: new points are predicted
+    rests = False
+
+    @property
+    def uses(self) -> Sequence[str]:  # type: ignore[override]
+        """Those of training and of XCLP, and what its round is compared with."""
+        return (*super().uses, *BESIDE)
 
     @property
     def steps(self) -> Sequence[Step]:  # type: ignore[override]
@@ -243,6 +282,7 @@ class TrainingThenPrediction(FederatedTraining):
 _FEDAVG = (
     "McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017",
     "Bonawitz et al., Practical secure aggregation for privacy-preserving machine learning, CCS 2017",
+    "Bell et al., Secure single-server aggregation with (poly)logarithmic overhead, CCS 2020",
 )
 _FEDPROP = "Scott, Yeo, Lampert, FedProp: Cross-client Label Propagation for Federated Semi-supervised Learning, 2022"
 _XCLP = (*XCLP_PAPERS, *_FEDAVG)

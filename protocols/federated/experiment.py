@@ -2,27 +2,31 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from parties.data.sets import Dataset
-from parties.data.splits import Shard
+from parties.data.splits import counted
+from parties.foresight import foresee
 from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
+from parties.life import Present
 from protocols import quorum
+from protocols.crypto.regular_graph import Tolerance
 from protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
-from protocols.federated.averaging import Averaging, Plain, Secure
+from protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from protocols.federated.keys import Training as TrainingKeys
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
 from protocols.federated.observer import BufferedObserver, TrainingObserver
-from protocols.federated.round import TrainingClient, TrainingSettings
+from protocols.federated.round import TrainingRound, TrainingSettings
 from protocols.observing.experiment import Setting
 from protocols.privacy.spending import Spending, Spent, spending_on_models
 from protocols.setup import Group
@@ -34,6 +38,7 @@ __all__ = [
     "BufferedTraining",
     "Kinds",
     "Training",
+    "averaging_of",
     "cohorts_of",
     "fewest_hidden",
     "method_of",
@@ -59,41 +64,40 @@ class Training:
 
     def __init__(self, setting: Setting) -> None:
         world, tables, held = setting.world, setting.tables, setting.parts.held
-        shards = list(setting.shards.values())
-        spending = spending_by(tables, shards)
+        self._points, self._labels = counted(setting.shards)
+        spending = spending_by(tables, self._labels.values())
         spent = None if spending is None else spending(tables.training.rounds)
-        self.settings = settings_of(tables, held, spent, shards=shards)
-        self.clients = setting.clients(self.kinds.client, self.settings)
+        self._world = world
+        self.settings = settings_of(tables, held, spent, labels=self._labels.values())
+        self.clients = setting.registered(self.kinds.client, self.settings)
+        foresee(world, self.clients, TrainingRound)
         first = jobs.initial(self.settings.spec, tables.seed)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.server_access)
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
         self.observer.spending = spending
+        self._present = Present(self.clients)
         self.rounds = self.settings.rounds
         self._seed = tables.seed
 
     def plan(self) -> None:
         """As it will be if nobody is lost: the cohorts follow from the seed."""
-        settings = self.settings
-        shards = {client.name: client.shard for client in self.clients}
-        points = {name: len(shard.rows) for name, shard in shards.items()}
-        for number, members in enumerate(cohorts_of(settings, shards, self._seed), 1):
-            group = Group(members, {name: points[name] for name in members}, {})
-            for client in self.clients:
-                if client.name in group.points:
-                    self._plan(client, group, number)
+        for number, members in enumerate(cohorts_of(self.settings, self._labels, self._seed), 1):
+            group = Group(members, {name: self._points[name] for name in members}, {})
+            for name in members:
+                self._plan(name, group, number)
 
-    def _plan(self, client: TrainingClient, group: Group, number: int) -> None:
-        settings, points = self.settings, len(client.shard.rows)
-        known = int(client.shard.labeled.sum())
+    def _plan(self, name: str, group: Group, number: int) -> None:
+        settings, points, known = self.settings, self._points[name], self._labels[name]
+        plan = self._world.computing.plan
         labeller = settings.method.labeller if settings.labels_in(number) else None
         others = points - known if settings.trains_unlabeled(number) else 0
-        client.plan(jobs.train_work(settings.spec, settings.update, known, others))
+        plan(jobs.train_work(settings.spec, settings.update, known, others))
         if labeller is not None:
-            client.plan(jobs.embed_work(settings.spec, points))
+            plan(jobs.embed_work(settings.spec, points))
         if isinstance(labeller, Across):
-            client.plan(labeller.parameters.variant.plan(client, group))
+            plan(labeller.parameters.variant.plan(self._present[name], group))
 
 
 class BufferedTraining(Training):
@@ -104,22 +108,21 @@ class BufferedTraining(Training):
 
     def plan(self) -> None:
         """As it will be if all take their turns: who is called depends on who is fast."""
-        able = [client for client in self.clients if client.shard.labeled.any()]
-        for client, _ in zip(itertools.cycle(able), range(self.rounds * self.settings.buffer), strict=False):
-            client.plan(jobs.train_work(self.settings.spec, self.settings.update, int(client.shard.labeled.sum()), 0))
+        settings, able = self.settings, [known for known in self._labels.values() if known]
+        for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
+            self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
 
 
-def cohorts_of(settings: TrainingSettings, shards: Mapping[str, Shard], seed: int) -> list[tuple[str, ...]]:
-    """Who is called to each round, of clients that have all enrolled with these `shards`.
+def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int) -> list[tuple[str, ...]]:
+    """Who is called to each round, of clients that have all enrolled with that many `labels`.
 
     Where training is private, as many as will be drawn and not who: that is the server's entropy's to say.
     """
-    names, labeled = tuple(shards), {name: int(shard.labeled.sum()) for name, shard in shards.items()}
-    found = []
+    names, found = tuple(labels), []
     for number in range(1, settings.rounds + 1):
         source, alone = generator(seed, "cohort", number), not settings.trains_unlabeled(number)
-        members = cohort.draw(names, labeled, settings.share, source, only_labeled=alone)
-        found.append(cohort.enlarged(members, names, labeled, settings.extra, source, only_labeled=alone))
+        members = cohort.draw(names, labels, settings.share, source, only_labeled=alone)
+        found.append(cohort.enlarged(members, names, labels, settings.extra, source, only_labeled=alone))
     return found
 
 
@@ -139,19 +142,26 @@ def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
     return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
 
 
-_AVERAGINGS: dict[str, Averaging] = {way.name: way for way in (Plain(), Secure())}
+def averaging_of(keys: TrainingKeys) -> Averaging:
+    """How a round's models come together. Raises ValueError."""
+    if keys.averaging == SecAggPlus.name:
+        tolerance = Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
+        return SecAggPlus(tolerance=tolerance)
+    return {way.name: way for way in (Plain(), Secure())}[keys.averaging]
 
 
-def spending_by(tables: TrainingTables, shards: Sequence[Shard]) -> Spending | None:
+def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
     """What the averages of dp-fedavg reveal; None for protocols that promise nothing.
+
+    `labels`: how many each client has.
 
     The cohort is drawn of those with labels and of those that have not enrolled: for how many of them there may be, the
     largest share that rounding up makes of it counts.
     """
     if not ALGORITHMS[tables.protocol.name].private:
         return None
-    able = sum(1 for shard in shards if shard.labeled.any())
-    cohorts = [(math.ceil(tables.training.share * many - 1e-9), many) for many in range(max(1, able), len(shards) + 1)]
+    able = sum(1 for count in labels if count)
+    cohorts = [(math.ceil(tables.training.share * many - 1e-9), many) for many in range(max(1, able), len(labels) + 1)]
     cohort, clients = max(cohorts, key=lambda one: (one[0] / one[1], -one[1]))
     return spending_on_models(tables.privacy, tables.entropy, tables.training.rounds, cohort, clients)
 
@@ -164,18 +174,18 @@ def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
     return Clipped(privacy.clip, 0.0 if spent is None or spent.noise is None else spent.noise, privacy.noise_at)
 
 
-def smallest_cohort(settings: TrainingSettings, shards: Sequence[Shard]) -> int:
-    """How many clients are drawn in the round that draws the fewest of those with `shards`, if all have enrolled."""
-    able = sum(1 for shard in shards if settings.trains_unlabeled(1) or shard.labeled.any())
+def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
+    """How many clients are drawn in the round that draws the fewest of those with `labels`, if all have enrolled."""
+    able = len(labels) if settings.trains_unlabeled(1) else sum(1 for count in labels if count)
     return math.ceil(settings.share * able - 1e-9)
 
 
 def settings_of(
-    tables: TrainingTables, held: Dataset, spent: Spent | None = None, *, shards: Sequence[Shard]
+    tables: TrainingTables, held: Dataset, spent: Spent | None = None, *, labels: Collection[int]
 ) -> TrainingSettings:
     """What all parties of a training run know beforehand. Raises ValueError for what does not go together.
 
-    `spent` holds the noise of dp-fedavg; `shards` are the clients', whose numbers decide how many a cohort has.
+    `spent` holds the noise of dp-fedavg; `labels` are how many each client has, which decides how many a cohort has.
     """
     training, spec = tables.training, model_of(tables, held)
     method = method_of(tables, spec)
@@ -197,7 +207,7 @@ def settings_of(
     if algorithm.predicts:
         kind = partial(fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes))
     elif algorithm.buffered:
-        kind = partial(fedbuff.BufferedSettings, **_buffer_of(tables, shards))
+        kind = partial(fedbuff.BufferedSettings, **_buffer_of(tables, labels))
     settings = kind(
         spec,
         update,
@@ -207,12 +217,12 @@ def settings_of(
         share=training.share,
         extra=training.extra if overselects(algorithm, method) else 0,
         label_from=training.label_from,
-        averaging=_AVERAGINGS[training.averaging],
+        averaging=averaging_of(training),
         by_points=training.weighting == "points",
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
     )
-    return replace(settings, min_clients=training.fewest(_fewest(settings, shards)))
+    return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:
@@ -223,9 +233,9 @@ def overselects(algorithm: Algorithm, method: Method) -> bool:
     return not (algorithm.private or algorithm.buffered or isinstance(method.labeller, Across))
 
 
-def _buffer_of(tables: TrainingTables, shards: Sequence[Shard]) -> dict[str, Any]:
-    """M_c, K, a and eta_g of FedBuff."""
-    training, able = tables.training, sum(1 for shard in shards if shard.labeled.any())
+def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any]:
+    """M_c, K, a and eta_g of FedBuff among clients with that many `labels`."""
+    training, able = tables.training, sum(1 for count in labels if count)
     concurrency = training.concurrency or math.ceil(training.share * able - 1e-9)
     return dict(
         concurrency=concurrency,
@@ -239,12 +249,12 @@ _BUFFER = 10
 """K by default: as in the paper."""
 
 
-def _fewest(settings: TrainingSettings, shards: Sequence[Shard]) -> int:
+def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
     """The default of `training.min_clients`."""
     if settings.averaging.individual:
         return 1
     made_for_many = settings.private is not None and settings.private.at == "clients"
-    return fewest_hidden(smallest_cohort(settings, shards), made_for_many)
+    return fewest_hidden(smallest_cohort(settings, labels), made_for_many)
 
 
 def fewest_hidden(drawn: int, made_for_many: bool) -> int:

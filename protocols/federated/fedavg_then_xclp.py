@@ -53,6 +53,10 @@ class PredictingClient(xclp.LabeledClient, FedAvgClient):
     settings: PredictingSettings
     further = 1
 
+    @classmethod
+    def resting(cls, settings: training.TrainingSettings) -> None:
+        return None
+
     async def take_part(self, call: TrainingRound) -> None:
         settings, points = self.settings, self.shard.points
         if self.round <= settings.rounds:

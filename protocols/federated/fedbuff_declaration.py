@@ -25,6 +25,9 @@ from sim.wire import Message
 __all__ = ["DECLARATIONS", "BufferedDeclaration"]
 
 
+_OF_SUMS = tuple(f"training.{key}" for key in ("tolerated_dropouts", "corrupt_clients", "failure_exponent"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class BufferedDeclaration(FederatedTraining):
     """Training whose models are averaged as they come."""
@@ -35,7 +38,7 @@ class BufferedDeclaration(FederatedTraining):
         own = ("concurrency", "buffer", "staleness", "server_rate", "validation")
         return (
             *(key for key in LEARNING if key != "training.min_clients"),
-            *TRAINING,
+            *(key for key in TRAINING if key not in _OF_SUMS),
             *(f"training.{key}" for key in own),
         )
 

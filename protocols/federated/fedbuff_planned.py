@@ -21,17 +21,18 @@ __all__ = ["buffered_plan"]
 
 def buffered_plan(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> Iterator[Planned]:
     """The whole run among clients with the shards `of` theirs."""
-    settings = settings_of(tables, held, shards=list(of.values()))
+    points, labels = counted(of)
+    settings = settings_of(tables, held, labels=labels.values())
     assert isinstance(settings, BufferedSettings)
-    yield from enrolment_plan(*counted(of))
-    yield from _Server(settings, of, tables.seed).open()
+    yield from enrolment_plan(points, labels)
+    yield from _Server(settings, labels, tables.seed).open()
 
 
 class _Server:
     """What the server does as models are received, without them: `protocols.federated.fedbuff.FedBuffServer`."""
 
-    def __init__(self, settings: BufferedSettings, of: Mapping[str, Shard], seed: int) -> None:
-        self._settings, self._of, self._seed = settings, of, seed
+    def __init__(self, settings: BufferedSettings, labels: Mapping[str, int], seed: int) -> None:
+        self._settings, self._labels, self._seed = settings, labels, seed
         self._numbers = jobs.size(settings.spec)
         self._additions = len(settings.expected.sizes) - 1
         self._at_work: set[str] = set()
@@ -41,7 +42,7 @@ class _Server:
     def open(self) -> Iterator[Planned]:
         """The next round; after the last those who are at work are dismissed."""
         if self._round == self._settings.rounds:
-            left = [name for name in self._of if name in self._at_work]
+            left = [name for name in self._labels if name in self._at_work]
             over = Dismissed(OVER, False)
             if left:
                 yield PlannedMessage("train.average", SERVER, left, over, self._round, 1, awaited=False, ends=True)
@@ -53,7 +54,7 @@ class _Server:
 
     def _call(self, step: str) -> Iterator[Planned]:
         settings, number = self._settings, self._round
-        able = [name for name, shard in self._of.items() if shard.labeled.any()]
+        able = [name for name, known in self._labels.items() if known]
         free = [name for name in able if name not in self._at_work and name not in self._called]
         turn = (len(self._called),) if self._called else ()
         source = generator(self._seed, "cohort", number, *turn)
@@ -62,10 +63,10 @@ class _Server:
         self._at_work |= chosen
         model = Blank(4 * self._numbers)
         beside: list[bytes] = [Blank(0)] * self._additions
-        for name in (name for name in self._of if name in chosen):
+        for name in (name for name in self._labels if name in chosen):
             yield PlannedMessage(step, SERVER, [name], TrainingRound(model, beside), number, 1, calls=True)
-            labels = int(self._of[name].labeled.sum())
-            yield PlannedWork("train.update", name, jobs.train_work(settings.spec, settings.update, labels, 0))
+            work = jobs.train_work(settings.spec, settings.update, self._labels[name], 0)
+            yield PlannedWork("train.update", name, work)
             sent = BufferedModel(model, beside, Blank(FIGURES_BYTES), number)
             yield PlannedMessage("train.update", name, [SERVER], sent, number, 1, awaited=False)
 

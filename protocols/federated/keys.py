@@ -143,11 +143,39 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, Meta(ge=0, description="Weight of the proximal term of `fedprox`.")] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure"],
+        Literal["plain", "secure", "secagg+"],
         Meta(
-            description="`plain`: the server sees each client's model; `secure`: a secure sum, so it sees the average.",
+            description="`plain`: the server sees each client's model; `secure`: a secure sum, so it sees the average; "
+            "`secagg+`: a secure sum for many clients, each of which deals and masks with k others in a random graph.",
         ),
     ] = "plain"
+    tolerated_dropouts: Annotated[
+        float,
+        Meta(
+            ge=0,
+            lt=1,
+            description="The share of a cohort that may be lost in a sum by `secagg+`: k is chosen so that it comes to "
+            "its end then. Less than 1 with `corrupt_clients`.",
+        ),
+    ] = 0.1
+    corrupt_clients: Annotated[
+        float,
+        Meta(
+            ge=0,
+            lt=1,
+            description="The share of a cohort that may collude with a server that is curious, and draws the graph as "
+            "it should, without showing it anything of the others in a sum by `secagg+`.",
+        ),
+    ] = 0.1
+    failure_exponent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=128,
+            description="Sums by `secagg+` withstand what they tolerate except with a probability of 2 to the power of "
+            "minus this.",
+        ),
+    ] = 40
     weighting: Annotated[
         Literal["equal", "points"],
         Meta(

@@ -133,7 +133,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def _pseudo_accuracy(self, record: Record) -> float | None:
         """The share that is right, of unlabeled points whose label is known; one without a pseudo-label is wrong."""
         right = []
-        for name in record.averaged:
+        for name in record.averaged if self._server.settings.labels_in(record.number) else ():
             client, shard = self._clients[name], self._clients[name].shard
             if client.labelled_in == record.number and client.pseudo is not None:
                 counted = ~shard.labeled & (shard.labels >= 0)

@@ -11,8 +11,9 @@ import msgspec
 from parties.data.sets import Dataset
 from parties.data.splits import Shard, counted
 from protocols.crypto import sizes
+from protocols.crypto.regular_graph import degree_of
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import FIGURES_BYTES
+from protocols.federated.averaging import FIGURES_BYTES, SecAggPlus
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
@@ -27,12 +28,13 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
 
     None: how many are sent depends on who is fast.
     """
-    settings = settings_of(tables, held, shards=list(of.values()))
+    points, labels = counted(of)
+    settings = settings_of(tables, held, labels=labels.values())
     classes, topology = len(held.classes), tables.network.topology
     total: Counter[str] = Counter()
-    seen: list[str] = []
-    for number, members in enumerate(cohorts_of(settings, of, tables.seed), 1):
-        total.update(_sent(settings, members, seen))
+    seen: dict[str, None] = {}
+    for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
+        total.update(_sent(settings, members, list(seen)))
         labeller = settings.method.labeller if settings.labels_in(number) else None
         if isinstance(labeller, Across):
             settings_settings = msgspec.structs.replace(tables.protocol, recovery=labeller.parameters.recovery.name)
@@ -41,8 +43,8 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
             )
         if not settings.averaging.individual:
             total.update(_secure(settings, members, topology))
-        trained = (name for name in members if name not in seen and trains(settings, of[name], number))
-        seen.extend(trained)
+        trained = (name for name in members if trains(settings, points[name], labels[name], number))
+        seen |= dict.fromkeys(trained)
     if isinstance(settings, fedavg_then_xclp.PredictingSettings):
         total["TrainingRound"] += len(of) * settings.expected.sizes[0]
         total.update(round_payloads(tables.protocol, *counted(of), classes, topology))
@@ -67,14 +69,17 @@ def _sent(settings: TrainingSettings, members: Sequence[str], seen: Sequence[str
 
 def _secure(settings: TrainingSettings, clients: Sequence[str], topology: str) -> dict[str, int]:
     """Keys and a secure sum among `clients`: w x, then w, 1 and the loss."""
-    once = {**sizes.setup(clients), **sizes.secure_sum(clients, sum_dimension(settings))}
+    dimension, way = sum_dimension(settings), settings.averaging
+    if isinstance(way, SecAggPlus):
+        once = sizes.secagg_plus(clients, dimension, degree_of(len(clients), way.tolerance))
+    else:
+        once = {**sizes.setup(clients), **sizes.secure_sum(clients, dimension)}
     return {
         kind: size * (2 if topology == "star" and kind in ("Seed", "DealtShares") else 1) for kind, size in once.items()
     }
 
 
-def trains(settings: TrainingSettings, shard: Shard, number: int) -> bool:
-    """Whether a client has anything to train on."""
-    known = int(shard.labeled.sum())
-    others = len(shard.rows) - known if settings.trains_unlabeled(number) else 0
-    return settings.update.batches(known, others).steps > 0
+def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
+    """Whether a client with that many `points`, and `labels` of them, has anything to train on."""
+    others = points - labels if settings.trains_unlabeled(number) else 0
+    return settings.update.batches(labels, others).steps > 0

@@ -10,7 +10,7 @@ from parties.learning import jobs
 from parties.server import Dismissed
 from protocols import secure_sum
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import ENOUGH, FIGURES_BYTES, LocalModel, average_work
+from protocols.federated.averaging import ENOUGH, FIGURES_BYTES, LocalModel, SecAggPlus, average_work
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
@@ -30,8 +30,8 @@ def training_plan(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]
     Where noise makes training private, cohorts are as large as those that are drawn, and may be others.
     """
     plan = _Plan(tables, held, of)
-    yield from enrolment_plan(*counted(of))
-    cohorts = cohorts_of(plan.settings, of, tables.seed)
+    yield from enrolment_plan(plan.points, plan.labels)
+    cohorts = cohorts_of(plan.settings, plan.labels, tables.seed)
     if plan.settings.extra:
         yield from plan.timed_rounds(cohorts)
         return
@@ -44,13 +44,14 @@ class _Plan:
     """What is planned of a round; `seen` are the clients whose models were averaged before."""
 
     def __init__(self, tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> None:
-        self.settings: TrainingSettings = settings_of(tables, held, shards=list(of.values()))
-        self._tables, self._classes, self._of = tables, len(held.classes), of
+        self.points, self.labels = counted(of)
+        self.settings: TrainingSettings = settings_of(tables, held, labels=self.labels.values())
+        self._tables, self._classes = tables, len(held.classes)
         self._companions = [make() for _, make in self.settings.method.additions]
         self._model = Blank(self.settings.expected.sizes[0])
         self._numbers = jobs.size(self.settings.spec)
         self._labelled: set[str] = set()
-        self.seen: list[str] = []
+        self._seen: dict[str, None] = {}
 
     def round(self, number: int, members: Sequence[str]) -> Iterator[Planned]:
         """Round `number` with `members`: the model to each, its training there, and the average."""
@@ -86,42 +87,44 @@ class _Plan:
     def _updates(self, number: int, members: Sequence[str]) -> Iterator[Planned]:
         """The model to each, and what each computes with it."""
         settings = self.settings
+        seen = list(self._seen)
         for name in members:
-            sizes = [one.outgoing_size(settings.spec, name, self.seen) for one in self._companions]
+            sizes = [one.outgoing_size(settings.spec, name, seen) for one in self._companions]
             call = TrainingRound(self._model, [Blank(size) for size in sizes])
             yield PlannedMessage("train.open", SERVER, [name], call, number, 1, calls=settings.extra > 0)
         if settings.labels_in(number):
             yield from self._labelling(number, members)
         for name in members:
-            points = len(self._of[name].rows)
-            known = int(self._of[name].labeled.sum())
+            points, known = self.points[name], self.labels[name]
             others = points - known if settings.trains_unlabeled(number) else 0
             yield PlannedWork("train.update", name, jobs.train_work(settings.spec, settings.update, known, others))
             if settings.private is not None:
                 yield PlannedWork("train.update", name, settings.private.sent_work(self._numbers))
 
     def _trained(self, number: int, members: Sequence[str]) -> list[str]:
-        return [name for name in members if trains(self.settings, self._of[name], number)]
+        settings = self.settings
+        return [name for name in members if trains(settings, self.points[name], self.labels[name], number)]
 
     def prediction(self) -> Iterator[Planned]:
         """What follows the rounds: XCLP among all, where the method predicts with it."""
         settings = self.settings
         if isinstance(settings, fedavg_then_xclp.PredictingSettings):
-            last, names = settings.rounds + 1, list(self._of)
+            last, names = settings.rounds + 1, list(self.points)
             yield PlannedMessage("train.open", SERVER, names, TrainingRound(self._model, []), last, 1)
             for name in names:
-                yield PlannedWork("predict.embed", name, jobs.embed_work(settings.spec, len(self._of[name].rows)))
+                yield PlannedWork("predict.embed", name, jobs.embed_work(settings.spec, self.points[name]))
             yield from round_plan(self._tables.protocol, self._among(names), last)
 
     def _among(self, names: Sequence[str]) -> Among:
         features = jobs.feature_count(self.settings.spec)
-        return Among(*counted({name: self._of[name] for name in names}), self._classes, features)
+        points, labels = ({name: of[name] for name in names} for of in (self.points, self.labels))
+        return Among(points, labels, self._classes, features)
 
     def _labelling(self, number: int, members: Sequence[str]) -> Iterator[Planned]:
         labeller = self.settings.method.labeller
         assert labeller is not None
         for name in members:
-            work = labeller.work(len(self._of[name].rows), name in self._labelled)
+            work = labeller.work(self.points[name], name in self._labelled)
             self._labelled.add(name)
             if work is not None:
                 yield PlannedWork("train.label", name, work)
@@ -145,13 +148,17 @@ class _Plan:
             yield from self._models(number, members)
             yield self._averaged(number, members)
             return
-        points, _ = counted({name: self._of[name] for name in members})
-        yield from setup_plan(points, number)
-        yield from secure_sum_plan(list(members), number, secure_sum.Settings(sum_dimension(self.settings)))
+        tolerance = None
+        if isinstance(self.settings.averaging, SecAggPlus):
+            tolerance = self.settings.averaging.tolerance
+        else:
+            yield from setup_plan({name: self.points[name] for name in members}, number)
+        summed = secure_sum.Settings(sum_dimension(self.settings), tolerance=tolerance)
+        yield from secure_sum_plan(list(members), number, summed)
 
     def _closing(self, number: int, members: Sequence[str]) -> Iterator[Planned]:
         """What the server makes of the average of the `members` that have trained."""
-        self.seen += [name for name in self._trained(number, members) if name not in self.seen]
+        self._seen |= dict.fromkeys(self._trained(number, members))
         for work in self._made():
             yield PlannedWork("train.average", SERVER, work)
 
@@ -162,5 +169,5 @@ class _Plan:
         if settings.method.server is not None:
             yield settings.method.server.work(jobs.trained_size(settings.spec))
         for companion in self._companions:
-            if (work := companion.take_work(settings.spec, len(self.seen))) is not None:
+            if (work := companion.take_work(settings.spec, len(self._seen))) is not None:
                 yield work

@@ -19,6 +19,7 @@ from protocols.observing.parts import Parts
 from protocols.observing.scores import accuracy, balanced_accuracy
 from protocols.observing.simulated import Simulated
 from protocols.setup import Group
+from protocols.xclp.choices import shown
 from protocols.xclp.observer import Observer
 from sim.faults import Fault
 from sim.world import World
@@ -44,6 +45,10 @@ class PredictionObserver(TrainingObserver):
         super().__init__(world, parts, clients, server, faults, every)
         self._predicting, self._labelled = server, Present(clients)
         self._xclp = Observer(world, parts.held, [client.shard for client in clients], clients, server, faults)
+
+    def show(self, *, compared: bool, with_baselines: bool) -> None:
+        """Choose what the last round is put beside: the oracle, and label propagation in the clear."""
+        self._xclp.compared, self._xclp.with_baselines = compared, with_baselines
 
     def sum_up(self) -> Simulated:
         """The results, once all parties have ended: the labels by XCLP, beside those by the model."""
@@ -90,9 +95,11 @@ class FedavgThenXclp(Training):
 
     kinds = Kinds(PredictingClient, PredictingServer, PredictionObserver)
     server: PredictingServer
+    observer: PredictionObserver
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
+        self.observer.show(**shown(setting.keys))
         self.rounds = self.settings.rounds + 1
 
     def plan(self) -> None:

@@ -38,6 +38,8 @@ from parties.learning import jobs
 from parties.learning.settings import LocalData, LocalUpdate, Trained
 from parties.learning.spec import ModelError, ModelSpec
 from parties.life import Observed
+from parties.registered import Resting
+from parties.waiting import type_names
 from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
@@ -65,7 +67,9 @@ _AVERAGE = (
     Step("server", "train.average", "average the models that come in time"),
 )
 _SECURE = tuple(
-    replace(step, what=f"{step.what}; only with averaging = secure") for step in (*setup.STEPS, *secure_sum.STEPS)
+    replace(step, what=f"{step.what}; only with averaging = {ways}")
+    for steps, ways in ((setup.STEPS, "secure"), (secure_sum.STEPS, "secure, secagg+"))
+    for step in steps
 )
 
 
@@ -194,6 +198,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     call = TrainingRound
     _own: Usable | None = None
 
+    @classmethod
+    def resting(cls, settings: TrainingSettings) -> Resting | None:
+        return Resting(type_names((*cls.other, cls.call)), "server", settings.patience)
+
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END:
             averaging, expected = self.settings.averaging, self.settings.expected
@@ -218,16 +226,25 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 
         `due`: when, if this began before the run was broken off.
         """
-        spec, update = self.settings.spec, self.settings.update
-        work = jobs.train_work(spec, update, points.labeled, points.others)
+        compute = self.compute if due is None else partial(self.compute_until, due)
         seed = self.entropy("training").bytes(32)
-        kept = self.disk.get("additions", ())
-        compute = self.compute if due is None else partial(self.go_on, due)
-        trained: Trained = await compute(
-            work, jobs.train, spec, call.model, points.data, update, self.round - 1, seed, call.additions, kept
-        )
+        trained: Trained = await compute(*self._training(call, points, self.round, seed))
         self.disk["additions"] = trained.kept
         return trained
+
+    def _training(self, call: TrainingRound, points: Usable, number: int, seed: bytes) -> tuple[Any, ...]:
+        """The work, the function and the arguments of the job of round `number`."""
+        spec, update = self.settings.spec, self.settings.update
+        work = jobs.train_work(spec, update, points.labeled, points.others)
+        kept = self.disk.get("additions", ())
+        return work, jobs.train, spec, call.model, points.data, update, number - 1, seed, call.additions, kept
+
+    def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
+        if not isinstance(message, TrainingRound) or stamp[0] > self.settings.rounds:
+            return
+        if not self.settings.labels_in(stamp[0]):  # else it trains on labels that it does not have yet
+            seed = self.world.entropy(self.name, self.incarnation, *stamp, "training").bytes(32)
+            self.world.computing.ahead(self.name, *self._training(message, self.usable(None), stamp[0], seed))
 
     def weight(self, points: Usable) -> int:
         """n_k, the points of an epoch, or 1 where all models count alike."""

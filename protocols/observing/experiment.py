@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parties.data.splits import Shard
 from parties.datasets.content import Report
+from parties.device import Device
+from parties.registered import Registered
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import ResultFields, Simulated, Strike
 from sim.faults import Fault
@@ -26,6 +28,9 @@ __all__ = [
     "server_access",
     "silent",
 ]
+
+AWAKE = 200
+"""The most clients that stay there while they rest: to make one again takes a tenth of a millisecond."""
 
 C = TypeVar("C")
 
@@ -83,6 +88,20 @@ class Setting:
         """A client for each shard, of what `make` makes of world, name, shard and `arguments`."""
         access = self.client_access
         return [make(self.world, name, shard, *arguments, **access) for name, shard in self.shards.items()]
+
+    def registered(self, kind: type[Any], settings: Any) -> Sequence[Any]:
+        """A client of the class `kind`, derived from `protocols.rounds.RoundsClient`, for each shard.
+
+        Of more than `AWAKE`, those at rest are not there (`parties.registered`).
+        """
+        resting = kind.resting(settings)
+        if resting is None or len(self.shards) <= AWAKE:
+            return self.clients(kind, settings)
+
+        def make(name: str, device: Device) -> Any:
+            return kind(self.world, name, self.shards[name], settings, device=device)
+
+        return Registered(self.world, kind, tuple(self.shards), make, resting, self.client_access)
 
     @property
     def client_access(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Which faults struck whom, and when: read off the world of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from parties.server import Loss
 from protocols.observing.simulated import Strike
@@ -15,6 +15,8 @@ class FaultRecord:
 
     def __init__(self, world: World, faults: Sequence[tuple[Fault, ...]]) -> None:
         self._world, self._faults = world, faults
+        self._falls: dict[str, list[Fired]] = {}
+        self._known = 0  # of those that have struck, those that are in it
 
     def strikes(self) -> list[Strike]:
         """The faults that have struck so far, in order."""
@@ -31,12 +33,18 @@ class FaultRecord:
 
     def fall(self, party: str, begin: float, end: float) -> Fired | None:
         """The last time between `begin` and `end` (seconds, both included) that a fault took `party` down."""
-        falls = [
-            fired
-            for fired in self._world.faults.fired
-            if fired.party == party and isinstance(fired.fault, Crash | Leave) and begin <= fired.time <= end
-        ]
+        falls = [fired for fired in self.fallen.get(party, ()) if begin <= fired.time <= end]
         return falls[-1] if falls else None
+
+    @property
+    def fallen(self) -> Mapping[str, Sequence[Fired]]:
+        """What took each party down that ever fell, in order."""
+        fired = self._world.faults.fired
+        for one in fired[self._known :]:
+            if isinstance(one.fault, Crash | Leave):
+                self._falls.setdefault(one.party, []).append(one)
+        self._known = len(fired)
+        return self._falls
 
     def gone(self, party: str) -> str:
         """How `party`, which is down, went."""

@@ -1,6 +1,6 @@
 """The results of a run, whatever was run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,7 +9,10 @@ from msgspec import Struct, field
 from parties.server import Loss
 from protocols.privacy.spent import Spent
 
-__all__ = ["Prediction", "ResultFields", "Round", "Simulated", "Strike"]
+__all__ = ["SHOWN", "Prediction", "ResultFields", "Round", "Simulated", "Strike", "more_than"]
+
+SHOWN = 12
+"""The most parties that a table names in a cell."""
 
 Prediction = tuple[str, str, int, str, float]
 
@@ -46,7 +49,14 @@ class Round(Struct, frozen=True, kw_only=True):
 
     def losses(self) -> str:
         """Who was lost, as a table shows it."""
-        return ", ".join(self.lost) or "nobody"
+        shown = self.lost[:SHOWN]
+        return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
+
+
+def more_than(shown: Sequence[str], names: Sequence[str]) -> str:
+    """How many of `names` there are beside those that are `shown`, in words; "" for none."""
+    left = len(names) - len(shown)
+    return f" and {left:,} more" if left else ""
 
 
 class ResultFields(Struct, kw_only=True):

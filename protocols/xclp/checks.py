@@ -1,23 +1,33 @@
 """What XCLP and its graph may not be asked for, and what a user should know before a run."""
 
-import math
-from collections.abc import Callable, Collection, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import psutil
 
 from parties.data.splits import Shard
+from protocols.xclp.grouping import parted
 from protocols.xclp.keys import XclpTables
+from protocols.xclp.solvers import FACTORED
 from protocols.xclp.timing import deadline_cautions
 from sim.setting_error import Problem
 from sim.units import format_bytes
 
-__all__ = ["check_clients", "check_graph", "check_keys", "graph_memory", "xclp_cautions"]
+__all__ = [
+    "check_clients", "check_graph", "check_groups", "check_keys", "check_memory", "graph_memory", "xclp_cautions",
+]  # fmt: skip
 
 BYTES_PER_DISTANCE = 40
-"""Peak memory for each entry of the n x n distances, the comparison with the oracle included.
+"""Peak memory for each entry of the n x n distances of up to 4,096 points, the comparison with the oracle included.
 
 Measured, inline: between 17 and 39, the latter with half of the points labeled.
 """
+
+BYTES_PER_BLOCK = 3
+"""The same of more points: H and both of its parts, on their way or received. Measured with 20,000 points."""
+
+FACTORS = 1 << 31
+"""The most bytes that factors take, and what they are made of."""
 
 BYTES_PER_PAIR = 35_000
 """Peak memory for each pair of clients, beside what it sends: all pairs are under way at the same time.
@@ -26,9 +36,17 @@ Measured with 50 and with 120 clients.
 """
 
 
-def graph_memory(points: int, clients: int) -> int:
-    """Bytes that XCLP holds at most among `clients` with that many `points` together."""
-    return BYTES_PER_DISTANCE * points**2 + BYTES_PER_PAIR * (clients * (clients - 1) // 2)
+def graph_memory(points: int, clients: int, labeled: float = 0.5, compared: bool = True) -> int:
+    """Bytes that XCLP holds at most among `clients` with that many `points` together.
+
+    `labeled`: the share with labels, whose columns are on their way. `compared`: the oracle has the distances as well.
+    """
+    between = BYTES_PER_PAIR * (clients * (clients - 1) // 2)
+    few = BYTES_PER_DISTANCE * min(points, FACTORED) ** 2
+    if points <= FACTORED:
+        return few + between
+    blocks = BYTES_PER_BLOCK * points**2 + min(2 * points**2, FACTORS)
+    return max(few, blocks + int(8 * labeled * points**2) + 2 * compared * points**2) + between
 
 
 def check_keys(tables: XclpTables) -> None:
@@ -40,6 +58,14 @@ def check_keys(tables: XclpTables) -> None:
     if data.partition != "natural" and data.clients < keys.min_clients:
         problem = f"{data.clients} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
         raise Problem("data.clients", problem)
+
+
+def check_groups(tables: XclpTables) -> None:
+    """Raise Problem for more groups than the clients make."""
+    groups, least, clients = tables.protocol.groups, tables.protocol.min_clients, tables.data.clients
+    if groups > 1 and tables.data.partition != "natural" and clients // groups < least:
+        problem = f"{groups} are too many: each needs {least} clients (protocol.min_clients)"
+        raise Problem("protocol.groups", f"{problem}; allowed: 1 to {max(1, clients // least)}")
 
 
 def check_graph(tables: XclpTables, points: int) -> None:
@@ -58,22 +84,36 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
     if keys.threshold is not None and keys.threshold > len(together):
         problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise Problem("protocol.threshold", problem)
-    points = sum(len(shard.rows) for shard in together)
-    needed, free = graph_memory(points, len(together)), psutil.virtual_memory().available
-    if needed > free:
-        most = math.isqrt(max(0, free - graph_memory(0, len(together))) // BYTES_PER_DISTANCE)
-        problem = f"{points} points need about {format_bytes(needed)} of memory and {format_bytes(free)} are free"
+
+
+def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> None:
+    """Raise Problem where the points of those who take part, in `groups` side by side, do not fit into the memory."""
+    points = sum(len(shard.rows) for group in groups for shard in group)
+    clients = -(-sum(map(len, groups)) // len(groups))
+    share, compared = tables.data.labeled, tables.protocol.oracle
+
+    def needed(size: int) -> int:
+        return len(groups) * graph_memory(-(-size // len(groups)), clients, share, compared)
+
+    free = psutil.virtual_memory().available
+    if needed(points) > free:
+        most = bisect_right(range(1, points + 1), free, key=needed)
+        problem = (
+            f"{points} points need about {format_bytes(needed(points))} of memory and {format_bytes(free)} are free"
+        )
         raise Problem("data.limit", f"{problem}; allowed here: 1 to {most}")
 
 
 def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
     """A line for each choice that leaves XCLP without the secrecy it seems to have, or without enough time."""
-    keys, clients = tables.protocol, tables.data.clients
+    keys = tables.protocol
+    clients = -(-tables.data.clients // keys.groups)
     try:
         held = shards()
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
         held = {}
-    found = deadline_cautions(tables, held) if held else []
+    groups = parted(held, keys.groups, tables.seed) if held else []
+    found = next(filter(None, (deadline_cautions(tables, group) for group in groups)), [])
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
     elif keys.key_bits < 2048:

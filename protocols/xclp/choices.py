@@ -14,7 +14,7 @@ from protocols.xclp.xclp import Parameters
 from sim.units import duration
 from sim.wire import Message
 
-__all__ = ["chosen", "messages_of", "options_of", "parameters_of", "recovery_steps", "variant_of"]
+__all__ = ["chosen", "messages_of", "options_of", "parameters_of", "recovery_steps", "shown", "variant_of"]
 
 
 def options_of(keys: ProtocolKeys) -> HammingOptions:
@@ -47,6 +47,11 @@ def parameters_of(tables: XclpTables, classes: int) -> Parameters:
         deadline=duration(keys.deadline),
         rounds=keys.rounds,
     )
+
+
+def shown(keys: ProtocolKeys) -> dict[str, bool]:
+    """What an observer puts beside a run."""
+    return {"compared": keys.oracle, "with_baselines": keys.baselines}
 
 
 def chosen(keys: ProtocolKeys, recovery: str = "") -> dict[str, str]:

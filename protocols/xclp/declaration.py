@@ -1,5 +1,6 @@
 """XCLP, declared."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parties.data.splits import Shard, counted
@@ -8,19 +9,28 @@ from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.promises import Promise
 from protocols.steps import Step
-from protocols.xclp.checks import check_clients, check_graph, check_keys, graph_memory, xclp_cautions
+from protocols.xclp.checks import (
+    check_clients,
+    check_graph,
+    check_groups,
+    check_keys,
+    check_memory,
+    graph_memory,
+    xclp_cautions,
+)
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
 from protocols.xclp.experiment import Xclp
+from protocols.xclp.grouping import in_strand, parted
 from protocols.xclp.keys import ProtocolKeys, XclpTables
 from protocols.xclp.payloads import round_payloads
 from protocols.xclp.planned import Among, round_plan
-from protocols.xclp.promises import PROMISES
+from protocols.xclp.promises import promises_of
 from protocols.xclp.variants import VARIANTS
 from protocols.xclp.xclp import STEPS
 from sim.planned import Planned
 from sim.wire import Message
 
-__all__ = ["ACROSS", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
+__all__ = ["ACROSS", "BESIDE", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
 
 ACROSS = tuple(
     f"protocol.{key}"
@@ -33,6 +43,9 @@ ACROSS = tuple(
 
 GRAPH = ("protocol.bits", "protocol.k", "protocol.alpha")
 """The keys of any neighbourhood graph."""
+
+BESIDE = ("protocol.oracle", "protocol.baselines")
+"""The keys of what a run is compared with."""
 
 XCLP_PAPERS = (
     "Scott, Yeo, Lampert, Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR",
@@ -57,7 +70,7 @@ class XclpDeclaration(Declaration):
     name = "xclp"
     summary = "cross-client label propagation over a joint neighbourhood graph"
     papers = XCLP_PAPERS
-    uses = (*ACROSS, *GRAPH, "protocol.rounds")
+    uses = (*ACROSS, *GRAPH, *BESIDE, "protocol.rounds", "protocol.groups")
     learned = LEARNED
     steps = STEPS
 
@@ -78,36 +91,55 @@ class XclpDeclaration(Declaration):
 
     def check_tables(self, tables: XclpTables) -> None:
         check_keys(tables)
+        check_groups(tables)
 
     def check_data(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        check_graph(tables, len(parts.held.labels))
-        check_clients(tables, list(shards.values()))
+        for group in _groups(tables, shards):
+            check_graph(tables, sum(len(shard.rows) for shard in group.values()))
+            check_clients(tables, list(group.values()), "a group: " if tables.protocol.groups > 1 else "")
+
+    def check_memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        check_memory(tables, [list(group.values()) for group in _groups(tables, shards)])
 
     def cautions(self, tables: XclpTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         return xclp_cautions(tables, shards)
 
     def sent_bytes(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
         keys = tables.protocol
-        once = round_payloads(keys, *counted(shards), len(parts.held.classes), tables.network.topology)
-        return {kind: keys.rounds * size for kind, size in once.items()}
+        classes, total = len(parts.held.classes), Counter[str]()
+        for group in _groups(tables, shards):
+            total.update(round_payloads(keys, *counted(group), classes, tables.network.topology))
+        return {kind: keys.rounds * size for kind, size in total.items()}
 
     def planned(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
         features = max(shard.features.shape[1] for shard in shards.values())
-        among = Among(*counted(shards), len(parts.held.classes), features)
+        groups = _groups(tables, shards)
         for number in range(1, tables.protocol.rounds + 1):
-            yield from round_plan(tables.protocol, among, number)
+            for place, group in enumerate(groups):
+                plan = round_plan(tables.protocol, Among(*counted(group), len(parts.held.classes), features), number)
+                yield from plan if len(groups) == 1 else in_strand(plan, f"group {place}")
 
     def memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        return graph_memory(len(parts.held.labels), len(shards))
+        groups = _groups(tables, shards)
+        share, compared = tables.data.labeled, tables.protocol.oracle
+        points = [sum(len(shard.rows) for shard in group.values()) for group in groups]
+        return sum(
+            graph_memory(count, len(group), share, compared) for count, group in zip(points, groups, strict=True)
+        )
 
     def loaded(self, tables: XclpTables) -> int:
         return VARIANTS[tables.protocol.hamming].loaded
 
     def promises(self, tables: XclpTables) -> Mapping[str, Promise]:
-        return PROMISES
+        return promises_of(tables.protocol)
 
     def sums(self, tables: XclpTables, clients: int) -> Sequence[SecureSum]:
         return [row_sums_of(tables.protocol, tables.protocol.recovery)]
+
+
+def _groups(tables: XclpTables, shards: Mapping[str, Shard]) -> list[dict[str, Shard]]:
+    """The shards of each group."""
+    return parted(shards, tables.protocol.groups, tables.seed)
 
 
 DECLARATIONS = (XclpDeclaration(),)

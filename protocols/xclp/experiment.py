@@ -2,7 +2,8 @@
 
 from protocols.observing.experiment import Setting
 from protocols.setup import Group
-from protocols.xclp.choices import parameters_of
+from protocols.xclp.choices import parameters_of, shown
+from protocols.xclp.grouping import groups_of
 from protocols.xclp.observer import Observer
 from protocols.xclp.xclp import XclpClient, XclpServer
 
@@ -16,13 +17,17 @@ class Xclp:
         world, held = setting.world, setting.parts.held
         self.parameters = parameters_of(setting.tables, len(held.classes))
         self.clients = setting.clients(XclpClient, self.parameters)
-        self.server = XclpServer(world, tuple(setting.shards), self.parameters, **setting.server_access)
-        self.observer = Observer(world, held, list(setting.shards.values()), self.clients, self.server, setting.faults)
+        groups = groups_of(list(setting.shards), setting.keys.groups, setting.tables.seed)
+        self.server = XclpServer(world, tuple(setting.shards), self.parameters, groups, **setting.server_access)
+        self.observer = Observer(
+            world, held, list(setting.shards.values()), self.clients, self.server, setting.faults, **shown(setting.keys)
+        )
         self.server.observers.append(self.observer.end_round)
         self.rounds = self.parameters.rounds
 
     def plan(self) -> None:
-        everyone = Group(self.server.clients, {c.name: len(c.shard.rows) for c in self.clients}, {})
+        points = {client.name: len(client.shard.rows) for client in self.clients}
+        groups = {name: Group(names, points, {}) for names in self.server.groups for name in names}
         for client in self.clients:
             for _ in range(self.rounds):
-                client.plan(self.parameters.variant.plan(client, everyone))
+                client.plan(self.parameters.variant.plan(client, groups[client.name]))

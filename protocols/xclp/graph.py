@@ -14,30 +14,35 @@ so S exists for alpha < 1.
 
 The results are the same to the last bit wherever they are computed on one machine, whatever the order of the
 work: weights come from a table of math.cos(...) ** power over the integers 0..L, degrees from math.fsum, one entry is
-W_ij / sqrt(d_i d_j), the factorisation is scipy's splu with its defaults on a matrix with sorted indices, a
-client's columns are one solve, and `contribution` adds them in ascending order. The masked sums of
-SecureRowSums are exact, so a run can be compared with the plaintext oracle without any tolerance.
+W_ij / sqrt(d_i d_j), and `contribution` adds columns in ascending order. Up to 4,096 points the factorisation is
+scipy's splu with its defaults on a matrix with sorted indices, and a client's columns are one solve; as the masked sums
+of SecureRowSums are exact, such a run can be compared with the plaintext oracle without any tolerance. Beyond that see
+`solvers`.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, eye_array
-from scipy.sparse.linalg import splu
+from scipy.sparse import csc_array
 
-__all__ = ["Influence", "class_counts", "contribution", "neighbour_graph"]
+from protocols.xclp.blocks import Rows, some_rows
+from protocols.xclp.lsh import distance_type
+from protocols.xclp.solvers import FACTORED, ConjugateGradients, solver_of, system_of
+from sim.cores import in_threads
 
-# Entries of the distance matrix looked at in one go; 8 bytes each.
-_CHUNK_ENTRIES = 1 << 22
+__all__ = ["Influence", "class_counts", "class_scores", "contribution", "neighbour_graph"]
 
 
-def neighbour_graph(distances: NDArray[np.integer], bits: int, k: int, edge_power: int = 1) -> "csc_array[np.float64]":
+def neighbour_graph(
+    distances: NDArray[np.integer] | Rows, bits: int, k: int, edge_power: int = 1
+) -> "csc_array[np.float64]":
     """The normalised neighbour graph (lines 6-9): n x n, symmetric, entries > 0, an empty diagonal.
 
-    `distances` is the Hamming matrix (n, n) of any integer type with entries in 0..bits; its diagonal is
-    not read. Each row keeps its `k` nearest points, all if there are fewer; a weight is the cosine to the
-    `edge_power`. Rows without any edge are zero. Raises ValueError if a size does not fit.
+    `distances` is the Hamming matrix (n, n) of any integer type with entries in 0..bits, of which some rows are taken
+    at a time; its diagonal is not read. Each row keeps its `k` nearest points, all if there are fewer; a weight is the
+    cosine to the `edge_power`. Rows without any edge are zero. Raises ValueError if a size does not fit.
     """
     count = min(k, _checked_size(distances, bits, k) - 1)
     weights = _symmetric_weights(distances, bits, count, edge_power)
@@ -50,18 +55,16 @@ def neighbour_graph(distances: NDArray[np.integer], bits: int, k: int, edge_powe
 
 
 class Influence:
-    """Columns of the influence matrix S = (I - alpha W)^-1 of a normalised graph W (line 10).
+    """Columns of the influence matrix S = (I - alpha W)^-1 of a normalised graph W (line 10), by `solvers`.
 
-    W is factorised once. Raises ValueError unless 0 < alpha < 1.
+    What they have in common is computed once. Raises ValueError unless 0 < alpha < 1.
     """
 
     def __init__(self, graph: "csc_array[np.float64]", alpha: float) -> None:
         if not 0.0 < alpha < 1.0:
             raise ValueError(f"alpha(={alpha}) must be between 0 and 1, both excluded")
         self._size = graph.shape[0]
-        system = csc_array(eye_array(self._size, format="csc") - alpha * graph)
-        system.sort_indices()
-        self._factors = splu(system)
+        self._solver = solver_of(graph, alpha)
 
     def columns(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """The columns of S for the points `indices` (l,), strictly ascending: float64 (n, l) (line 12).
@@ -77,7 +80,25 @@ class Influence:
             raise IndexError(f"the indices of the columns must be between 0 and {self._size - 1}")
         units = np.zeros((self._size, len(indices)))
         units[indices, np.arange(len(indices))] = 1.0
-        return self._factors.solve(units)
+        return self._solver.solve(units)
+
+
+def class_scores(
+    graph: "csc_array[np.float64]",
+    alpha: float,
+    indices: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    classes: int,
+) -> NDArray[np.float64]:
+    """The scores (n, classes) of all points by the points `indices` (l,) with `labels` (l,): S_L Y_L, at once.
+
+    Of many points one system is solved for each class, not one for each label.
+    """
+    if graph.shape[0] <= FACTORED:
+        return contribution(Influence(graph, alpha).columns(indices), labels, classes)
+    of_class = np.zeros((graph.shape[0], classes))
+    of_class[indices, labels] = 1.0
+    return ConjugateGradients(system_of(graph, alpha), alpha).solve(of_class)
 
 
 def class_counts(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
@@ -102,28 +123,27 @@ def contribution(columns: NDArray[np.float64], labels: NDArray[np.int64], classe
     return scores
 
 
-def _checked_size(distances: NDArray[np.integer], bits: int, k: int) -> int:
-    if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or distances.shape[0] == 0:
+def _checked_size(distances: NDArray[np.integer] | Rows, bits: int, k: int) -> int:
+    if len(distances.shape) != 2 or distances.shape[0] != distances.shape[1] or distances.shape[0] == 0:
         raise ValueError(f"the Hamming matrix has shape {distances.shape}; it must be square and not empty")
     if not np.issubdtype(distances.dtype, np.integer):
         raise ValueError(f"the Hamming matrix has type {distances.dtype}; distances are integers")
     if bits < 1 or k < 1:
         raise ValueError(f"bits(={bits}) and k(={k}) must be >= 1")
-    if distances.min() < 0 or distances.max() > bits:
-        raise ValueError(f"Hamming distances must be between 0 and bits(={bits})")
     return distances.shape[0]
 
 
 def _symmetric_weights(
-    distances: NDArray[np.integer], bits: int, count: int, edge_power: int
+    distances: NDArray[np.integer] | Rows, bits: int, count: int, edge_power: int
 ) -> "csc_array[np.float64]":
     """W = B + B^T (lines 6-8), B the weights of the `count` nearest points of each row."""
     size = distances.shape[0]
     # cos(pi H / L) to the power, 0 from a right angle on.
     cosines = np.array([math.cos(math.pi * h / bits) ** edge_power if 2 * h < bits else 0.0 for h in range(bits + 1)])
+    found = list(in_threads(partial(_nearest, distances, bits, count), some_rows(size)))
     rows = np.repeat(np.arange(size), count)
-    columns = _nearest(distances, count).ravel()
-    values = cosines[distances[rows, columns]]
+    columns, values = (np.concatenate(parts).ravel() for parts in zip(*found, strict=True))
+    values = cosines[values]
     edges = values != 0.0
     kept = csc_array((values[edges], (rows[edges], columns[edges])), shape=(size, size))
     weights = csc_array(kept + kept.T)
@@ -131,17 +151,25 @@ def _symmetric_weights(
     return weights
 
 
-def _nearest(distances: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """Each row's `count` nearest points, (n, count), unordered; of equally near ones the lower indices."""
-    size = distances.shape[0]
-    nearest = np.empty((size, count), dtype=np.int64)
+def _nearest(
+    distances: NDArray[np.integer] | Rows, bits: int, count: int, rows: slice
+) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+    """The `count` nearest points of each of some `rows`, nearest first, and their distances, both (rows, count).
+
+    Of equally near ones the lower indices. Raises ValueError for distances that are not in 0..bits.
+    """
+    some = distances[rows]
+    if some.min() < 0 or some.max() > bits:
+        raise ValueError(f"Hamming distances must be between 0 and bits(={bits})")
+    own = some.astype(distance_type(bits))
+    lines = np.arange(len(own))
+    own[lines, lines + rows.start] = bits + 1  # farther than any other
     if count == 0:
-        return nearest
-    step = max(1, _CHUNK_ENTRIES // size)
-    for start in range(0, size, step):
-        rows = np.arange(start, min(start + step, size))
-        # One number that sorts by distance and then by index.
-        keys = distances[rows].astype(np.int64) * size + np.arange(size)
-        keys[rows - start, rows] = np.iinfo(np.int64).max
-        nearest[rows] = np.argpartition(keys, count - 1, axis=1)[:, :count]
-    return nearest
+        return np.empty((len(own), 0), np.int64), own[:, :0]
+    farthest = np.partition(own, count - 1, axis=1)[:, count - 1 : count]
+    line, column = np.divmod(np.flatnonzero(own <= farthest), own.shape[1])
+    values = own[line, column]
+    order = np.lexsort((values, line))  # stable: of a line and distance the lower index first
+    starts = np.searchsorted(line, lines)  # lines keep their places in the order
+    chosen = order[starts[:, None] + np.arange(count)]
+    return column[chosen], values[chosen]

@@ -50,7 +50,8 @@ from protocols.outcome import require
 from protocols.setup import Contribution, Group, Keys
 from protocols.steps import Step
 from protocols.values import BadValues, announced, understood, values_of
-from protocols.xclp.lsh import distances
+from protocols.xclp.blocks import Blocks
+from protocols.xclp.lsh import distance_type, distances
 from sim.streams import derive
 from sim.wire import Message
 
@@ -129,7 +130,7 @@ class SecureHamming(Contribution, Protocol):
     async def report(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
         """Play the pair as j with every later k from its first `answer` on, and send the server j's part."""
 
-    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.integer]:
         """The server's distances (n_k, n_j) of `pair` = (j, k). Raises ValueError if the values are invalid."""
 
 
@@ -201,18 +202,16 @@ async def for_each(
     is invalid, at once.
     """
 
-    async def one(peer: str) -> None:
-        answers = (await me.collect(kind, [peer], deadline=deadline, until=(Members,))).answers
-        if answers:
-            with suppress(BadValues), values_of(me, peer, kind.__name__):
-                await handle(peer, answers.pop(peer))  # no reference to it may remain here
+    async def one(peer: str, message: list[M]) -> None:
+        with suppress(BadValues), values_of(me, peer, kind.__name__):
+            await handle(peer, message.pop())  # no reference to it may remain here
 
-    await me.together(*(one(peer) for peer in peers))
+    await me.each(kind, peers, one, deadline=deadline, until=(Members,))
 
 
 async def server(
     me: Server, group: Group, variant: SecureHamming, bits: int, min_clients: int, deadline: float
-) -> tuple[Group, NDArray[np.int32]]:
+) -> tuple[Group, Blocks]:
     """Gather all blocks. Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
     with me.step("hamming.collect"):
         blocks = _Blocks()
@@ -236,7 +235,7 @@ async def server(
         require(len(members), "clients with complete Hamming blocks", min_clients)
         me.advance(me.round, me.attempt + 1)
         me.broadcast(members, Members(list(members)))
-    return kept, _assemble(kept, own, between)
+    return kept, _assemble(kept, own, between, bits)
 
 
 @dataclass(frozen=True)
@@ -264,6 +263,7 @@ class _Blocks:
 async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) -> None:
     """Take in blocks until all are there, or the deadline has passed."""
     kinds = (OwnBlock, Masks, MaskedDistances)
+    places = {name: place for place, name in enumerate(group.names)}
     with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
         while not blocks.complete(len(group.names)):
             arrival = await arrivals.next()
@@ -275,32 +275,33 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
                     case OwnBlock():
                         blocks.own.setdefault(source, message)
                     case Masks():
-                        blocks.masks.setdefault(_pair(group, source, message.peer), message.values)
+                        blocks.masks.setdefault(_pair(places, source, message.peer), message.values)
                     case MaskedDistances():
-                        blocks.masked.setdefault(_pair(group, source, message.peer), message.values)
+                        blocks.masked.setdefault(_pair(places, source, message.peer), message.values)
 
 
 async def _combined(
     me: Server, group: Group, variant: SecureHamming, bits: int, blocks: _Blocks, pair: Pair
-) -> NDArray[np.int64] | None:
-    """The distances of `pair`, or None if its parts are invalid."""
+) -> NDArray[np.integer] | None:
+    """The distances of `pair`, or None if its parts are invalid. The parts are not kept: they are larger than H."""
     with suppress(BadValues), values_of(me, " and ".join(pair), "the block"):
-        return _possible(await variant.combine(me, group, pair, blocks.masked[pair], blocks.masks[pair]), bits)
+        found = await variant.combine(me, group, pair, blocks.masked.pop(pair), blocks.masks.pop(pair))
+        return _possible(found, bits).astype(distance_type(bits), copy=False)
     return None
 
 
-def _possible(found: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+def _possible(found: NDArray[np.integer], bits: int) -> NDArray[np.integer]:
     """`found`, if all of it can be distances of `bits` bits; else ValueError."""
     if found.size and not 0 <= found.min() <= found.max() <= bits:
         raise ValueError(f"distances of {found.min()} to {found.max()}, and {bits} bits allow 0 to {bits}")
     return found
 
 
-def _pair(group: Group, one: str, other: str) -> Pair:
-    """The two in the order of their numbers. Raises ValueError for what is no pair of the group."""
-    if other not in group.names or one == other:
+def _pair(places: Mapping[str, int], one: str, other: str) -> Pair:
+    """The two in the order of their `places`, those of the group. Raises ValueError for what is no pair of it."""
+    if other not in places or one == other:
         raise ValueError(f"{one} and {other} are no pair of this round")
-    return (one, other) if group.names.index(one) < group.names.index(other) else (other, one)
+    return (one, other) if places[one] < places[other] else (other, one)
 
 
 def _gaps(names: Sequence[str], complete: set[Pair]) -> dict[str, int]:
@@ -335,8 +336,9 @@ def choose_members(
 
 def own_block(bits: Bits) -> bytes:
     """The distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of bitlength(L)."""
-    upper = np.triu_indices(len(bits), 1)
-    return pack_fields(distances(bits, bits)[upper], bits.shape[1].bit_length())
+    h = distances(bits, bits)
+    upper = np.concatenate([row[i + 1 :] for i, row in enumerate(h)])
+    return pack_fields(upper, bits.shape[1].bit_length())
 
 
 def own_work(points: int, bits: int) -> dict[str, float]:
@@ -344,25 +346,24 @@ def own_work(points: int, bits: int) -> dict[str, float]:
     return {"hamming.word": points * points * -(-bits // 64)}
 
 
-def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.int64]:
-    """The distances that `own_block` has packed, for that number of points."""
-    return _possible(unpack_fields(block, bits.bit_length(), points * (points - 1) // 2), bits)
+def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.integer]:
+    """The distances (n, n) that `own_block` has packed, for that number of points."""
+    upper = unpack_fields(block, bits.bit_length(), points * (points - 1) // 2, distance_type(bits))
+    _possible(upper, bits)
+    found = np.zeros((points, points), upper.dtype)
+    start = 0
+    for i in range(points - 1):
+        stop = start + points - 1 - i
+        found[i, i + 1 :] = found[i + 1 :, i] = upper[start:stop]
+        start = stop
+    return found
 
 
 def _assemble(
-    group: Group, own: dict[str, NDArray[np.int64]], blocks: dict[Pair, NDArray[np.int64]]
-) -> NDArray[np.int32]:
-    ends = np.cumsum([group.points[name] for name in group.names])
-    place = {name: slice(end - group.points[name], end) for name, end in zip(group.names, ends.tolist(), strict=True)}
-    h = np.zeros((ends[-1], ends[-1]), dtype=np.int32)
-    for name in group.names:
-        count = group.points[name]
-        block = np.zeros((count, count), dtype=np.int32)
-        block[np.triu_indices(count, 1)] = own[name]
-        h[place[name], place[name]] = block + block.T
-    for (j, k), rectangle in blocks.items():
-        if j not in place or k not in place:
-            continue
-        h[place[k], place[j]] = rectangle
-        h[place[j], place[k]] = rectangle.T
-    return h
+    group: Group, own: dict[str, NDArray[np.integer]], blocks: dict[Pair, NDArray[np.integer]], bits: int
+) -> Blocks:
+    """H of the members."""
+    places = {name: i for i, name in enumerate(group.names)}
+    between = {(places[j], places[k]): block for (j, k), block in blocks.items() if j in places and k in places}
+    sizes = [group.points[name] for name in group.names]
+    return Blocks(sizes, [own[name] for name in group.names], between, distance_type(bits))

@@ -28,7 +28,7 @@ from protocols.xclp.hamming import (
     pairs_after,
     pairs_before,
 )
-from protocols.xclp.lsh import distances
+from protocols.xclp.lsh import distance_type, distances
 from sim.wire import Message
 
 __all__ = ["PlaintextHamming"]
@@ -76,13 +76,12 @@ class PlaintextHamming(NoContribution):
 
         await for_each(me, PlainDistances, pairs_after(me.name, group), deadline, pass_on)
 
-    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.int64]:
+    async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.integer]:
         n_j, n_k = (group.points[name] for name in pair)
-        t, r = (unpack_fields(data, self.width, n_k * n_j) for data in (masked, masks))
-        h = t - r
-        if h.min() < 0 or h.max() > self.bits:
+        t, r = (unpack_fields(data, self.width, n_k * n_j, distance_type(self.bits)) for data in (masked, masks))
+        if (t < r).any() or (t - r).max() > self.bits:
             raise ValueError(f"T - R is not in 0..{self.bits} everywhere: the two do not belong together")
-        return h.reshape(n_k, n_j)
+        return (t - r).reshape(n_k, n_j)
 
 
 def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:
@@ -90,5 +89,8 @@ def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:
     length = bits.shape[1]
     if len(encoded) != -(-rows * length // 8):
         raise ValueError(f"{rows} vectors of {length} bits take {-(-rows * length // 8)} bytes, not {len(encoded)}")
-    theirs = np.unpackbits(np.frombuffer(encoded, np.uint8), count=rows * length).reshape(rows, length)
-    return pack_fields(distances(bits, theirs.astype(bool)), length.bit_length())
+    received = np.frombuffer(encoded, np.uint8)
+    if length % 8:  # then a row begins within a byte
+        received = np.packbits(np.unpackbits(received, count=rows * length).reshape(rows, length), axis=1)
+    theirs = received.reshape(rows, -(-length // 8))
+    return pack_fields(distances(np.packbits(bits, axis=1), theirs), length.bit_length())

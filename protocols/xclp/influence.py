@@ -27,7 +27,9 @@ round over the same labels. What it learns without guessing:
 The exact scores are the leak; only a coarser output (noise, labels alone) would close it.
 """
 
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +40,13 @@ from protocols.outcome import require
 from protocols.setup import Group
 from protocols.steps import Step
 from protocols.values import announced, understood, values_of
+from protocols.xclp.blocks import Blocks
 from protocols.xclp.graph import Influence, neighbour_graph
+from protocols.xclp.solvers import FACTORED
+from sim.cores import on_all_cores
 from sim.wire import Message
 
-__all__ = ["STEPS", "ClientInfluence", "client", "server", "solve_work"]
+__all__ = ["STEPS", "ClientInfluence", "client", "server", "solve_works"]
 
 STEPS = (
     Step("client", "influence.request", "say which points are labeled; receive their influence columns"),
@@ -95,7 +100,7 @@ async def client(me: Client, group: Group, rows: str, deadline: float) -> Client
 async def server(
     me: Server,
     group: Group,
-    h: NDArray[np.int32],
+    h: Blocks,
     bits: int,
     k: int,
     alpha: float,
@@ -112,27 +117,66 @@ async def server(
         me.dismiss(missing, f"your request for influence columns did not come within {deadline:g} s")
         labeled = {name: int(flag.sum()) for name, flag in flags.items()}
         require(sum(count > 0 for count in labeled.values()), "clients with labels", min_clients)
-        indices = [_indices(group, name, flag) for name, flag in flags.items()]
-        n = len(h)
-        work = solve_work(n, sum(labeled.values()))
-        columns = await me.compute(work, _solve, h, bits, k, edge_power, alpha, indices)
+        starts = _starts(group)
+        indices = {name: starts[name] + np.flatnonzero(flag) for name, flag in flags.items()}
         announcement = Rows(list(flags), [np.packbits(flag).tobytes() for flag in flags.values()])
-        for name, values in zip(flags, columns, strict=True):
+        async for name, values in _solved(me, _Graph(h, bits, k, edge_power, alpha), labeled, indices):
             me.send(name, announcement)
             me.send(name, Columns(values))
     return labeled
 
 
-def solve_work(points: int, labeled: int) -> dict[str, int]:
-    """Operations of the graph of all points, and of the columns of the labeled ones."""
-    return {"graph.entry": points * points, "solve.entry": points * labeled}
+def solve_works(points: int, labeled: Mapping[str, int]) -> list[tuple[dict[str, int], list[str]]]:
+    """The server's jobs with a graph of that many points: operations of each, and whose columns it makes.
+
+    `labeled`: l_j of those that asked. Up to 4,096 points it is one job; of more the graph is a job, and each client's
+    columns, which are sent as soon as they are there.
+    """
+    graph, each = {"graph.entry": points * points}, {name: {"solve.entry": points * n} for name, n in labeled.items()}
+    if points <= FACTORED:
+        return [(graph | {"solve.entry": points * sum(labeled.values())}, list(labeled))]
+    return [(graph, []), *((work, [name]) for name, work in each.items())]
 
 
-def _solve(
-    h: NDArray[np.int32], bits: int, k: int, edge_power: int, alpha: float, indices: list[NDArray[np.int64]]
-) -> list[bytes]:
-    influence = Influence(neighbour_graph(h, bits, k, edge_power), alpha)
-    return [influence.columns(own).astype("<f8").tobytes() for own in indices]
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """What the influence is computed of."""
+
+    h: Blocks
+    bits: int
+    k: int
+    edge_power: int
+    alpha: float
+
+    @on_all_cores
+    def influence(self) -> Influence:
+        return Influence(neighbour_graph(self.h, self.bits, self.k, self.edge_power), self.alpha)
+
+
+async def _solved(
+    me: Server, graph: _Graph, labeled: Mapping[str, int], indices: Mapping[str, NDArray[np.int64]]
+) -> AsyncIterator[tuple[str, bytes]]:
+    """The columns of each that asked."""
+    works = solve_works(len(graph.h), labeled)
+    if len(works) == 1:
+        columns = await me.compute(works[0][0], _solve, graph, list(indices.values()))
+        for name, values in zip(indices, columns, strict=True):
+            yield name, values
+        return
+    influence = await me.compute(works[0][0], graph.influence)
+    for work, names in works[1:]:
+        for name in names:
+            yield name, await me.compute(work, _columns, influence, indices[name])
+
+
+def _solve(graph: _Graph, indices: list[NDArray[np.int64]]) -> list[bytes]:
+    influence = graph.influence()
+    return [_columns(influence, own) for own in indices]
+
+
+@on_all_cores
+def _columns(influence: Influence, indices: NDArray[np.int64]) -> bytes:
+    return influence.columns(indices).astype("<f8", copy=False).tobytes()
 
 
 def _flags(data: bytes, points: int) -> NDArray[np.bool_]:
@@ -141,13 +185,12 @@ def _flags(data: bytes, points: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(data, np.uint8), count=points).astype(bool)
 
 
-def _indices(group: Group, name: str, flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Global indices of the flagged points of `name`, in the order of the members."""
-    start = sum(group.points[other] for other in group.names[: group.names.index(name)])
-    return start + np.flatnonzero(flags)
+def _starts(group: Group) -> dict[str, int]:
+    """The global index of each client's first point."""
+    return dict(zip(group.names, accumulate((group.points[name] for name in group.names), initial=0), strict=False))
 
 
 def _row_indices(group: Group, flags: dict[str, NDArray[np.bool_]], rows: str) -> dict[str, NDArray[np.int64]]:
-    """R_i of each client."""
-    everything = rows == "paper"
-    return {name: _indices(group, name, ~flag | everything) for name, flag in flags.items()}
+    """R_i of each client: global indices."""
+    starts, everything = _starts(group), rows == "paper"
+    return {name: starts[name] + np.flatnonzero(~flag | everything) for name, flag in flags.items()}

@@ -104,6 +104,25 @@ class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         Meta(description="Longest wait of the server for answers, in virtual time.", extra=DURATION),
     ] = "60s"
     rounds: Annotated[int, Meta(ge=1, description="How often the protocol runs.")] = 1
+    groups: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="XCLP in this many random groups of clients, side by side and apart from each other; each has "
+            "at least `min_clients`.",
+            extra={"unit": "groups"},
+        ),
+    ] = 1
+    oracle: Annotated[
+        bool,
+        Meta(
+            description="Compare each round with the plaintext oracle: exactly up to 4,096 points, beyond within a "
+            "tolerance (`protocols/xclp/oracle.py`). It costs about as much as the run."
+        ),
+    ] = True
+    baselines: Annotated[
+        bool, Meta(description="Label propagation in the clear beside the run, each client alone and all together.")
+    ] = True
 
 
 class XclpTables(Tables, Protocol):

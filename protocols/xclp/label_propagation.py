@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.xclp.graph import Influence, class_counts, contribution, neighbour_graph
+from protocols.xclp.blocks import Rows
+from protocols.xclp.graph import class_counts, class_scores, neighbour_graph
 from protocols.xclp.recipe import PAPER, Recipe
 
 __all__ = ["Propagation", "label_by", "label_rows", "per_client", "propagate"]
@@ -57,7 +58,7 @@ def label_by(
 
 
 def propagate(
-    distances: NDArray[np.integer],
+    distances: NDArray[np.integer] | Rows,
     bits: int,
     labels: NDArray[np.int64],
     classes: int,
@@ -71,9 +72,9 @@ def propagate(
     plain floats, Z whatever the `recipe`. XCLP rounds them to fixed point, so a point that labels reach with less than
     2^-33 has a label here and none there.
     """
-    influence = Influence(neighbour_graph(distances, bits, k, recipe.edge_power), alpha)
     labeled = np.flatnonzero(labels >= 0)
-    z = contribution(influence.columns(labeled), labels[labeled], classes)
+    graph = neighbour_graph(distances, bits, k, recipe.edge_power)
+    z = class_scores(graph, alpha, labeled, labels[labeled], classes)
     return Propagation(z, *label_by(recipe, z, class_counts(labels[labeled], classes)))
 
 

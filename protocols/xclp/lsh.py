@@ -13,16 +13,20 @@ Bits are stored eight a byte, the first bit lowest: bit l of the integer that a 
 little-endian order is b_l. Unused bits of the last byte are 0.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.streams import generator
 
-__all__ = ["distances", "hash_bits", "hash_work", "pack_bits", "planes"]
+__all__ = ["distance_type", "distances", "hash_bits", "hash_work", "pack_bits", "planes"]
 
 SEED_BYTES = 32
+
+_AT_ONCE = 1 << 15  # distances; each takes 8 bytes of bits and 3 of counts
+_WORDS = 1 << 14
+"""The most words, rows of one matrix times words of the other, that are compared in one go."""
 
 
 def planes(seed: bytes, bits: int, dimension: int) -> NDArray[np.float64]:
@@ -53,10 +57,15 @@ def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     return np.packbits(bits, axis=1, bitorder="little")
 
 
+def distance_type(bits: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """The narrowest type that holds the distances of that many `bits`, 0..bits, and one number more."""
+    return np.min_scalar_type(bits + 1)
+
+
 def distances(
     rows: NDArray[np.bool_] | NDArray[np.uint8], others: NDArray[np.bool_] | NDArray[np.uint8]
-) -> NDArray[np.int32]:
-    """Hamming distances of every row of the one to every row of the other, int32 (n_rows, n_others).
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Hamming distances of every row of the one to every row of the other, (n_rows, n_others), in `distance_type`.
 
     Both hold the same number L of bits, either as bool (n, L) or packed, uint8 (n, ceil(L / 8)). Raises
     ValueError if they do not.
@@ -64,15 +73,29 @@ def distances(
     left, right = _words(rows), _words(others)
     if rows.dtype != others.dtype or rows.shape[1] != others.shape[1]:
         raise ValueError(f"{rows.shape[1]} {rows.dtype} a row cannot be compared with {others.shape[1]} {others.dtype}")
-    result = np.empty((len(left), len(right)), dtype=np.int32)
-    for index, row in enumerate(left):
-        result[index] = np.bitwise_count(row ^ right).sum(axis=1, dtype=np.int32)
+    bits = rows.shape[1] * (1 if rows.dtype == np.bool_ else 8)
+    if len(left) * right.size <= _WORDS:
+        return np.bitwise_count(left[:, None] ^ right).sum(axis=2, dtype=distance_type(bits))
+    result = np.zeros((len(left), len(right)), distance_type(bits))
+    # Word by word, some rows at a time: what is added to stays in the cache.
+    columns = np.ascontiguousarray(right.T)
+    step = max(1, _AT_ONCE // max(1, len(right)))
+    differ = np.empty((step, len(right)), np.uint64)
+    counts = np.empty((step, len(right)), np.uint8)
+    for start in range(0, len(left), step):
+        some = left[start : start + step]
+        for word, column in enumerate(columns):
+            np.bitwise_xor(some[:, word, None], column, out=differ[: len(some)])
+            np.bitwise_count(differ[: len(some)], out=counts[: len(some)])
+            result[start : start + step] += counts[: len(some)]
     return result
 
 
 def _words(rows: NDArray[np.bool_] | NDArray[np.uint8]) -> NDArray[np.uint64]:
     """A row's bits in 64-bit words, filled up with zeros, which add nothing to a distance."""
     packed = pack_bits(cast(NDArray[np.bool_], rows)) if rows.dtype == np.bool_ else rows
+    if packed.shape[1] % 8 == 0:
+        return np.ascontiguousarray(packed).view(np.uint64)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     padded[:, : packed.shape[1]] = packed
     return padded.view(np.uint64)

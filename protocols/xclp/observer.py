@@ -15,9 +15,9 @@ from parties.server import Loss
 from protocols.endings import EndingsObserver
 from protocols.observing.scores import accuracy, balanced_accuracy, counting
 from protocols.observing.simulated import Prediction, Round, Simulated
-from protocols.xclp import oracle
-from protocols.xclp.label_propagation import per_client, propagate
-from protocols.xclp.lsh import distances
+from protocols.xclp.baselines import baselines
+from protocols.xclp.blocks import NO_POINTS, Rows, some_rows
+from protocols.xclp.comparison import Truth, truth_of
 from protocols.xclp.xclp import Labels, RoundRecord
 from sim.faults import Fault
 from sim.world import World
@@ -54,20 +54,26 @@ class XclpRound(Round, frozen=True, kw_only=True):
 _EQUAL = {True: "equal", False: "NOT EQUAL", None: "-"}
 
 
-class _Truth(Struct, frozen=True):
-    """One round as the server recorded it, without H; what each member must have got; when and where it ended."""
+class _Ended(Struct, frozen=True):
+    """One round as the server recorded it, without H; what it must come to, None if not compared; when and where it
+    ended.
+    """
 
     record: RoundRecord
-    same_distances: bool
-    labels: dict[str, Labels]
+    truth: Truth | None
     ended: float
     step: str
+
+    def concerns(self, loss: Loss) -> bool:
+        """Whether it is a loss of this round and group."""
+        return loss.round == self.record.number and self.record.is_among(loss.party)
 
 
 class Observer(EndingsObserver[Any]):
     """Compares each round with the plaintext as it ends, and sums the run up.
 
     `clients` and `server`: those of `xclp`, or of a protocol that XCLP is a part of. `faults`: those of each [[fault]].
+    `compared`: whether by the oracle. `with_baselines`: label propagation in the clear beside it.
     """
 
     def __init__(
@@ -78,25 +84,31 @@ class Observer(EndingsObserver[Any]):
         clients: Sequence[Any],
         server: Any,
         faults: Sequence[tuple[Fault, ...]],
+        *,
+        compared: bool = True,
+        with_baselines: bool = True,
     ) -> None:
         super().__init__(world, clients, faults)
+        self.compared, self.with_baselines = compared, with_baselines
         self._dataset, self._server = dataset, server
         self._shards = dict(zip(self._named, shards, strict=True))
         self._has_new = any(shard.new.any() for shard in shards)
-        self._truths: list[_Truth] = []
+        self._rounds_ended: list[_Ended] = []
 
     def sum_up(self) -> Simulated:
         """The results, once all parties have ended."""
         server = self._server
-        if server.record.number > (self._truths[-1].record.number if self._truths else 0):
-            self.end_round(server.record)  # which the server did not live to end
+        ended = {(one.record.number, one.record.called) for one in self._rounds_ended}
+        for part in server.parts:
+            if part.record.number and (part.record.number, part.record.called) not in ended:
+                self.end_round(part.record)  # which the server did not live to end
         lost = self.losses()
         outcome, reason = self._outcome(lost)
         found = {n: c.labels for n, c in self._named.items() if c.alive and c.labels is not None}
         endings = self.endings()
-        reported = [self._round(truth, lost) for truth in self._truths]
+        reported = [self._round(ended, lost) for ended in self._rounds_ended]
         compared = [one.equals_plaintext for one in reported if one.equals_plaintext is not None]
-        members, h = server.record.members, server.record.h.astype("<i4")
+        matrices = [_digest_of(part.record.members, part.record.h) for part in server.parts if part.record.members]
         labels = {name: _everywhere(self._shards[name], own) for name, own in found.items()}
         baselines = self._baselines(list(found))
         return Simulated(
@@ -107,7 +119,7 @@ class Observer(EndingsObserver[Any]):
             balanced_accuracy=self.score(balanced_accuracy, labels),
             baselines=self.scores(accuracy, baselines),
             balanced_baselines=self.scores(balanced_accuracy, baselines),
-            hamming_digest=_digest(["|".join(members).encode(), h]) if members else "",
+            hamming_digest=_digest([one.encode() for one in matrices]) if len(matrices) > 1 else "".join(matrices),
             labels_digest=_digest(
                 [part for name, own in found.items() for part in (name.encode(), own.labels, own.confidence, own.z)]
             ),
@@ -127,32 +139,38 @@ class Observer(EndingsObserver[Any]):
         Losses that the server did not notice follow those of the same round that it did.
         """
         found = []
-        for truth in self._truths:
-            reported = [loss for loss in self._server.lost if loss.round == truth.record.number]
-            noticed = [self._fault_record.noticed(loss, truth.record.began) for loss in reported]
+        for one in self._rounds_ended:
+            reported = [loss for loss in self._server.lost if one.concerns(loss)]
+            noticed = [self._fault_record.noticed(loss, one.record.began) for loss in reported]
             names = {loss.party for loss in noticed}
-            found += noticed + [loss for loss in self._unnoticed(truth) if loss.party not in names]
+            found += noticed + [loss for loss in self._unnoticed(one) if loss.party not in names]
         return found
 
-    def _unnoticed(self, truth: _Truth) -> list[Loss]:
+    def _unnoticed(self, ended: _Ended) -> list[Loss]:
         """Who fell in the round, or got nothing out of it, unless the server reported it."""
-        record, server = truth.record, self._server
-        later = [other.ended for other in self._truths if other.record.number > record.number]
+        record, server = ended.record, self._server
+        later = [
+            other.ended
+            for other in self._rounds_ended
+            if other.record.number > record.number and other.record.called == record.called
+        ]
         end = min(later, default=self.world.loop.time())  # a client may be in the round still while the next begins
         falls = {
-            name: self._fault_record.fall(name, record.began, truth.ended)
-            or self._fault_record.fall(name, truth.ended, end)
+            name: self._fault_record.fall(name, record.began, ended.ended)
+            or self._fault_record.fall(name, ended.ended, end)
             for name in self._named
+            if record.is_among(name)
         }
         found = []
-        if server.record.number == record.number and not server.alive:
+        first = server.parts[0].record
+        if (first.number, first.called) == (record.number, record.called) and not server.alive:
             action = "every client ends without it"
             fall = self._fault_record.fall(server.name, 0.0, end)
             found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
         for name, fall in falls.items():
             if record.number in self._named[name].results:
                 continue
-            step, time = (fall.step or truth.step, fall.time) if fall else (truth.step, end)
+            step, time = (fall.step or ended.step, fall.time) if fall else (ended.step, end)
             if record.finished and name in record.joined:
                 action = "after the sum: it gets no labels, all others are unaffected"
                 found.append(Loss(name, step, action, record.number, time))
@@ -162,8 +180,10 @@ class Observer(EndingsObserver[Any]):
 
     def _outcome(self, lost: list[Loss]) -> tuple[str, str]:
         """Outcome and reason. A run that all clients are lost to has failed, whoever ended it."""
-        server, last = self._server, self._server.record.number
-        here = dict.fromkeys(loss.party for loss in lost if loss.round == last)
+        server, last = self._server, [part.record for part in self._server.parts]
+        here = dict.fromkeys(
+            loss.party for loss in lost if any(loss.round == one.number and one.is_among(loss.party) for one in last)
+        )
         clients = [name for name in here if name in self._named]
         who = f"; lost: {', '.join(clients)}" if clients else ""
         if here.keys() >= self._named.keys() or not any(client.alive for client in self._named.values()):
@@ -174,43 +194,30 @@ class Observer(EndingsObserver[Any]):
             return "aborted", server.aborted + who
         if not any(client.labels is not None for client in self._named.values()):
             return "failed", "no client got its labels"
-        return "completed", ""
+        early = [f"{', '.join(part.called)}: {part.aborted}" for part in server.parts if part.aborted]
+        return "completed", f"a group ended early: {'; '.join(early)}" if early else ""
 
     # The plaintext
 
     def end_round(self, record: RoundRecord) -> None:
         """Keep what the oracle says of a round that ends while the clients' bits are there; H need not be kept."""
-        parameters, members = self._server.parameters, [self._named[name] for name in record.members]
-        bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
-        labels: dict[str, Labels] = {}
-        same = True
-        if members and record.contributors:
-            plain = oracle.xclp(
-                bits,
-                [_known(self._shards[client.name]) for client in members],
-                [record.members.index(name) for name in record.contributors],
-                parameters.classes,
-                parameters.k,
-                parameters.alpha,
-                parameters.fraction_bits,
-                parameters.recipe.name,
-                parameters.rows,
-            )
-            same = np.array_equal(record.h, plain.distances)
-            for name, part in zip(record.members, plain.slices, strict=True):
-                rows = np.arange(part.stop - part.start)
-                labels[name] = Labels(rows, plain.z[part], plain.labels[part], plain.confidence[part])
-        elif members:
-            same = np.array_equal(record.h, oracle.hamming(np.concatenate(bits)))
-        kept = replace(record, h=record.h[:0])  # a matrix of all points, each round
-        self._truths.append(_Truth(kept, same, labels, self.world.loop.time(), self._server.step_name))
+        truth = None
+        if self.compared:
+            members = [self._named[name] for name in record.members]
+            bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
+            known = [_known(self._shards[client.name]) for client in members]
+            truth = truth_of(record, bits, known, self._server.parameters)
+        kept = replace(record, h=NO_POINTS)  # a matrix of all points, each round
+        self._rounds_ended.append(_Ended(kept, truth, self.world.loop.time(), self._server.step_name))
 
-    def _round(self, truth: _Truth, lost: list[Loss]) -> XclpRound:
-        record = truth.record
+    def _round(self, ended: _Ended, lost: list[Loss]) -> XclpRound:
+        record = ended.record
         found = {
-            n: client.results[record.number] for n, client in self._named.items() if record.number in client.results
+            n: client.results[record.number]
+            for n, client in self._named.items()
+            if record.number in client.results and record.is_among(n)
         }
-        right = truth.same_distances and all(_equal(own, truth.labels.get(name)) for name, own in found.items())
+        right = ended.truth.agrees(found, self._server.parameters) if ended.truth else None
         return XclpRound(
             round=record.number,
             began=record.began,
@@ -219,8 +226,8 @@ class Observer(EndingsObserver[Any]):
             members=record.members,
             contributors=record.contributors,
             labeled=tuple(found),
-            lost=tuple(dict.fromkeys(loss.party for loss in lost if loss.round == record.number)),
-            equals_plaintext=right if found or not right else None,
+            lost=tuple(dict.fromkeys(loss.party for loss in lost if ended.concerns(loss))),
+            equals_plaintext=right if found or right is False else None,
         )
 
     # Figures
@@ -250,38 +257,17 @@ class Observer(EndingsObserver[Any]):
         Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
         labels of those lost after they had hashed theirs.
         """
-        parameters, last = self._server.parameters, self._server.round
-        hashed = [client for client in self._named.values() if client.hashed_in == last]
+        hashed = [
+            client
+            for client in self._named.values()
+            if any(client.hashed_in == part.round and client.name in part.clients for part in self._server.parts)
+        ]
         bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if survivors else {}
-        if not bits:
+        if not bits or not self.with_baselines:
             return {}
         known = {name: _known(self._shards[name]) for name in bits}
-        alone = per_client(
-            [distances(own, own) for own in bits.values()],
-            parameters.bits,
-            list(known.values()),
-            parameters.classes,
-            parameters.k,
-            parameters.alpha,
-            parameters.recipe,
-        )
-        joint = np.concatenate(list(bits.values()))
-        together = propagate(
-            distances(joint, joint),
-            parameters.bits,
-            np.concatenate(list(known.values())),
-            parameters.classes,
-            parameters.k,
-            parameters.alpha,
-            parameters.recipe,
-        )
-        parts = np.split(together.labels, np.cumsum([len(own) for own in bits.values()])[:-1])
         applicable = any(self._counting(name).any() and (own >= 0).any() for name, own in known.items())
-        each = zip(bits, alone, strict=True) if applicable else ()
-        scores = {
-            "per-client label propagation": {name: p.labels for name, p in each},
-            "central label propagation": dict(zip(bits, parts, strict=True)),
-        }
+        scores = baselines(bits, known, self._server.parameters, applicable)
         return {
             title: {name: own for name, own in labels.items() if name in survivors} for title, labels in scores.items()
         }
@@ -302,16 +288,6 @@ class Observer(EndingsObserver[Any]):
         return "" if names is None or clients is None else names[clients[row]]
 
 
-def _equal(own: Labels, truth: Labels | None) -> bool:
-    """Whether what a client got is what the oracle says of the same rows."""
-    return truth is not None and all(
-        np.array_equal(found, expected[own.rows])
-        for found, expected in (
-            (own.z, truth.z), (own.labels, truth.labels), (own.confidence, truth.confidence)
-        )
-    )  # fmt: skip
-
-
 def _known(shard: Shard) -> NDArray[np.int64]:
     """The labels that the client may use, -1 elsewhere."""
     return np.where(shard.labeled, shard.labels, -1)
@@ -328,4 +304,14 @@ def _digest(parts: Iterable[bytes | NDArray[np.generic]]) -> str:
     for part in parts:
         data = part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes()
         state.update(len(data).to_bytes(8, "big") + data)
+    return state.hexdigest()
+
+
+def _digest_of(members: Sequence[str], h: Rows) -> str:
+    """The digest of H (n, n) as int32, little-endian, row by row, among `members`."""
+    size = h.shape[0]
+    names = "|".join(members).encode()
+    state = hashlib.sha256(len(names).to_bytes(8, "big") + names + (4 * size * size).to_bytes(8, "big"))
+    for rows in some_rows(size):
+        state.update(h[rows].astype("<i4").data)
     return state.hexdigest()

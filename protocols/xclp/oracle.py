@@ -1,14 +1,18 @@
 """The plaintext oracle: what XCLP must come to, computed in one place by someone who may see everything.
 
 It shares no code with the protocols, on purpose: equal results then mean something. It is written for
-clarity, with one statement for each line of Algorithm 1 of the paper (line numbers in the comments), and
-handles some thousand points. Scores are summed in the same fixed-point ring as the protocol's, so the two
-are compared for equality, without a tolerance.
+clarity, with one statement for each line of Algorithm 1 of the paper (line numbers in the comments). Scores are
+summed in the same fixed-point ring as the protocol's.
 
-For equality in the last bit both sides hold to the same few choices: a weight is math.cos(math.pi * h / L) ** power,
-a degree math.fsum of a row, a normalised weight w / sqrt(d_i * d_j), the solver scipy's splu with its
-defaults, called once for the labeled points of each client in ascending order, and the columns of a class
-are added in that order.
+Up to 4,096 points the two are compared for equality, without a tolerance. For equality in the last bit both sides hold
+to the same few choices: a weight is math.cos(math.pi * h / L) ** power, a degree math.fsum of a row, a normalised
+weight w / sqrt(d_i * d_j), the solver scipy's splu with its defaults, called once for the labeled points of each client
+in ascending order, and the columns of a class are added in that order.
+
+Of more points the oracle finds each client's scores by conjugate gradients on the sum of its columns, a system for each
+class in place of one for each label. An entry of a column may then be off by 1e-10 on either side: of l labels and p
+clients that count, a score by 2e-10 l + 2^-f p, the `tolerance`. Distances are compared exactly even so, and so are
+labels and confidences with what `judged` makes of the scores that a client has.
 """
 
 import math
@@ -20,35 +24,42 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 from scipy.sparse.linalg import splu
 
-__all__ = ["Outcome", "hamming", "xclp"]
+__all__ = ["Outcome", "hamming", "judged", "xclp"]
 
 _ROWS = 512
+_EXACT = 4096
+_ERROR = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What XCLP computes for n points, the clients' points one after another in the order given.
 
-    `distances`, int32 (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the
+    `distances`, unsigned (n, n): Hamming distances. `z`, uint64 (n, C): the contributors' scores added in the
     ring modulo 2^64. `labels`, int64 (n,): -1 for none. `confidence`, float64 (n,): in [0, 1] on the rows that
-    clients get. `slices`: each client's rows.
+    clients get. `slices`: each client's rows. `counts`, (C,): how many labels of each class count. `tolerance`: by how
+    much a score of a protocol may differ, 0 up to 4,096 points.
     """
 
-    distances: NDArray[np.int32]
+    distances: NDArray[np.unsignedinteger]
     z: NDArray[np.uint64]
     labels: NDArray[np.int64]
     confidence: NDArray[np.float64]
     slices: tuple[slice, ...]
+    counts: NDArray[np.int64]
+    tolerance: float
 
 
-def hamming(bits: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """The number of differing bits of every two rows of `bits` (n, L): int32 (n, n)."""
-    ones = bits.astype(np.float32)  # products of 0 and 1 are exact in float32 up to L = 2^24, and fast
-    zeros = 1 - ones
-    distances = np.empty((len(bits), len(bits)), dtype=np.int32)
+def hamming(bits: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
+    """The number of differing bits of every two rows of `bits` (n, L): (n, n), of the narrowest type that holds L."""
+    ones = bits.astype(np.float32)  # sums of products of 0 and 1 are exact in float32 up to L = 2^24, and fast
+    counts = bits.sum(axis=1, dtype=np.float32)
+    distances = np.empty((len(bits), len(bits)), dtype=np.min_scalar_type(bits.shape[1]))
     for start in range(0, len(bits), _ROWS):  # some rows at a time: what is n x n here is the result alone
-        some = slice(start, start + _ROWS)
-        distances[some] = ones[some] @ zeros.T + zeros[some] @ ones.T
+        some, rest = slice(start, start + _ROWS), slice(start, None)
+        found = (counts[some, None] + counts[rest] - 2 * (ones[some] @ ones[rest].T)).astype(distances.dtype)
+        distances[some, rest] = found
+        distances[rest, some] = found.T
     return distances
 
 
@@ -75,42 +86,82 @@ def xclp(
     authors = {"paper": False, "authors-code": True}[recipe]
     distances = hamming(np.concatenate(list(bits)))  # line 5
     graph = _graph(distances, bits[0].shape[1], k, 3 if authors else 1)  # lines 6-9
-    factors = splu(_system(len(distances), alpha, graph))  # line 10
+    system = _system(len(distances), alpha, graph)  # line 10
+    exact = len(distances) <= _EXACT
+    factors = splu(system) if exact else None
 
     z = np.zeros((len(distances), classes), dtype=np.uint64)
     for client in sorted(contributors):
         labeled = np.flatnonzero(labels[client] >= 0)
         if len(labeled) == 0:
             continue
-        unit_columns = np.zeros((len(distances), len(labeled)))
-        unit_columns[slices[client].start + labeled, np.arange(len(labeled))] = 1.0
-        influence = factors.solve(unit_columns)  # line 12
-        scores = np.zeros(z.shape)
-        for column, point in enumerate(labeled):  # line 13
-            scores[:, labels[client][point]] += influence[:, column]
+        if factors is None:
+            of_class = np.zeros((len(distances), classes))
+            of_class[slices[client].start + labeled, labels[client][labeled]] = 1.0
+            scores = _iterated(system, of_class, (1 - alpha) * _ERROR)  # lines 12, 13
+        else:
+            unit_columns = np.zeros((len(distances), len(labeled)))
+            unit_columns[slices[client].start + labeled, np.arange(len(labeled))] = 1.0
+            influence = factors.solve(unit_columns)  # line 12
+            scores = np.zeros(z.shape)
+            for column, point in enumerate(labeled):  # line 13
+                scores[:, labels[client][point]] += influence[:, column]
         z += np.rint(scores * 2**fraction_bits).astype(np.int64).view(np.uint64)  # line 14
 
-    decoded = z.view(np.int64) / 2**fraction_bits
-    if authors:
-        known = [int(label) for client in contributors for label in labels[client] if label >= 0]
-        for c in range(classes):
-            decoded[:, c] /= max(1, known.count(c))
-    predictions = [_predict(row) for row in decoded.tolist()]  # lines 15-16
-    confidence = np.array([confidence for _, confidence in predictions])
+    known = [labels[client][labels[client] >= 0] for client in contributors]
+    counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *known]), minlength=classes)
+    found, confidence = judged(z, counts, fraction_bits, recipe)
     if authors:
         for own, own_labels in zip(slices, labels, strict=True):
-            got = confidence[own][(own_labels < 0) | (rows == "paper")]
-            confidence[own] /= max(got, default=0.0) or 1.0
+            confidence[own] = _relative(confidence[own], (own_labels < 0) | (rows == "paper"))
     return Outcome(
         distances=distances,
         z=z,
-        labels=np.array([label for label, _ in predictions], dtype=np.int64),
+        labels=found,
         confidence=confidence,
         slices=slices,
+        counts=counts,
+        tolerance=0.0 if exact else 2 * _ERROR * int(counts.sum()) + len(known) / 2**fraction_bits,
     )
 
 
-def _graph(distances: NDArray[np.int32], bits: int, k: int, power: int) -> dict[tuple[int, int], float]:
+def judged(
+    z: NDArray[np.uint64], counts: NDArray[np.int64], fraction_bits: int, recipe: str
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The labels and confidences (n,) of scores (n, C) in the ring; not yet divided by a client's largest confidence.
+
+    `counts` (C,): how many labels of each class count.
+    """
+    decoded = z.view(np.int64) / 2**fraction_bits
+    if recipe == "authors-code":
+        for c in range(z.shape[1]):
+            decoded[:, c] /= max(1, int(counts[c]))
+    predictions = [_predict(row) for row in decoded.tolist()]  # lines 15-16
+    labels = np.array([label for label, _ in predictions], dtype=np.int64)
+    return labels, np.array([confidence for _, confidence in predictions])
+
+
+def _relative(confidence: NDArray[np.float64], got: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """A client's confidences, divided by the largest on the rows that it `got`."""
+    return confidence / (max(confidence[got], default=0.0) or 1.0)
+
+
+def _iterated(system: "csc_array[np.float64]", right: NDArray[np.float64], residual: float) -> NDArray[np.float64]:
+    """The solutions of `system` for each column of `right` by conjugate gradients, to that norm of their residuals."""
+    found, rest, direction = np.zeros(right.shape), right.copy(), right.copy()
+    squares = (rest * rest).sum(axis=0)
+    while squares.max() > residual**2:
+        product = np.asarray(system @ direction)
+        curved = (direction * product).sum(axis=0)
+        length = np.divide(squares, curved, out=np.zeros(len(squares)), where=curved > 0)
+        found += length * direction
+        rest -= length * product
+        before, squares = squares, (rest * rest).sum(axis=0)
+        direction = rest + np.divide(squares, before, out=np.zeros(len(squares)), where=before > 0) * direction
+    return found
+
+
+def _graph(distances: NDArray[np.unsignedinteger], bits: int, k: int, power: int) -> dict[tuple[int, int], float]:
     """The normalised symmetric graph, as the weight of each edge (i, j), a cosine to the `power`."""
     weights: dict[tuple[int, int], float] = {}
     for i, row in enumerate(distances):

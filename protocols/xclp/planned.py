@@ -8,7 +8,7 @@ from protocols.crypto.fields import field_bytes
 from protocols.planned import SERVER, setup_plan
 from protocols.xclp.choices import options_of
 from protocols.xclp.hamming import Members, OwnBlock, own_work
-from protocols.xclp.influence import Columns, LabeledPoints, Rows, solve_work
+from protocols.xclp.influence import Columns, LabeledPoints, Rows, solve_works
 from protocols.xclp.keys import ProtocolKeys
 from protocols.xclp.lsh import hash_work
 from protocols.xclp.recipe import RECIPES
@@ -66,9 +66,10 @@ def _influence(among: Among, number: int) -> Iterator[Planned]:
     for name, own in zip(names, flags, strict=True):
         yield PlannedMessage("influence.request", name, [SERVER], LabeledPoints(own), number)
     n = sum(among.points.values())
-    yield PlannedWork("influence.solve", SERVER, solve_work(n, sum(among.labeled.values())))
-    for name in names:
-        values = n * among.labeled[name]
-        yield PlannedMessage("influence.solve", SERVER, [name], Rows(list(names), list(flags)), number)
-        yield PlannedMessage("influence.solve", SERVER, [name], Columns(Blank(sizes.FLOAT_BYTES * values)), number)
-        yield PlannedWork("influence.request", name, {"ring.add": values})
+    for work, whose in solve_works(n, among.labeled):
+        yield PlannedWork("influence.solve", SERVER, work)
+        for name in whose:
+            values = n * among.labeled[name]
+            yield PlannedMessage("influence.solve", SERVER, [name], Rows(list(names), list(flags)), number)
+            yield PlannedMessage("influence.solve", SERVER, [name], Columns(Blank(sizes.FLOAT_BYTES * values)), number)
+            yield PlannedWork("influence.request", name, {"ring.add": values})

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from protocols.promises import Affected, Promise, Trial, announced, equals_oracle
+from protocols.xclp.keys import ProtocolKeys
 
-__all__ = ["MASKS_ONCE", "PROMISES"]
+__all__ = ["MASKS_ONCE", "promises_of"]
 
 
 def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -23,7 +24,7 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
     protocol = trial.scenario.protocol
     least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
     labeled = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
-    left = labeled - affected.clients
+    left = max((labeled & {*group} - affected.clients for group in server.groups), key=len)
     if len(left) >= least:
         yield f"{trial.outcome} ({trial.reason}) with {len(left)} clients that no fault affected; {least} are enough"
     elif trial.outcome == "failed" and len(trial.simulated.endings) > len(affected.clients):
@@ -35,28 +36,37 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
-    """In each round, every client that is well from its beginning on is in every set, and has its labels at the end."""
+    """In each round, every client that is well from its beginning on is in every set of its group, unless the group was
+    ended for its losses, and has its labels at the end.
+    """
     assert trial.simulated is not None
+    group_of = {name: place for place, group in enumerate(trial.simulation.server.groups) for name in group}
     groups = announced(trial)
+    ended_early = {part.called for part in trial.simulation.server.parts if part.aborted}
     for record in trial.records:
-        start = groups.get(("RoundStart", record.number, 0), [])
-        well = [one.receiver for one in start if affected.well_since(one.receiver, trial.events[one.place].time)]
-        for (kind, round_number, attempt), group in groups.items():
-            if round_number == record.number and kind != "RoundStart":
-                missing = set(well) - {one.receiver for one in group}
-                if missing:
-                    yield f"{kind} of round {round_number}, attempt {attempt}: without {', '.join(sorted(missing))}"
-        if trial.outcome == "completed" and record.number == trial.scenario.protocol.rounds:
-            for client in trial.simulation.clients:
-                if client.name in well and (client.labels is None or client.ending != "completed"):
-                    yield f"{client.name} is well and has no labels: {client.ending}"
+        place = group_of[record.members[0]] if record.members else None
+        for where in sorted({*group_of.values()}) if place is None else [place]:
+            start = groups.get(("RoundStart", record.number, 0, where), [])
+            well = [one.receiver for one in start if affected.well_since(one.receiver, trial.events[one.place].time)]
+            for (kind, round_number, attempt, at), group in groups.items():
+                if round_number == record.number and kind != "RoundStart" and at == where:
+                    missing = set(well) - {one.receiver for one in group}
+                    if missing:
+                        yield f"{kind} of round {round_number}, attempt {attempt}: without {', '.join(sorted(missing))}"
+            if trial.outcome == "completed" and record.number == trial.scenario.protocol.rounds:
+                for client in trial.simulation.clients:
+                    lacks = client.labels is None or client.ending != "completed"
+                    if client.name in well and lacks and trial.simulation.server.groups[where] not in ended_early:
+                        yield f"{client.name} is well and has no labels: {client.ending}"
 
 
 def all_rounds_come(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A completed run has had all its rounds."""
-    if trial.outcome == "completed" and [record.number for record in trial.records] != list(
-        range(1, trial.scenario.protocol.rounds + 1)
-    ):
+    """A completed run has had all its rounds, in each group that was not ended for its losses."""
+    if trial.outcome != "completed":
+        return
+    found = Counter(record.number for record in trial.records)
+    least = sum(not part.aborted for part in trial.simulation.server.parts)
+    if any(found[number] < least for number in range(1, trial.scenario.protocol.rounds + 1)):
         yield f"rounds {', '.join(str(record.number) for record in trial.records)} were recorded"
 
 
@@ -115,11 +125,15 @@ MASKS_ONCE = {
 }
 """Not of a secure average, which masks in chunks, each with a key's own block."""
 
-PROMISES = {
+_PROMISES = {
     **MASKS_ONCE,
-    "equal to the oracle": Promise(equals_oracle, True),
     "aborts only for a loss": Promise(aborts_only_for_loss, True),
     "who is well is in": Promise(all_who_are_well_are_in, True),
     "all rounds": Promise(all_rounds_come, True),
     "no undue labels": Promise(no_undue_labels, True),
 }
+
+
+def promises_of(keys: ProtocolKeys) -> dict[str, Promise]:
+    """What must hold of XCLP with these `keys`; without an oracle nothing is said of its results."""
+    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True)} if keys.oracle else {})

@@ -57,7 +57,7 @@ __all__ = [
     "SummedRows",
     "Summing",
     "blocks_of",
-    "own_key",
+    "own_purpose",
 ]
 
 STEPS = (
@@ -167,8 +167,9 @@ class Restart:
                 mine = names.index(me.name)
                 shared = scores.shared(names)
                 own, blocks = shared[scores.rows[me.name]], scores.blocks(names)
+                purpose = own_purpose(names)
                 keys = [
-                    (own_key(scores.secrets[name], names, me.attempt), mine < i)
+                    (scores.secrets[name].key(purpose, me.attempt), mine < i)
                     for i, name in enumerate(names)
                     if i != mine
                 ]
@@ -208,13 +209,13 @@ class Restart:
         return names
 
 
-def own_key(secret: SharedSecret, names: Sequence[str], attempt: int) -> bytes:
-    """The set-up key of a pair's masks in a sum among `names`.
+def own_purpose(names: Sequence[str]) -> str:
+    """The purpose of the set-up keys of all masks in a sum among `names`.
 
-    The names are part of the key: a block is numbered by its place among them, so that clients who are shown other
-    names would mask another's block with the same bytes.
+    The names are part of it: a block is numbered by its place among them, so that clients who are shown other names
+    would mask another's block with the same bytes.
     """
-    return secret.key(f"rowsum-own {derive(b'A', *names).hex()}", attempt)
+    return f"rowsum-own {derive(b'A', *names).hex()}"
 
 
 def blocks_of(names: Sequence[str], rows: Mapping[str, int], classes: int) -> list[Block]:

@@ -50,7 +50,7 @@ from protocols.outcome import require
 from protocols.refusal import is_of_round
 from protocols.steps import Step
 from protocols.values import understood, values_of
-from protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_key
+from protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
 
 __all__ = ["STEPS", "Shamir"]
 
@@ -103,8 +103,9 @@ class Shamir:
                 shared, blocks = scores.shared(names), scores.blocks(names)
                 own = shared[scores.rows[me.name]]
                 del blocks[mine]
+                places, purpose = {name: i for i, name in enumerate(names)}, own_purpose(names)
                 pairs = [
-                    (pair.key(DEALT, me.attempt), own_key(secrets[name], names, me.attempt), mine < names.index(name))
+                    (pair.key(DEALT, me.attempt), secrets[name].key(purpose, me.attempt), mine < places[name])
                     for name, pair in dealt.pairs.items()
                 ]
                 work = masks_work(len(pairs) + 2, blocks)
@@ -118,9 +119,10 @@ class Shamir:
             if not dealt.answered:  # the sum has overtaken U3, or t others were enough before U3 was received
                 await dealt.hear(me, deadline)
             # Z[R_j] = sum + Zbar_j[R_j] + the pair masks of j with U3 on block j, under set-up keys
-            mine = dealt.names.index(me.name)
+            places, purpose = {name: i for i, name in enumerate(dealt.names)}, own_purpose(dealt.names)
+            mine = places[me.name]
             keys = [
-                (own_key(secrets[name], dealt.names, dealt.stamp[1]), mine < dealt.names.index(name))
+                (secrets[name].key(purpose, dealt.stamp[1]), mine < places[name])
                 for name in dealt.answered
                 if name != me.name
             ]
@@ -155,7 +157,7 @@ class Shamir:
                 found = await dealing.uncover(me, attempt, survivors, DEALT, deadline)
                 if found.signed:
                     break
-                left = dealing.drop(me, survivors, found)
+                left = _drop(me, survivors, found)
             blocks = dict(zip(names, candidates.blocks(names), strict=True))
             kept = {j: [blocks[i] for i in survivors if i != j] for j in survivors}
             signed = await me.together(*[
@@ -179,3 +181,11 @@ def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring
         mask[end - size : end] = words(own, number, size)
         (np.add if lower else np.subtract)(total, mask, out=total)
     return parted(total, sizes)
+
+
+def _drop(me: Server, survivors: tuple[str, ...], failed: dealing.Uncovered) -> tuple[str, ...]:
+    """Leave those out who made unmasking fail; returns the candidates for the next attempt."""
+    for name, why in failed.lost.items():
+        me.lose([name], f"{why}: summing starts again")
+        me.dismiss([name], f"the sum begins again without you: {why}")
+    return tuple(name for name in survivors if name not in failed.lost)

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.data.splits import Shard
 from parties.life import Observed
+from parties.rooms import Room, RoomsServer
 from parties.server import Server
 from protocols import setup
 from protocols.crypto.fixed_point import decode
@@ -48,6 +49,7 @@ from protocols.rounds import CalledClient
 from protocols.steps import Step
 from protocols.values import values_of
 from protocols.xclp import hamming, influence, rowsums_shamir
+from protocols.xclp.blocks import NO_POINTS, Blocks
 from protocols.xclp.graph import class_counts, contribution
 from protocols.xclp.hamming import SecureHamming
 from protocols.xclp.label_propagation import label_by
@@ -186,6 +188,7 @@ async def client(
     own = me.shard.labels[me.shard.labeled]
     work = {"ring.add": view.columns.size}
     zbar = await me.compute(work, contribution, view.columns, own, settings.classes)
+    view = replace(view, columns=view.columns[:0].copy())  # they are the largest that a client holds, and done with
     scores = Scores(zbar, view.rows, group.secrets, settings.fraction_bits, Least(settings.min_clients, view.labeled))
     if settings.recipe.class_balanced:
         scores = _with_counts(scores, class_counts(own, settings.classes))
@@ -218,15 +221,16 @@ def _without_counts(me: Client, summed: Ring, rows: int, fraction_bits: int) -> 
 class RoundRecord:
     """One round at the server, from the virtual time `began`, as far as it got.
 
-    `joined` is P, `members` Q, `h` in their order, `contributors` whose labels count, as announced last. `finished`:
-    all sums are out.
+    `called`: the clients of the group, () for all. `joined` is P, `members` Q, `h` in their order, `contributors` whose
+    labels count, as announced last. `finished`: all sums are out.
     """
 
     number: int
     began: float
+    called: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
-    h: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    h: Blocks = NO_POINTS
     contributors: tuple[str, ...] = ()
     finished: bool = False
 
@@ -235,12 +239,22 @@ class RoundRecord:
         """Whose labels the sums are made of."""
         return self.contributors if self.finished else ()
 
+    def is_among(self, name: str) -> bool:
+        """Whether the client is in the group of the round, or the server of it."""
+        return not self.called or name in self.called or name == "server"
+
 
 class Recording(Server):
     """A server that keeps the `record` of the latest round of XCLP; `aborted` says why that ended early, else ""."""
 
     record = RoundRecord(0, 0.0)
     aborted = ""
+    called: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> Sequence["Recording"]:
+        """The server's part in each group of clients: one, unless there are several groups."""
+        return [self]
 
     def broadcast(self, parties: Iterable[str], message: Message) -> None:
         if isinstance(message, Summing | Survivors):
@@ -249,7 +263,7 @@ class Recording(Server):
 
     def begin_record(self, number: int) -> None:
         """Begin the record of round `number`."""
-        self.record = RoundRecord(number, self.world.loop.time())
+        self.record = RoundRecord(number, self.world.loop.time(), self.called)
 
     async def hold_xclp(self, clients: Sequence[str], settings: Parameters) -> None:
         """Run the round of the record. Raises Abort."""
@@ -263,23 +277,56 @@ class Recording(Server):
         self.record = replace(self.record, **found)
 
 
-class XclpServer(Recording):
-    """Reports the record of each round that it ends; after an abort there is none."""
+class XclpServer(Recording, RoomsServer):
+    """Reports the record of each round that it ends; after an abort there is none. `groups` run side by side."""
 
-    def __init__(self, world: World, clients: tuple[str, ...], parameters: Parameters, **access: Any) -> None:
+    group_parts: Observed[list["_Group"]] = Observed(list["_Group"])
+
+    def __init__(
+        self,
+        world: World,
+        clients: tuple[str, ...],
+        parameters: Parameters,
+        groups: Sequence[tuple[str, ...]] = (),
+        **access: Any,
+    ) -> None:
         super().__init__(world, clients, **access)
-        self.parameters = parameters
+        self.parameters, self.groups = parameters, groups or [clients]
+
+    @property
+    def parts(self) -> Sequence[Recording]:
+        return self.group_parts or [self]
 
     async def main(self) -> None:
-        for number in range(1, self.parameters.rounds + 1):
-            self.begin_record(number)
-            try:
-                await self.hold_xclp(self.clients, self.parameters)
-            except Abort:
-                self.report(self.record)
-                self.dismiss(self.clients, self.aborted, aborted=True)
-                return
-            self.report(self.record)
+        if len(self.groups) == 1:
+            await _hold_rounds(self, self.parameters)
+            return
+        rooms = self.group_parts = [_Group(self, group) for group in self.groups]
+        self.open_rooms(rooms)
+        await self.together(*(_hold_rounds(room, self.parameters) for room in rooms))
+        if all(room.aborted for room in rooms):
+            self.aborted = "; ".join(dict.fromkeys(room.aborted for room in rooms))
+
+
+class _Group(Room, Recording):
+    """The server's part in a group."""
+
+    def __init__(self, main: XclpServer, clients: tuple[str, ...]) -> None:
+        super().__init__(main, clients)
+        self.called = clients
+
+
+async def _hold_rounds(me: Recording, parameters: Parameters) -> None:
+    """Run all rounds among the clients of `me`, unless one is aborted."""
+    for number in range(1, parameters.rounds + 1):
+        me.begin_record(number)
+        try:
+            await me.hold_xclp(me.clients, parameters)
+        except Abort:
+            me.report(me.record)
+            me.dismiss(me.clients, me.aborted, aborted=True)
+            return
+        me.report(me.record)
 
 
 async def server(

@@ -16,6 +16,7 @@ from scenarios.chaos.promises import promises_of
 from scenarios.chaos.schedules import Schedule, random_schedules
 from scenarios.chaos.trial import Calm
 from scenarios.files.reading import read
+from scenarios.running.workers import Jobs
 from scenarios.schema.scenario import Scenario
 from sim.streams import generator
 from sim.units import duration
@@ -31,7 +32,7 @@ class Broad(Struct, frozen=True, kw_only=True):
 
     schedules: int = 5000
     seed: int = 0
-    jobs: int = 1
+    jobs: Jobs = 1
     minutes: float | None = None
 
 
@@ -130,7 +131,7 @@ def _calls(scenarios: dict[str, Scenario], plan: Broad, found: BroadFindings) ->
     return [(name, (scenarios[name], faults, found.runs[name][0].calm)) for name, faults in in_turn[: plan.schedules]]
 
 
-def _failures(scenarios: dict[str, Scenario], found: BroadFindings, shrinks: int, jobs: int) -> list[BroadFailure]:
+def _failures(scenarios: dict[str, Scenario], found: BroadFindings, shrinks: int, jobs: Jobs) -> list[BroadFailure]:
     """For each configuration and promise it broke the smallest schedule that breaks it; the first `shrinks` shrunk."""
     broken = [
         (name, promise, min(those, key=lambda one: len(one.faults)), len(those))

@@ -24,9 +24,10 @@ from scenarios.chaos.schedules import Course, Schedule, random_schedules, single
 from scenarios.chaos.shrinking import shrink
 from scenarios.chaos.trial import Calm, Limits, observed
 from scenarios.files.plugins import use_plugins
-from scenarios.running.workers import in_workers
+from scenarios.running.workers import Jobs, in_workers
 from scenarios.schema.scenario import Fault, Scenario
 from sim.compute import Engine
+from sim.ray_cluster import ClusterError
 from sim.units import duration
 
 __all__ = [
@@ -57,8 +58,8 @@ _MEMORY = Remembering()
 class Plan(Struct, frozen=True, kw_only=True):
     """The amount of chaos: `schedules` random ones from `seed`, each crash alone (`singles`), all `pairs` of crashes.
 
-    `quick`: crashes of the server and of three clients only. `jobs`: runs at a time, each in a process of its own; one
-    runs here.
+    `quick`: crashes of the server and of three clients only. `jobs`: runs at a time, each in a process of its own or
+    on Ray; one runs here.
     """
 
     schedules: int = 20
@@ -66,7 +67,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     pairs: bool = False
     quick: bool = False
     seed: int = 0
-    jobs: int = 1
+    jobs: Jobs = 1
 
 
 class Verdict(Struct, frozen=True):
@@ -167,7 +168,7 @@ def campaign(
             pairs = _pairs(found.verdicts, set(singles))
             found.verdicts = [structs.replace(one, course=Course((), (), 0.0)) for one in found.verdicts]
             _try(pairs, calm, first.calm, plan.jobs, found, watch, bare_run)
-    except KeyboardInterrupt:  # what is known is worth having; shrinking it would take a while
+    except (KeyboardInterrupt, ClusterError):  # what is known is worth having; shrinking it would take a while
         found.failures += _failures(calm, found.verdicts, None)
         raise
     found.failures += _failures(calm, found.verdicts, first.calm)
@@ -210,7 +211,7 @@ def _try(
     schedules: Sequence[Schedule],
     scenario: Scenario,
     calm: Calm,
-    jobs: int,
+    jobs: Jobs,
     found: Findings,
     watch: Watch,
     run: Callable[[Scenario, Schedule, Calm], Verdict] = faulty_run,
@@ -271,10 +272,10 @@ def failure_of(smallest: Verdict, promise: str, runs: int) -> Failure:
 
 
 def perform(
-    jobs: int, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
+    jobs: Jobs, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[int, R], None, None]:
     """`in_workers`, but in this process if there is only one job at a time. Closing stops the rest."""
-    if jobs <= 1 or len(calls) < 2:
+    if jobs == 1 or len(calls) < 2:
         for place, arguments in enumerate(calls):
             yield place, function(*arguments)
         return
@@ -283,7 +284,7 @@ def perform(
 
 
 def gather(
-    jobs: int,
+    jobs: Jobs,
     function: Callable[..., R],
     calls: Sequence[tuple[Any, ...]],
     into: list[R],

@@ -11,6 +11,7 @@ from scenarios.chaos.report import write_findings
 from scenarios.files.arguments import check_count, check_type, check_types
 from scenarios.files.reading import Loaded, Source, read
 from scenarios.running.folder import new_folder
+from scenarios.running.workers import Jobs, check_jobs
 from scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = ["chaos", "promising", "ready"]
@@ -27,7 +28,7 @@ def chaos(
     quick: bool = False,
     seed: int = 0,
     changes: Sequence[str] = (),
-    jobs: int = 1,
+    jobs: Jobs = 1,
     out: str | Path | None = None,
     watch: Callable[[int, int, Verdict], None] | None = None,
 ) -> Findings:
@@ -38,7 +39,8 @@ def chaos(
     ``protocol.key_bits``. Then come crashes before and after every step of every party, one at a time (`singles`),
     every two of them (`pairs`), and `schedules` random mixtures of all faults, which follow from `seed`. `quick`: fewer
     points and rounds, and crashes of the server and three clients only. With more than one of `jobs`, each run has a
-    process of its own; a script then needs ``if __name__ == "__main__":``. `out` is the folder to make, by default
+    process of its own; a script then needs ``if __name__ == "__main__":``. With "ray" or "ray:HOST:PORT" runs are made
+    on Ray. `out` is the folder to make, by default
     ``runs/NAME-chaos-NUMBER``. `watch` is called after each run with how many are done, how many there are as far as is
     known, and what was found.
 
@@ -49,8 +51,9 @@ def chaos(
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_types("changes", changes, str, 'a list of texts such as ["data.limit=240"]')
     check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
-    for name, number, least in (("schedules", schedules, 0), ("seed", seed, 0), ("jobs", jobs, 1)):
+    for name, number, least in (("schedules", schedules, 0), ("seed", seed, 0)):
         check_count(name, number, least)
+    check_jobs(jobs)
     plan = Plan(schedules=schedules, singles=singles, pairs=pairs, quick=quick, seed=seed, jobs=jobs)
     loaded, _ = ready(scenario, plan, changes)
     folder, findings = new_folder(None if out is None else Path(out), loaded.name + "-chaos"), Findings([], [])

@@ -29,6 +29,7 @@ _PLAIN = ("protocol.hamming=plaintext",)
 _MESH = ("network.topology=mesh",)
 _DATAGRAM = ("network.transport=datagram",)
 _SECURE = ("training.averaging=secure", "training.min_clients=2")
+_GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SHAMIR = ("protocol.recovery=shamir",)
 
 
@@ -83,6 +84,9 @@ CONFIGURATIONS = (
         "fedbuff", "mesh, datagram, three at work", _MESH, _DATAGRAM, ("training.concurrency=3", "training.buffer=2")
     ),
     _training("fedavg", "secure, lossy", _SECURE, ("network.loss=0.05",)),
+    _training("fedavg", "secagg+, complete graph", _GRAPH),
+    _training("fedavg", "secagg+, eight clients", _GRAPH, ("data.clients=8",)),
+    _training("fedavg", "secagg+, nine clients, mesh, datagram", _GRAPH, _MESH, _DATAGRAM, ("data.clients=9",)),
     _training("fedavg+xclp", "plain, restart"),
     _training("fedavg+xclp", "secure, shamir, mesh", _SECURE, _SHAMIR, _MESH),
     _training("fedavg+xclp", "secure, restart, datagram", _SECURE, _DATAGRAM),
@@ -99,6 +103,7 @@ CONFIGURATIONS = (
     _training("scaffold", "plain, datagram", _DATAGRAM),
     _training("scaffold", "secure, star", _SECURE),
     _training("scaffold", "secure, mesh", _SECURE, _MESH),
+    _training("scaffold", "secagg+, eight clients, lossy", _GRAPH, ("data.clients=8", "network.loss=0.05")),
     _cotraining("fedct"),
     _cotraining("fedct", "mesh, datagram", _MESH, _DATAGRAM),
     _cotraining("dp-fedct"),

@@ -6,7 +6,7 @@ results from outside and share no code with what they check.
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from msgspec import Struct
@@ -63,17 +63,35 @@ def no_exception(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
-    """All members of a set receive the same set, and nobody else does."""
-    for (kind, round_number, attempt), group in announced(trial).items():
+    """All members of a set receive the same set, and nobody else does. In a graph each receives its neighbourhood."""
+    groups = announced(trial)
+    for (kind, round_number, attempt, room), group in groups.items():
         receivers = [one.receiver for one in group]
         if any(one.names is None for one in group):
             continue
         where = f"{kind} of round {round_number}, attempt {attempt}"
+        if kind in _OF_NEIGHBOURS and ("Neighbours", round_number, attempt, room) in groups:
+            yield from (f"{where}: {how}" for how in _no_neighbourhoods({one.receiver: one.names for one in group}))
+            continue
         if len({one.body for one in group}) > 1:
             yield f"{where}: not the same for all"
         cut_short = not trial.simulation.server.alive and kind in {one.type for one in trial.announcements[-1:]}
         if sorted(receivers) != sorted(group[0].names or ()) and not cut_short:
             yield f"{where}: names {', '.join(group[0].names or ())} and goes to {', '.join(receivers)}"
+
+
+_OF_NEIGHBOURS = ("Neighbours", "Survivors")
+"""What names a client and those of its neighbours that are in."""
+
+
+def _no_neighbourhoods(shown: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What keeps the names `shown` to each client from being those of itself and its neighbours in one graph."""
+    for name, near in shown.items():
+        if name not in near:
+            yield f"{name} is not in its own neighbourhood"
+        for other in near:
+            if name not in shown.get(other, (name,)):
+                yield f"{other} is shown to {name} as a neighbour, {name} not to {other}"
 
 
 def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -82,7 +100,7 @@ def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
     for place, event in enumerate(trial.events):
         if event.kind == "deliver" and event.peer == "server":
             arrived.setdefault((event.type, event.party, event.round), []).append((event.attempt, place))
-    for (kind, round_number, attempt), group in announced(trial).items():
+    for (kind, round_number, attempt, _), group in announced(trial).items():
         if kind not in _ANSWERS:
             continue
         wanted, same_attempt = _ANSWERS[kind]
@@ -99,6 +117,7 @@ _ANSWERS = {
     "Members": (("OwnBlock",), False),
     "Rows": (("LabeledPoints",), False),
     "DealtKeys": (("DealtKey",), True),
+    "Neighbours": (("FreshKeys",), True),
     "Survivors": (("MaskedRows", "MaskedChunk"), True),
     "SummedRows": (("MaskedRows",), True),
 }
@@ -112,7 +131,7 @@ def complete_blocks(trial: Trial, affected: Affected) -> Iterator[str]:
         if event.kind == "deliver" and event.digest in trial.blocks:
             delivered.setdefault(event.digest, place)
     received = {(*trial.blocks[digest], trial.events[place].round): place for digest, place in delivered.items()}
-    for (kind, round_number, _), group in announced(trial).items():
+    for (kind, round_number, _, _), group in announced(trial).items():
         if kind == "Members":
             for first, second in combinations(group[0].names or (), 2):
                 for part in ("Masks", "MaskedDistances"):

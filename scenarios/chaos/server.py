@@ -19,6 +19,7 @@ from protocols.registry import PROTOCOLS
 from scenarios.chaos import campaign as chaos
 from scenarios.chaos.server_lies import Lie, Program, programs, random_lies, random_program, single_lies
 from scenarios.chaos.server_world import Contribute, Miniature, Outcome, contribute, perform
+from scenarios.running.workers import Jobs
 from scenarios.schema.scenario import Scenario
 from sim.streams import generator
 
@@ -39,7 +40,7 @@ class Sweep(Struct, frozen=True, kw_only=True):
     schedules: int = 20
     quick: bool = False
     seed: int = 0
-    jobs: int = 1
+    jobs: Jobs = 1
 
 
 class Trial(Struct, frozen=True):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from parties.life import Present
 from parties.party import Party
-from protocols import dealing, secure_sum
+from protocols import dealing, neighbours, secure_sum
 from protocols.crypto import shamir
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from protocols.crypto.prg import Streams
@@ -45,7 +45,7 @@ Mask = tuple[bytes, int]
 
 _PRIMES = (2, 2**31 - 1)
 _RECEIVED: tuple[type[Message], ...] = (
-    dealing.DealtKey, dealing.Revealed, secure_sum.MaskedChunk, rowsums.MaskedRows,
+    dealing.DealtKey, neighbours.FreshKeys, dealing.Revealed, secure_sum.MaskedChunk, rowsums.MaskedRows,
 )  # fmt: skip
 _PURPOSES = (secure_sum.PURPOSE, "rowsum-dealt", "rowsum-own")
 
@@ -169,7 +169,11 @@ class View:
 
     def _known_keys(self, stamps: set[tuple[int, int]]) -> set[bytes]:
         """Every key that follows from a secret that the server has, whatever it takes it for."""
-        public = [message.public_key for _, message in self._received if isinstance(message, dealing.DealtKey)]
+        public = [
+            message.public_key
+            for _, message in self._received
+            if isinstance(message, dealing.DealtKey | neighbours.FreshKeys)
+        ]
         titles = [title for name in self._parties for title in self._titles.get(name, ())]
         run_id, known = self._world.run_id, set[bytes]()
         for secret in self._secrets():

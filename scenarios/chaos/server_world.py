@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play
+from parties.party import NoAnswer
+from parties.play import play
 from parties.server import Server
 from protocols import secure_sum, setup
 from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import encode
+from protocols.crypto.regular_graph import Tolerance
 from protocols.dealing import DealtKey, DealtKeys, Revealed, Survivors
 from protocols.masking import Ring
+from protocols.neighbours import FreshKeys, Neighbours
 from protocols.outcome import Abort, Overtaken
 from protocols.refusal import Least
 from protocols.values import BadValues
@@ -50,7 +53,7 @@ Values = NDArray[np.float64]
 
 
 class Miniature(Struct, frozen=True):
-    """A sum of the `kind` "secure_sum", "restart" or "shamir" among a number of `clients`.
+    """A sum of the `kind` "secure_sum", "secagg+", "restart" or "shamir" among a number of `clients`.
 
     `threshold`: t, None: a majority.
     """
@@ -67,6 +70,11 @@ class Miniature(Struct, frozen=True):
         return self.kind != "restart"
 
     @property
+    def of_vectors(self) -> bool:
+        """Whether vectors are summed, not rows of class scores."""
+        return self.kind in ("secure_sum", "secagg+")
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The clients."""
         return tuple(f"client/{number}" for number in range(self.clients))
@@ -74,7 +82,7 @@ class Miniature(Struct, frozen=True):
     @property
     def blocks(self) -> int:
         """Blocks of a client's input: chunks of a vector, or rows of class scores, one for each client."""
-        return 2 if self.kind == "secure_sum" else self.clients
+        return 2 if self.of_vectors else self.clients
 
 
 class Contribute(Protocol):
@@ -102,7 +110,7 @@ class Outcome(Struct, frozen=True):
 
 async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
     """A client's part as it is in production."""
-    if miniature.kind == "secure_sum":
+    if miniature.of_vectors:
         await secure_sum.client(me, values.reshape(-1), secrets, _sum_settings(miniature))
     else:
         rows = {name: np.array([place], np.int64) for place, name in enumerate(miniature.names)}
@@ -113,7 +121,10 @@ async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSec
 
 def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
     size = miniature.blocks * _WORDS
-    return secure_sum.Settings(size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS)
+    tolerance = Tolerance() if miniature.kind == "secagg+" else None
+    return secure_sum.Settings(
+        size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance
+    )
 
 
 def _recovery(miniature: Miniature) -> SecureRowSums:
@@ -202,7 +213,7 @@ class _Lying(Server):
         for number in range(1, _ROUNDS + 1):
             try:
                 group = await setup.server(self, self.clients, number, self.miniature.min_clients, _DEADLINE)
-                if self.miniature.kind == "secure_sum":
+                if self.miniature.of_vectors:
                     await secure_sum.server(self, group.names, _sum_settings(self.miniature))
                 else:
                     each = dict.fromkeys(group.names, 1)
@@ -275,6 +286,7 @@ class _Scripted(Server):
         self.miniature, self.moves, self._machines = miniature, moves, machines
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
+        self._fresh: dict[str, FreshKeys] = {}
 
     async def main(self) -> None:
         await self._open(1)
@@ -293,8 +305,11 @@ class _Scripted(Server):
         await self.move_again(names, to)
 
     async def move_again(self, names: list[str], to: list[str]) -> None:
-        self.broadcast(to, secure_sum.SumStart() if self.miniature.kind == "secure_sum" else Summing(names))
-        if self.miniature.deals:
+        self.broadcast(to, secure_sum.SumStart() if self.miniature.of_vectors else Summing(names))
+        if self.miniature.kind == "secagg+":
+            fresh = await self.collect(FreshKeys, to, deadline=_SHORT)
+            self._fresh |= fresh.answers
+        elif self.miniature.deals:
             keys = await self.collect(DealtKey, to, deadline=_SHORT)
             self._public |= {name: answer.public_key for name, answer in keys.answers.items()}
         else:
@@ -305,13 +320,19 @@ class _Scripted(Server):
         await self.move_again(names, to)
 
     async def move_keys(self, names: list[str], to: list[str]) -> None:
+        fresh = {name: self._fresh[name] for name in names if name in self._fresh}
+        if fresh:
+            lives = [self.incarnations[name] for name in fresh]
+            keys = [[sent.channel_key for sent in fresh.values()], [sent.public_key for sent in fresh.values()]]
+            self.broadcast(to, Neighbours(len(fresh), list(fresh), lives, *keys))
+            await self.collect(MaskedRows, to, deadline=_SHORT)
         public = {name: self._public[name] for name in names if name in self._public}
         if self.miniature.deals and public:
             self.broadcast(to, DealtKeys(list(public), list(public.values())))
             await self.collect(MaskedRows, to, deadline=_SHORT)
 
     async def move_want(self, names: list[str], to: list[str]) -> None:
-        for number in range(self.miniature.blocks) if self.miniature.kind == "secure_sum" else ():
+        for number in range(self.miniature.blocks) if self.miniature.of_vectors else ():
             self.broadcast(to, secure_sum.ChunkWanted(number))
             await self.collect(secure_sum.MaskedChunk, to, deadline=_SHORT)
 
@@ -322,7 +343,7 @@ class _Scripted(Server):
 
     async def move_end(self, names: list[str], to: list[str]) -> None:
         zeros = bytes(8 * _WORDS)
-        self.broadcast(to, secure_sum.SumDone() if self.miniature.kind == "secure_sum" else SummedRows(zeros))
+        self.broadcast(to, secure_sum.SumDone() if self.miniature.of_vectors else SummedRows(zeros))
         await self.collect(SummedRows, to, deadline=_SHORT)  # nobody sends any: they take what there is
 
     async def move_reopen(self, names: list[str], to: list[str]) -> None:

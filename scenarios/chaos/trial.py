@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from parties.learning import jobs
 from parties.life import Present
-from protocols import dealing, one_shot, setup
+from protocols import dealing, neighbours, one_shot, setup
 from protocols.cotraining.round import CotrainingRound
 from protocols.federated.round import TrainingServer
 from protocols.registry import PROTOCOLS
@@ -38,6 +38,7 @@ _NAMING: tuple[type[Message], ...] = (
     rowsums.Summing,
     dealing.DealtKeys,
     dealing.Survivors,
+    neighbours.Neighbours,
     rowsums.SummedRows,
     setup.RoundStart,
     one_shot.RoundOpens,

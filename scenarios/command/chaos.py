@@ -1,6 +1,5 @@
 """The command `tacit chaos`: reads the scenario, shows progress, prints and writes the findings."""
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,16 +15,12 @@ from scenarios.console.printing import print_lines
 from scenarios.files.reading import read
 from scenarios.running.folder import new_folder
 from scenarios.schema.scenario import ScenarioError
+from sim.ray_cluster import ClusterError
 
-__all__ = ["Progressing", "chaos", "cores", "replay"]
+__all__ = ["Progressing", "chaos", "replay"]
 
 _REPORTS = 10
 """The number of progress lines, and the most broken promises shown, where the output is no terminal."""
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def chaos(
@@ -40,6 +35,7 @@ def chaos(
     """Carry out `plan` on the scenario in `file`. Returns the exit code: 0 if every promise held, 1 if not."""
     loaded, aside = ready(file, plan, changes)
     folder, findings = new_folder(out, loaded.name + "-chaos"), Findings([], [])
+    lost: ClusterError | None = None
     print_lines(console, [f"chaos     {loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
     print_lines(console, [f"faults    the scenario's own ({aside}) are ignored: chaos injects others"] if aside else [])
     try:
@@ -51,6 +47,8 @@ def chaos(
             campaign(loaded.scenario, plan, watch, findings)
     except KeyboardInterrupt:
         findings.interrupted = True
+    except ClusterError as error:
+        lost = error
     files = write_findings(folder, loaded.scenario, loaded.name, plan, findings)
     if json_file is not None:
         shutil.copyfile(folder / "chaos.json", json_file)
@@ -59,6 +57,8 @@ def chaos(
     for path, failure in files.items():
         print_lines(console, failure_lines(failure, loaded.scenario, path))
     print_lines(console, [_summary(findings, len(promises_of(loaded.scenario))), f"folder    {folder}"])
+    if lost is not None:
+        raise lost
     return 130 if findings.interrupted else 1 if findings.broken or _useless(findings) else 0
 
 

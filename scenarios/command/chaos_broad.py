@@ -22,6 +22,7 @@ from scenarios.command.chaos import Progressing
 from scenarios.console.printing import print_lines, table
 from scenarios.files.plugins import with_copies
 from scenarios.running.folder import new_folder
+from sim.ray_cluster import ClusterError
 
 __all__ = ["broad"]
 
@@ -51,6 +52,8 @@ def broad(
         found.ended_by = "interrupted"
     except BrokenProcessPool:
         found.ended_by = "a worker process was killed"
+    except ClusterError as error:
+        found.ended_by = str(error)
     files = _write(folder, plan, found)
     if json_file is not None:
         shutil.copyfile(folder / "chaos.json", json_file)

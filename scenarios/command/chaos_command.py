@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from scenarios.command import stopping
-from scenarios.command.options import Debug, Plugins, Set, SourceFile
+from scenarios.command.options import Debug, Jobs, Plugins, Set, SourceFile
 
 __all__ = ["chaos"]
 
@@ -22,7 +22,7 @@ def chaos(
     broad: Annotated[bool, typer.Option("--broad", help="Random mixtures over forty small configurations.")] = False,
     minutes: Annotated[float | None, typer.Option(min=0, help="Of --broad: begin no run after so long.")] = None,
     chaos_seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random mixtures.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; default: one for each core.")] = None,
+    jobs: Jobs = None,
     changes: Set = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all runs here, too.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-chaos-NUMBER.")] = None,
@@ -44,8 +44,11 @@ def chaos(
     from scenarios.command import chaos as chaos_command
     from scenarios.command import chaos_broad as chaos_broad_command
     from scenarios.console import printing
+    from scenarios.running.workers import jobs_of
     from scenarios.schema.scenario import ScenarioError
+    from sim.cores import cores
 
+    at_a_time = cores() if jobs is None else jobs_of(jobs)
     console, notes = printing.make_console(), printing.make_console(stderr=True)
     stopping.interrupt_work()
     if broad:
@@ -63,7 +66,7 @@ def chaos(
         wanted = Broad(
             schedules=5000 if schedules is None else schedules,
             seed=chaos_seed,
-            jobs=jobs or chaos_command.cores(),
+            jobs=at_a_time,
             minutes=minutes,
         )
         return chaos_broad_command.broad(console, notes, wanted, json_file, out)
@@ -84,7 +87,7 @@ def chaos(
             schedules=20 if schedules is None else schedules,
             quick=quick,
             seed=chaos_seed,
-            jobs=jobs or chaos_command.cores(),
+            jobs=at_a_time,
         )
         return chaos_server_command.lying_server(console, notes, file, sweep, changes or (), json_file)
     if replay:
@@ -94,5 +97,5 @@ def chaos(
         }  # fmt: skip
         return chaos_command.replay(console, file, changes or (), others)
     schedules = 20 if schedules is None else schedules
-    plan = Plan(schedules=schedules, pairs=pairs, quick=quick, seed=chaos_seed, jobs=jobs or chaos_command.cores())
+    plan = Plan(schedules=schedules, pairs=pairs, quick=quick, seed=chaos_seed, jobs=at_a_time)
     return chaos_command.chaos(console, notes, file, plan, changes or (), json_file, out)

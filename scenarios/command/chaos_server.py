@@ -87,7 +87,7 @@ def _sums(file: str, changes: Sequence[str], quick: bool) -> tuple[Loaded, tuple
     if not sums:
         problem = (
             f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in; allowed: protocols '
-            'with XCLP or protocols.secure_sum, and training with training.averaging = "secure"'
+            'with XCLP or protocols.secure_sum, and training with training.averaging = "secure" or "secagg+"'
         )
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded, sums

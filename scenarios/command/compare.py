@@ -154,7 +154,8 @@ def _print_losses(console: Console, sides: tuple[Side, Side]) -> None:
             for loss in side.losses[:_LINES]
         ]
         more = [f"lost in {name} {len(side.losses) - _LINES} more"] if len(side.losses) > _LINES else []
-        printing.print_lines(console, (lines + more) or [f"lost in {name} nobody"])
+        nobody = "nobody" if side.outcome.outcome else "nobody so far: the run has no result"
+        printing.print_lines(console, (lines + more) or [f"lost in {name} {nobody}"])
 
 
 def _encoded(sides: tuple[Side, Side], common: int, parts: Divergence | None) -> str:

@@ -95,7 +95,12 @@ def data_sets(incomplete: str) -> Words:
 
 def engines(incomplete: str) -> Words:
     """Where computing can run."""
-    return _fitting(("auto", "inline", "pool:1", "pool:2", "pool:4"), incomplete)
+    return _fitting(("auto", "inline", "pool:1", "pool:2", "pool:4", "ray", "ray:auto"), incomplete)
+
+
+def jobs(incomplete: str) -> Words:
+    """How many runs can be made at a time, or where."""
+    return _fitting(("1", "2", "4", "8", "ray", "ray:auto"), incomplete)
 
 
 def x_axes(incomplete: str) -> Words:

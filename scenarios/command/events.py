@@ -21,6 +21,9 @@ _SECONDS = 0.2
 """Real time between two looks at a run that is under way."""
 
 
+_HIDDEN = "no such event; --all shows what matters less, too"
+
+
 def events(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, which may be under way.")],
     party: Annotated[
@@ -49,8 +52,11 @@ def events(
         raise FolderError(f"{folder}: no such folder; that of a run is needed")
     if party:
         _check_party(folder, party)
+    if step:
+        _check_step(folder, step)
     console = printing.make_console()
     looks = _followed(folder, everything) if follow else iter([story.events(folder, everything=everything)])
+    found = False
     for lines in looks:
         chosen = [line for line in lines if line.concerns(party, step)]
         if as_json:
@@ -58,6 +64,9 @@ def events(
         else:
             printing.print_lines(console, map(_shown, chosen))
         console.file.flush()
+        found = found or bool(chosen)
+    if not found and not as_json:
+        printing.print_lines(console, ["no such event" if everything else _HIDDEN])
     return 0
 
 
@@ -70,6 +79,18 @@ def _check_party(folder: Path, party: str) -> None:
     known = parties(read(str(folder), without_data=True).scenario.data.clients)
     if party not in known:
         raise FolderError(f"{folder}: --party {party} is not a party of this run; allowed: server, ..., {known[-1]}")
+
+
+def _check_step(folder: Path, step: str) -> None:
+    """Raise FolderError for a step that the protocol of the run in `folder` does not have."""
+    from protocols.registry import PROTOCOLS
+    from scenarios.files.reading import read
+    from scenarios.running.folder import FolderError
+
+    protocol = PROTOCOLS[read(str(folder), without_data=True).scenario.protocol.name]
+    known = dict.fromkeys(one.name for one in protocol.steps)
+    if step not in known:
+        raise FolderError(f"{folder}: --step {step} is not a step of this run; allowed: {', '.join(known)}")
 
 
 def _followed(folder: Path, everything: bool) -> Iterator[Iterable[Line]]:

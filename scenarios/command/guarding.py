@@ -3,6 +3,7 @@
 import errno
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec
 
 import typer
@@ -52,6 +53,8 @@ def _is_users(error: ValueError | OSError) -> bool:
 def _line(error: ValueError | OSError) -> str:
     if isinstance(error, FileExistsError):
         return f"{error.filename}: exists already; a run never writes into a folder that is there"
+    if isinstance(error, FileNotFoundError) and error.filename and not Path(error.filename).parent.exists():
+        return f"{error.filename}: there is no folder {Path(error.filename).parent}; make it first, or name another"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
     return " ".join(str(error).split())

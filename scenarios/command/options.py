@@ -12,7 +12,7 @@ import typer
 from scenarios.command import completing
 from sim.plugged import PluginWarning
 
-__all__ = ["Debug", "Over", "Plugins", "Seed", "Set", "SourceFile", "give", "show_version", "warnings_as_lines"]
+__all__ = ["Debug", "Jobs", "Over", "Plugins", "Seed", "Set", "SourceFile", "give", "show_version", "warnings_as_lines"]
 
 SourceFile = Annotated[
     str,
@@ -38,6 +38,14 @@ Over = Annotated[
         metavar="KEY=X,Y,Z",
         help="Values of a key, or KEY=[TOML list]; repeated: all combinations.",
         autocompletion=completing.swept,
+    ),
+]
+Jobs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Runs at a time; or ray, or ray:HOST:PORT. Default: 1; of chaos one for each core.",
+        autocompletion=completing.jobs,
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]

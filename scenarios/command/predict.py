@@ -115,7 +115,7 @@ def predict(
 
     console = printing.make_console()
     count = seeds or _SEEDS
-    plans = plan(file, over or (), count, changes or (), seed)
+    plans = plan(file, over or (), count, changes or (), seed, to_run=False)
     most = None if seeds else _MANY
     found = [_predicted(plans[first : first + count], most) for first in range(0, len(plans), count)]
     least = min(one.cost(by) for one in found)
@@ -151,7 +151,7 @@ def _predicted(plans: Sequence[Plan], most: int | None) -> Predicted:
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     from scenarios.console import printing
-    from scenarios.files.checks import cautions
+    from scenarios.files.checks import cautions, notes
     from scenarios.reporting import printed
 
     first = found[0].plan.loaded
@@ -164,6 +164,8 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
             console, [f"time      {found[0].time_in_words()}", f"memory    {found[0].in_words(By.MEMORY)}"]
         )
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))
+    noted = dict.fromkeys(line for one in found for line in notes(one.plan.loaded.scenario))
+    printing.print_lines(console, (f"note      {line}" for line in noted))
     warnings = dict.fromkeys(line for one in cheapest for line in cautions(one.plan.loaded.scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in warnings))
 

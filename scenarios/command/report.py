@@ -15,7 +15,11 @@ def report(
         list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; or that of one sweep, or of one chaos.")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The page; default: report.html in the first folder.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The page; by default report.html, of several runs comparison.html, in the first folder.",
+        ),
     ] = None,
     plugin: Plugins = None,
     debug: Debug = False,
@@ -27,7 +31,8 @@ def report(
     from scenarios.console import printing
     from scenarios.reporting.report import report as page_of
 
-    path = out or (folders[0].with_suffix(".html") if folders[0].is_file() else folders[0] / "report.html")
+    name = "report.html" if len(folders) == 1 else "comparison.html"
+    path = out or (folders[0].with_suffix(".html") if folders[0].is_file() else folders[0] / name)
     text = page_of(folders)
     path.write_text(text, encoding="utf-8")
     printing.print_lines(printing.make_console(), [f"report    {path}"])

@@ -18,7 +18,9 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Where computing runs: auto, inline or pool:N.", autocompletion=completing.engines),
+        typer.Option(
+            help="Where computing runs: auto, inline, pool:N, ray or ray:HOST:PORT.", autocompletion=completing.engines
+        ),
     ] = None,
     resume: Annotated[
         Path | None,
@@ -30,7 +32,7 @@ def run(
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
     from scenarios.command.progress import Progress
     from scenarios.console import printing
-    from scenarios.files.checks import cautions
+    from scenarios.files.checks import cautions, notes
     from scenarios.files.reading import read
     from scenarios.reporting import printed
     from scenarios.running import runner
@@ -51,6 +53,7 @@ def run(
     scenario, console = loaded.scenario, printing.make_console()
     printing.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
     printing.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
+    printing.print_lines(console, (f"note     {line}" for line in notes(scenario)))
     if resume is None:
         unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
         unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}

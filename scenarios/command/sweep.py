@@ -11,6 +11,7 @@ from scenarios.files.checks import cautions
 from scenarios.reporting import printed
 from scenarios.running.folder import locked, new_folder
 from scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
+from scenarios.running.workers import Jobs
 from scenarios.sweeping.folder import Asked, ended, write_asked
 from scenarios.sweeping.runs import Plan, perform, summary, troubles
 from scenarios.sweeping.sweep import plan_all, write_tables
@@ -22,7 +23,7 @@ _TROUBLES = 12
 """How many runs that are not as expected are named, and how many warnings."""
 
 
-def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None = None) -> int:
+def sweep(asked: Asked, jobs: Jobs, out: Path | None = None, resume: Path | None = None) -> int:
     """Make the sweep in the folder `out`, or resume that in the folder `resume`. Returns the exit code.
 
     A resumed sweep makes the runs that have not ended. Raises ScenarioError and FolderError.
@@ -35,7 +36,7 @@ def sweep(asked: Asked, jobs: int, out: Path | None = None, resume: Path | None 
         return _sweep(asked, plans, table, folder, jobs)
 
 
-def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: int) -> int:
+def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: Jobs) -> int:
     console, notes = printing.make_console(), printing.make_console(stderr=True)
     results = ended(plans, folder)
     said = Counter(line for one in plans for line in cautions(one.loaded.scenario))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from scenarios.command import stopping
-from scenarios.command.options import Debug, Over, Plugins, Seed, Set, SourceFile, give
+from scenarios.command.options import Debug, Jobs, Over, Plugins, Seed, Set, SourceFile, give
 
 __all__ = ["sweep"]
 
@@ -18,7 +18,7 @@ def sweep(
         int | None,
         typer.Option(min=1, help="Runs of each, with the scenario's seed and those after; default: 1, or the table's."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time; above 1 each computes inline.")] = 1,
+    jobs: Jobs = None,
     seed: Seed = None,
     changes: Set = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-sweep-NUMBER.")] = None,
@@ -35,8 +35,10 @@ def sweep(
     """
     from scenarios.command.sweep import sweep as carry_out
     from scenarios.running.folder import FolderError
+    from scenarios.running.workers import jobs_of
     from scenarios.sweeping.folder import Asked, pinned, read_asked, unpinned
 
+    at_a_time = jobs_of("1" if jobs is None else jobs)
     files = pinned(plugin or ())
     asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [], plugins=files)
     if resume is not None:
@@ -49,4 +51,4 @@ def sweep(
     elif not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
     stopping.interrupt_work()
-    return carry_out(asked, jobs, out, resume)
+    return carry_out(asked, at_a_time, out, resume)

@@ -4,15 +4,16 @@ Each check raises `ScenarioError` without a place; `check` adds it.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from parties.data.sets import DataError, Dataset
-from parties.data.splits import Shard, named, parse_partition
+from parties.data.splits import Shard, Shards, named, parse_partition
 from parties.datasets.error import DataSettingError
-from parties.learning.extras import MissingExtra
+from parties.learning.extras import MissingExtra, require
 from protocols.observing.parts import Parts
 from protocols.registry import PROTOCOLS
 from scenarios.files.fault_checks import (
@@ -28,10 +29,11 @@ from scenarios.observing.splits import parts_of, split, split_data
 from scenarios.schema.keys import similar, toml
 from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.latency import parse_latency
+from sim.ray_cluster import ON_RAY
 from sim.setting_error import Problem
 from sim.units import duration, rate
 
-__all__ = ["cautions", "check"]
+__all__ = ["cautions", "check", "notes"]
 
 _SIZED = (
     'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
@@ -39,10 +41,11 @@ _SIZED = (
 )
 
 
-def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scenario:
+def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run: bool = True) -> Scenario:
     """The scenario with what the data decides filled in; ScenarioError naming `where` if it cannot run.
 
     `clients_given`: whether the user wrote `data.clients`; if not, `natural` takes all that the data names.
+    `to_run`: whether it must fit into this machine's memory.
     """
     try:
         protocol = PROTOCOLS[scenario.protocol.name]
@@ -56,6 +59,8 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True) -> Scen
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
         shards = named(_deal(scenario, held))
         protocol.check_data(scenario, parts, shards)
+        if to_run:
+            protocol.check_memory(scenario, parts, shards)
         check_fault_places(scenario)
         _check_expect(scenario)
     except (Problem, ScenarioError) as error:
@@ -76,7 +81,7 @@ def _protocol_cautions(scenario: Scenario) -> list[str]:
     """Kept, for they are asked for before and after a run; the lines alone, for data are large."""
 
     @cache
-    def shards() -> dict[str, Shard]:
+    def shards() -> Mapping[str, Shard]:
         return named(split_data(scenario)[1])
 
     text = repr(scenario)  # a value of one's own key may be a list, which has no hash
@@ -85,6 +90,11 @@ def _protocol_cautions(scenario: Scenario) -> list[str]:
             del _kept[next(iter(_kept))]
         _kept[text] = PROTOCOLS[scenario.protocol.name].cautions(scenario, shards)
     return _kept[text]
+
+
+def notes(scenario: Scenario) -> list[str]:
+    """One line for each thing that follows from the protocol's keys, as how likely its sums are to fail."""
+    return PROTOCOLS[scenario.protocol.name].notes(scenario, lambda: named(split_data(scenario)[1]))
 
 
 def _check_specs(scenario: Scenario) -> None:
@@ -110,9 +120,14 @@ def _check_specs(scenario: Scenario) -> None:
         raise ScenarioError("", "protocol.deadline", "0 s lets no answer arrive; allowed: above 0 s")
     if not re.fullmatch(r"[\w-][\w.-]*|", scenario.name):
         raise ScenarioError("", "name", f"{toml(scenario.name)} names no folder; allowed: letters, digits, - _ .")
-    if not re.fullmatch(r"auto|inline|pool:([1-9]|[1-5][0-9]|6[0-4])", scenario.engine):
-        allowed = "auto, inline, pool:N with N from 1 to 64"
+    if not re.fullmatch(rf"auto|inline|pool:([1-9]|[1-5][0-9]|6[0-4])|{ON_RAY}", scenario.engine):
+        allowed = "auto, inline, pool:N with N from 1 to 64, ray, ray:HOST:PORT, ray:auto"
         raise ScenarioError("", "engine", f"{toml(scenario.engine)} is not an engine; allowed: {allowed}")
+    if scenario.engine.startswith("ray"):
+        try:
+            require("ray", "ray", "the engine ray")
+        except MissingExtra as error:
+            raise ScenarioError("", "engine", str(error)) from None
 
 
 def _check_cost(scenario: Scenario) -> None:
@@ -152,7 +167,7 @@ def _parts(scenario: Scenario) -> Parts:
         raise ScenarioError("", "data.features", str(missing)) from None
 
 
-def _deal(scenario: Scenario, dataset: Dataset) -> list[Shard]:
+def _deal(scenario: Scenario, dataset: Dataset) -> Shards:
     data, points = scenario.data, len(dataset.labels)
     if data.clients > points:
         problem = f"{data.clients} is too large for {points} points; allowed: 1 to {points}"

@@ -187,7 +187,6 @@ def _check_made(key: str, fault: Fault, scenario: Scenario) -> None:
         raise ScenarioError("", place, str(error)) from None
     if fault.kind != "availability":
         return
-    for crash in made:
-        check_party(place, crash.party, scenario.data.clients)
-        if crash.party == "server":
+    for party in dict.fromkeys(crash.party for crash in made):
+        if matching(party, ("server",)):
             raise ScenarioError("", place, "the server cannot come back, for nobody waits for it; allowed: clients")

@@ -83,12 +83,14 @@ def read(
     seed: int | None = None,
     cell: Mapping[str, Any] | None = None,
     without_data: bool = False,
+    to_run: bool = True,
     options: Mapping[str, str] = {},
 ) -> Loaded:
     """`load`, with what the command line wants to know besides.
 
     `cell`: dotted keys and values that come over all others, those of a cell of the file's table. `without_data`: the
-    scenario as it is written, of which only the types are checked; its data need not be on this machine. `options`: of
+    scenario as it is written, of which only the types are checked; its data need not be on this machine. `to_run`:
+    whether it must fit into this machine's memory. `options`: of
     keys among the `changes` that another option than --set has given, that option, to be named in errors.
     """
     changes = list(changes)
@@ -103,7 +105,7 @@ def read(
     _check_either(changed)
     given_by = {key: options.get(key, "--set") for key, _ in changed} | ({} if seed is None else {"seed": "--seed"})
     try:
-        loaded = _read(path, raw, changed, seed, cell, without_data, filled)
+        loaded = _read(path, raw, changed, seed, cell, without_data, to_run, filled)
     except ScenarioError as error:
         if error.where not in (str(path), ""):
             raise
@@ -124,6 +126,7 @@ def _read(
     seed: int | None,
     cell: Mapping[str, Any] | None,
     without_data: bool,
+    to_run: bool,
     filled: bool,
 ) -> Loaded:
     """`read`, with what is in the file. `filled`: all defaults stand in it, as in that of a run's folder."""
@@ -146,7 +149,7 @@ def _read(
     raw["plugins"] = list(plugins)  # whatever else may have come over the file's
     scenario = _scenario(converted(raw, where))
     if not without_data:
-        scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}))
+        scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}), to_run=to_run)
     cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
     protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
     given = _without_defaults(raw) if filled else raw

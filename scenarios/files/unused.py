@@ -25,7 +25,8 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in _given(raw):
         for key, takes, chosen in _TAKES:
-            if name.startswith(key) and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
+            meant = name == key or (key.endswith(".") and name.startswith(key))
+            if meant and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
                 found[name] = takes
     return found
 
@@ -54,4 +55,4 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("public.source", "public.size > 0", lambda scenario: scenario.public.size > 0),
     ("model.width", 'model.name = "cnn13"', lambda scenario: scenario.model.name == "cnn13"),
 )
-"""Keys, or how they begin; what gives them a meaning, in words, and whether a scenario has it."""
+"""Keys, or how they begin, with a dot at the end; what gives them a meaning, and whether a scenario has it."""

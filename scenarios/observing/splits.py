@@ -1,5 +1,7 @@
 """The points of a run: what clients hold, and what is kept apart to measure models by."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +9,7 @@ import numpy as np
 from parties.data.dataset import as_features
 from parties.data.features import features_of
 from parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
-from parties.data.splits import Shard, shards
+from parties.data.splits import Shards, shards
 from parties.datasets.error import DataSettingError
 from protocols.observing.parts import Parts
 from protocols.observing.probe import attacked
@@ -17,7 +19,19 @@ from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator
 
-__all__ = ["parts_of", "split", "split_data"]
+__all__ = ["parts_at_hand", "parts_of", "split", "split_data"]
+
+_at_hand: list[Parts] = []
+
+
+@contextmanager
+def parts_at_hand(parts: Parts) -> Iterator[None]:
+    """Within it the data of every scenario are `parts`: those of the one in hand, read on another machine."""
+    _at_hand.append(parts)
+    try:
+        yield
+    finally:
+        _at_hand.pop()
 
 
 def parts_of(scenario: Scenario) -> Parts:
@@ -28,6 +42,8 @@ def parts_of(scenario: Scenario) -> Parts:
     training, `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of what is
     left is the attacker's.
     """
+    if _at_hand:
+        return _at_hand[-1]
     parts = _parts_of(scenario)
     return attacked(parts, scenario) if scenario.attack.kind else parts
 
@@ -52,13 +68,13 @@ def _parts_of(scenario: Scenario) -> Parts:
     return Parts(held.take(np.sort(order[count:])), test, held.take(np.sort(order[:count])), public=public)
 
 
-def split_data(scenario: Scenario) -> tuple[Dataset, list[Shard]]:
+def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:
     """The clients' data, and each one's share of it. Raises DataError."""
     held = parts_of(scenario).held
     return held, split(held, scenario.data, scenario.seed)
 
 
-def split(held: Dataset, data: Data, seed: int) -> list[Shard]:
+def split(held: Dataset, data: Data, seed: int) -> Shards:
     """Each client's share of `held`. Raises DataError."""
     names = [f"client/{i}" for i in range(data.clients)]
     for name in data.without_labels:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from scenarios.chaos.campaign import Verdict
+from scenarios.chaos.campaign import Plan, Verdict
 from scenarios.chaos.report import findings_table, toml_of, verdict_line
 from scenarios.chaos.schedules import Course, Schedule
 from scenarios.files.reading import read
@@ -74,6 +74,8 @@ class FailureRecord(Struct, frozen=True):
 def chaos_page(path: Path) -> str:
     """The whole page of the record at `path`, or in the folder `path`. Raises FolderError."""
     file = path / "chaos.json" if path.is_dir() else path
+    if file.suffix != ".json":
+        raise FolderError(f"{file}: neither the folder of a run, a sweep or a chaos sweep, nor a chaos.json")
     try:
         found = json.loads(file.read_bytes())
         failures = msgspec.convert(found["failures"], list[FailureRecord])
@@ -96,7 +98,7 @@ def chaos_page(path: Path) -> str:
         Section("runs", "Every run", _listed(verdicts)),
         Section("promises", "The promises", _promises(promises)),
     ]
-    about = f"A chaos sweep of {len(runs)} runs · seed {found['seed']} · {file.parent}"
+    about = f"A chaos sweep of {len(runs)} runs · the scenario's seed {found['seed']} · {file.parent}"
     return page(str(found["scenario"]), about, sections)
 
 
@@ -117,8 +119,20 @@ def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Ht
     ended = found.get("ended_by") or ("interrupted" if found.get("interrupted") else "")
     if ended:
         content.append(element("p", f"Not all was tried: {ended}.", class_="warn"))
-    plan = ", ".join(f"{name} {value}" for name, value in found["plan"].items())
-    return join([*content, element("p", f"Plan: {plan}.", class_="note")])
+    return join([*content, element("p", _planned(found), class_="note")])
+
+
+def _planned(found: dict[str, Any]) -> str:
+    """What was to be tried, in a sentence."""
+    plan = msgspec.convert(found["plan"], Plan)
+    tried = []
+    if "sums" in found:
+        tried.append("every single lie of the server" + " (to two of the clients)" * plan.quick)
+    elif "configurations" not in found:
+        tried += ["the crash of each party at each step" + " (of three clients)" * plan.quick] * plan.singles
+        tried += ["every pair of such crashes"] * plan.pairs
+    what = "programs of lies" if "sums" in found else "mixtures of faults"
+    return f"Planned: {', '.join([*tried, f'{plan.schedules:,} random {what}'])}, drawn from seed {plan.seed}."
 
 
 def _grid(runs: Sequence[RunRecord]) -> Html:

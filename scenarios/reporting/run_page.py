@@ -11,6 +11,7 @@ from scenarios.reporting.printed import byte_table, message_lines
 from scenarios.reporting.recorded import RecordedRun
 from scenarios.reporting.verdict import remarks, verdict, warnings_of
 from scenarios.running.folder import FolderError, message_bytes
+from scenarios.schema.fault import Fault
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Scenario, as_table
 from scenarios.seeing import timeline
@@ -245,8 +246,12 @@ def _chosen(run: RecordedRun) -> Html | None:
     """The keys whose values are not the defaults."""
     if run.scenario is None:
         return None
-    defaults = flat_keys(as_table(Scenario(protocol=type(run.scenario.protocol)())))
-    pairs = flat_keys(as_table(run.scenario)).items()
-    chosen = [(key, value) for key, value in pairs if key not in ("title", "name") and defaults.get(key) != value]
+    same_kind = Scenario(protocol=type(run.scenario.protocol)(), fault=(Fault(),) * len(run.scenario.fault))
+    defaults = flat_keys(as_table(same_kind))
+    chosen = [
+        (key, value)
+        for key, value in flat_keys(as_table(run.scenario)).items()
+        if key not in ("title", "name") and (defaults.get(key) != value or key.endswith(".kind"))
+    ]
     rows = [(element("code", key), element("code", toml(value))) for key, value in chosen]
     return table(("key that is not the default", "value"), rows, title="keys whose values are not the defaults")

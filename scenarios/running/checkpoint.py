@@ -7,14 +7,13 @@ beside the old one and then replaces it, so there is always a whole one. It hold
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from parties.data.splits import Shard
+from parties.data.splits import Shards
 from scenarios.running.environment import version
 from scenarios.running.folder import FolderError, RunFolder, ending_of
 from scenarios.running.recorder import Recorder
@@ -64,7 +63,7 @@ class Checkpoints:
     ) -> None:
         self._folder, self._recorder, self._simulation, self._every = folder, recorder, simulation, every
         self._wall_seconds, self._resumed = wall_seconds, list(resumed)
-        self._data = _digest_of_data(client.shard for client in simulation.clients) if every else b""
+        self._data = simulation.shards.digest() if every else b""
         self._began = time.perf_counter()
         self._due = (self._resumed[-1] if self._resumed else 0) + every
         if every:
@@ -126,21 +125,11 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     return checkpoint
 
 
-def check_data(folder: Path, checkpoint: Checkpoint, shards: Iterable[Shard]) -> None:
+def check_data(folder: Path, checkpoint: Checkpoint, shards: Shards) -> None:
     """Raise FolderError unless `shards` are the clients' data of the checkpoint."""
-    if _digest_of_data(shards) != checkpoint.data:
+    if shards.digest() != checkpoint.data:
         problem = "the data set is not what it was at the checkpoint"
         raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it from the start")
-
-
-def _digest_of_data(shards: Iterable[Shard]) -> bytes:
-    state = hashlib.sha256()
-    for shard in shards:
-        for array in (shard.points, shard.labels, shard.labeled, shard.rows):
-            own = np.ascontiguousarray(array)
-            content = str(own.tolist()).encode() if own.dtype.hasobject else own.tobytes()
-            state.update(f"{own.dtype.str} {own.shape}".encode() + hashlib.sha256(content).digest())
-    return state.digest()
 
 
 def _digest_of(folder: Path) -> bytes:

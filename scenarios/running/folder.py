@@ -12,7 +12,7 @@
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
 | ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
-| ``report.html`` | the page of the run, once `tacit report` was asked for it |
+| ``report.html``, ``comparison.html`` | the page of the run, or of several, once `tacit report` wrote it |
 """
 
 import contextlib
@@ -43,6 +43,7 @@ if sys.platform != "win32":
 
 __all__ = [
     "ByteRow",
+    "Files",
     "FolderError",
     "Loss",
     "Result",
@@ -54,8 +55,10 @@ __all__ = [
     "locked",
     "message_bytes",
     "new_folder",
+    "packed",
     "read_result",
     "remarks_on",
+    "unpack",
 ]
 
 
@@ -108,7 +111,7 @@ class RunFolder:
 
     def clear(self, *, record: bool) -> None:
         """Remove what a run that was broken off has left behind but is not to go on from, `record` and all."""
-        names = ["result.json", "failure.txt", "labels.csv", "rounds.csv", "report.html"]
+        names = ["result.json", "failure.txt", "labels.csv", "rounds.csv", "report.html", "comparison.html"]
         of_record = ["run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal"]
         for name in names + of_record * record:
             (self.path / name).unlink(missing_ok=True)
@@ -168,6 +171,26 @@ def discard_unwritten(path: Path) -> None:
     path.rmdir()
 
 
+Files = dict[str, bytes]
+"""The content of a run's files, by their paths in its folder."""
+
+
+def packed(path: Path) -> Files:
+    """The files in the folder `path`, ``result.json`` last; {} if there is no such folder."""
+    found = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
+    return {name: found[name].read_bytes() for name in sorted(found, key=lambda name: name == "result.json")}
+
+
+def unpack(files: Files, path: Path) -> None:
+    """Let the folder `path` hold `files` and no other."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name in packed(path).keys() - files.keys():
+        (path / name).unlink()
+    for name, content in files.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(content)
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """The folder `path` is this process's alone for so long. Raises FolderError if it is another's."""
@@ -219,7 +242,9 @@ def remarks_on(folder: Path) -> list[str]:
     """
     found = ["sized"] if _told(folder, "fidelity") == "sized" else []
     outcome = _told(folder, "outcome")
-    if outcome != "completed":
+    if outcome is None and (folder / "result.json").is_file():
+        found.append("result.json cannot be read")
+    elif outcome != "completed":
         found.append(f"{outcome or 'no result'}: so far" if outcome != "aborted" else "aborted")
     return found
 

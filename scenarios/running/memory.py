@@ -3,6 +3,7 @@
 Measured on Linux x86-64 by the `peak_memory` of runs with the engine inline, each in a process of its own.
 """
 
+import math
 import resource
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
+from protocols.observing.experiment import AWAKE
 from protocols.observing.parts import Parts
 from protocols.registry import PROTOCOLS
 from scenarios.schema.scenario import Scenario
@@ -21,6 +23,9 @@ BASE = 119_000_000
 
 PER_CLIENT = 110_000
 """A party with its links: a hundred clients beside ten, with a network of 2.6 kB."""
+
+AT_REST = 8_000
+"""A client that rests, among ten thousand: 2 kB, and its first message and answer on their way at the same time."""
 
 HELD_COPIES = 1.5
 """A message as it travels, and what is made of it at either end: IKNP among eight clients."""
@@ -46,7 +51,11 @@ def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shar
     sets = (getattr(parts, name) for name in parts.__dataclass_fields__)
     points = sum(_size(one) for one in sets if one is not None)
     used = max(protocol.memory(scenario, parts, shards), int(HELD_COPIES * held))
-    return BASE + protocol.loaded(scenario) + 2 * points + PER_CLIENT * len(shards) + used
+    awake = at_rest = len(shards)
+    if protocol.rests and len(shards) > AWAKE:
+        awake = min(awake, AWAKE + math.ceil(protocol.share(scenario) * len(shards)))
+    clients = PER_CLIENT * awake + (AT_REST * at_rest if awake < at_rest else 0)
+    return BASE + protocol.loaded(scenario) + 2 * points + clients + used
 
 
 def _size(points: Dataset) -> int:

@@ -69,7 +69,7 @@ def run(
     """
     check_type("scenario", scenario, (Scenario, str, Path), "a Scenario, or a name or path as str or Path")
     check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
-    check_type("engine", engine, (str, type(None)), '"auto", "inline", "pool:N" or None')
+    check_type("engine", engine, (str, type(None)), '"auto", "inline", "pool:N", "ray:HOST:PORT" or None')
     check_type("watch", watch, (Watch, type(None)), "a Watch or None")
     changes = [] if engine is None else [f"engine={toml(engine)}"]
     loaded = read(scenario, changes, options={"engine": "engine"})

@@ -7,7 +7,8 @@ from typing import Any
 from parties.broken_off import BrokenOff
 from parties.data.splits import named
 from parties.life import Present
-from parties.party import Begin, play
+from parties.play import Begin, play
+from parties.registered import Registered
 from protocols.observing.experiment import Checkpointable, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
@@ -20,7 +21,8 @@ from scenarios.observing.splits import parts_of, split
 from scenarios.running.durations import durations_of
 from scenarios.running.process import one_thread, spared_old_objects
 from scenarios.schema import scenario as schema
-from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns, make_engine
+from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns
+from sim.engines import make_engine
 from sim.latency import parse_latency
 from sim.network import Conditions, Statistics
 from sim.taps import Taps
@@ -52,7 +54,7 @@ class Simulation:
         self._scenario = scenario
         use_plugins(scenario)
         parts = parts or parts_of(scenario)
-        shards = split(parts.held, scenario.data, scenario.seed)
+        self.shards = split(parts.held, scenario.data, scenario.seed)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:
@@ -69,11 +71,12 @@ class Simulation:
                 stand_ins=_STAND_INS[scenario.fidelity],
             )
             self._experiment = PROTOCOLS[scenario.protocol.name].build(
-                Setting(self._world, scenario, parts, named(shards), faults, progress)
+                Setting(self._world, scenario, parts, named(self.shards), faults, progress)
             )
             self.server = self._experiment.server
             self.observer = self._experiment.observer
-            self._parties = [self.server, *self._experiment.clients]
+            clients = self._experiment.clients
+            self._parties = [self.server, *([clients] if isinstance(clients, Registered) else clients)]
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()
@@ -83,6 +86,13 @@ class Simulation:
     def clients(self) -> list[Any]:
         """The clients, each in its present incarnation."""
         return list(Present(self._experiment.clients).values())
+
+    @property
+    def registered(self) -> Registered[Any]:
+        """The clients, where those at rest are not there. Raises TypeError where all are."""
+        if not isinstance(self._experiment.clients, Registered):
+            raise TypeError("all clients of this run are there, also those at rest")
+        return self._experiment.clients
 
     @property
     def now(self) -> float:
@@ -131,7 +141,7 @@ class Simulation:
 
     @property
     def engine(self) -> str:
-        """Where computing runs, as ``inline`` or ``pool:N``."""
+        """Where computing runs, as ``inline``, ``pool:N`` or ``ray:ADDRESS``."""
         return self._engine.name
 
     def run(self) -> Simulated:

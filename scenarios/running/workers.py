@@ -1,23 +1,60 @@
-"""Calls in several processes at a time, none of which outlives Ctrl-C."""
+"""Calls in several processes at a time, here or on Ray, none of which outlives Ctrl-C."""
 
 import multiprocessing
 import os
+import re
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
-from sim.compute import begin_worker, interrupts_held_back
+from parties.learning.extras import MissingExtra, require
+from scenarios.files.arguments import check_count, check_type
+from scenarios.running.ray_jobs import on_ray
+from scenarios.schema.scenario import ScenarioError
+from sim.compute import interrupts_held_back
+from sim.ray_cluster import ON_RAY
+from sim.worker import begin_worker
 
-__all__ = ["in_workers"]
+__all__ = ["Jobs", "check_jobs", "in_workers", "jobs_of"]
 
 R = TypeVar("R")
 
+Jobs = int | str
+"""How many calls are made at a time; or a text as `ON_RAY`: as many as the CPUs that there are."""
+
+
+def jobs_of(text: str) -> Jobs:
+    """The `Jobs` that the option --jobs says. Raises ScenarioError."""
+    number = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
+    if number == 0 or not re.fullmatch(rf"[0-9]+|{ON_RAY}", text):
+        raise ScenarioError(
+            "--jobs", "", f"{text!r} is not known; allowed: a number >= 1, ray, ray:HOST:PORT, ray:auto"
+        )
+    if isinstance(number, str):
+        try:
+            require("ray", "ray", f"--jobs {text}")
+        except MissingExtra as error:
+            raise ScenarioError("--jobs", "", str(error)) from None
+    return number
+
+
+def check_jobs(jobs: object) -> None:
+    """Raise TypeError or ValueError unless `jobs` is a number or text that `in_workers` takes."""
+    check_type("jobs", jobs, (int, str), 'a whole number from 1, "ray" or "ray:HOST:PORT"')
+    if isinstance(jobs, str):
+        jobs_of(jobs)
+    else:
+        check_count("jobs", jobs, 1)
+
 
 def in_workers(
-    jobs: int, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
+    jobs: Jobs, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[int, R], None, None]:
     """Make the `calls` of `function`, `jobs` at a time; yield the index and the result of each as it ends.
+
+    Those that are made on Ray see none of this machine's files.
 
     If the generator is closed before its end, the workers get SIGTERM, and calls still in the queue are not made. Only
     the caller gets Ctrl-C, after workers have started or ended. `function` and all arguments must pickle.
@@ -26,6 +63,10 @@ def in_workers(
     interpreter shuts down may use modules that are gone already.
     """
     if not calls:
+        return
+    if isinstance(jobs, str):
+        with closing(on_ray(jobs.partition(":")[2], function, calls)) as done:
+            yield from done
         return
     pool = ProcessPoolExecutor(
         min(jobs, len(calls)), multiprocessing.get_context("spawn"), initializer=begin_worker, initargs=(os.getpid(),)

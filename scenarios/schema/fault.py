@@ -83,8 +83,8 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     file: Annotated[
         str,
         Meta(
-            description="`availability`: a CSV with the columns party, up, down (seconds), relative to the scenario "
-            "file.",
+            description="`availability`: a CSV with the columns party (or a pattern), up, down (seconds), relative to "
+            "the scenario file.",
             extra={"unit": "file"},
         ),
     ] = ""

@@ -218,7 +218,11 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "modelled"
     engine: Annotated[
-        str, Meta(description="Where computing runs: `auto`, `inline` or `pool:N`; never changes the result.")
+        str,
+        Meta(
+            description="Where computing runs: `auto`, `inline`, `pool:N`, `ray` or `ray:HOST:PORT`; never changes "
+            "the result."
+        ),
     ] = "auto"
     entropy: Annotated[
         Literal["seeded", "os"],

@@ -78,7 +78,9 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
     except (sqlite3.Error, TypeError, ValueError) as error:
         if isinstance(error, FolderError):
             raise
-        raise FolderError(f"{path}: {error}") from None
+        raise FolderError(
+            f"{path}: the record cannot be read: {error}; is the file whole? A run again makes a new one"
+        ) from None
 
 
 class Record:

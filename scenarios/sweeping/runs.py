@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Container, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import NoReturn
 
@@ -19,11 +21,12 @@ from msgspec import Struct, structs
 
 from scenarios.files.fault_fields import label
 from scenarios.files.reading import Loaded, Source, parse_toml, read
-from scenarios.running.folder import Result, discard_unwritten
+from scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack
+from scenarios.running.ray_jobs import on_ray
 from scenarios.running.runner import INTERRUPTED, carry_out, exit_code, resume
-from scenarios.running.workers import in_workers
+from scenarios.running.workers import Jobs, in_workers
 from scenarios.schema.keys import toml
-from scenarios.schema.scenario import ScenarioError
+from scenarios.schema.scenario import Scenario, ScenarioError
 
 __all__ = [
     "FIGURES",
@@ -99,10 +102,19 @@ def axis(text: str) -> list[tuple[str, str, str]]:
     return [(key, value.strip(), value.strip()) for value in written.split(",")]
 
 
-def plan(file: Source, over: Iterable[str], seeds: int, changes: Sequence[str], seed: int | None = None) -> list[Plan]:
+def plan(
+    file: Source,
+    over: Iterable[str],
+    seeds: int,
+    changes: Sequence[str],
+    seed: int | None = None,
+    *,
+    to_run: bool = True,
+) -> list[Plan]:
     """All runs, each checked before any starts: every combination of `over` with each of `seeds` seeds.
 
-    The seeds are the scenario's and those after it. Raises ScenarioError.
+    The seeds are the scenario's and those after it. `to_run`: whether each must fit into this machine's memory. Raises
+    ScenarioError.
     """
     axes = [axis(text) for text in over]
     options = {key: "--over" for one in axes for key, _, _ in one}
@@ -110,9 +122,10 @@ def plan(file: Source, over: Iterable[str], seeds: int, changes: Sequence[str], 
     for combination in itertools.product(*axes):
         values = tuple((key, shown) for key, shown, _ in combination)
         settings = [*changes, *(f"{key}={written}" for key, _, written in combination)]
-        first = read(file, settings, seed=seed, options=options)
+        checked = partial(read, file, settings, to_run=to_run, options=options)
+        first = checked(seed=seed)
         for number in range(seeds):
-            loaded = first if number == 0 else read(file, settings, seed=first.scenario.seed + number, options=options)
+            loaded = first if number == 0 else checked(seed=first.scenario.seed + number)
             named = "-".join(f"{key}={value}" for key, value in values)
             result.append(Plan(values, loaded, folder_name(len(result), named, loaded.scenario.seed)))
     return result
@@ -125,16 +138,22 @@ def folder_name(number: int, label: str, seed: int) -> str:
 
 
 def perform(
-    plans: Sequence[Plan], folder: Path, jobs: int, ended: Container[int] = ()
+    plans: Sequence[Plan], folder: Path, jobs: Jobs, ended: Container[int] = ()
 ) -> Generator[tuple[int, Result, int], None, None]:
     """Carry the plans out, `jobs` at a time; give each one's place, result and exit code as it ends.
 
-    With more than one job each run has a process of its own and computes inline. When this is closed before
-    its end, runs that have begun are interrupted, and their folders are complete. Those at the places `ended` are left
-    out; of the others an interrupted run goes on, or begins again.
+    With more than one job each run has a process of its own, here or on Ray, and computes inline. When this is closed
+    before its end, runs that have begun are interrupted, and their folders are complete. Those at the places `ended`
+    are left out; of the others an interrupted run goes on, or begins again.
     """
     calls = [(place, one, folder) for place, one in enumerate(plans) if place not in ended]
-    if jobs <= 1:
+    if not calls:
+        return
+    if isinstance(jobs, str):
+        with closing(_on_ray(calls, jobs.partition(":")[2])) as done:
+            yield from done
+        return
+    if jobs == 1:
         for call in calls:
             yield _perform(*call)
         return
@@ -253,17 +272,47 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
     """`_perform` in a worker, which SIGTERM interrupts for good: what is still in its queue is refused."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         raise CancelledError
-    loaded = one.loaded
-    inline = structs.replace(loaded, scenario=structs.replace(loaded.scenario, engine="inline"))
     signal.signal(signal.SIGTERM, _stop)
     try:
-        done = _perform(place, structs.replace(one, loaded=inline), folder)
+        done = _perform(place, _inline(one), folder)
     except KeyboardInterrupt:  # it was raised before the run could handle it
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise CancelledError from None
     stopped = done[1].outcome == "interrupted"
     signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
     return done
+
+
+def _inline(one: Plan) -> Plan:
+    """The run, computing in its own process."""
+    scenario = structs.replace(one.loaded.scenario, engine="inline")
+    return structs.replace(one, loaded=structs.replace(one.loaded, scenario=scenario))
+
+
+def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[tuple[int, Result, int], None, None]:
+    """Make the calls of `_perform` on a Ray cluster. Folders that are there travel to it, and all travel back."""
+    plans, folder = {place: one for place, one, _ in calls}, calls[0][2]
+
+    def written(found: tuple[int, Result, int, Files]) -> tuple[int, Result, int]:
+        place, result, code, files = found
+        result.folder = folder / plans[place].folder
+        unpack(files, result.folder)
+        return place, result, code
+
+    sent = ((one.loaded.scenario, place, _inline(one), packed(folder / one.folder)) for place, one in plans.items())
+    with closing(on_ray(address, _perform_on_node, sent, late=written)) as done:
+        for _, found in done:
+            yield written(found)
+
+
+def _perform_on_node(scenario: Scenario, place: int, one: Plan, files: Files) -> tuple[int, Result, int, Files]:
+    """`_perform` on another machine, and the files of the run. The data of the `scenario` are at hand."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / one.folder
+        if files:
+            unpack(files, path)
+        done = _perform(place, one, Path(folder))
+        return (*done, packed(path))
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

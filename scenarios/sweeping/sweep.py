@@ -12,6 +12,7 @@ from scenarios.files.arguments import check_count, check_type, check_types
 from scenarios.files.reading import Loaded, Source, read
 from scenarios.running.folder import Result, locked, new_folder
 from scenarios.running.runner import INTERRUPTED
+from scenarios.running.workers import Jobs, check_jobs
 from scenarios.schema.keys import toml
 from scenarios.schema.scenario import Scenario, as_table
 from scenarios.sweeping.folder import Asked, write_asked
@@ -27,7 +28,7 @@ def sweep(
     *,
     seeds: int | None = None,
     changes: Sequence[str] = (),
-    jobs: int = 1,
+    jobs: Jobs = 1,
     out: str | Path | None = None,
     watch: Callable[[int, int, Result], None] | None = None,
 ) -> list[tuple[dict[str, Any], Result]]:
@@ -37,7 +38,8 @@ def sweep(
     key, such as ``{"protocol.k": [3, 10]}``; without it, a file that lays out a table gives the runs of the table, the
     values of which are the names of ``row`` and ``column``. Each combination is run with `seeds` seeds: the scenario's
     and those after it; by default one, or as many as the table says. `changes` are as in `load`. With more than one of
-    `jobs`, each run has a process of its own; a script then needs ``if __name__ == "__main__":``. `out` is the folder
+    `jobs`, each run has a process of its own; a script then needs ``if __name__ == "__main__":``. With "ray" or
+    "ray:HOST:PORT" runs are made on Ray. `out` is the folder
     to make, by default ``runs/NAME-sweep-NUMBER``; it holds the folders of the runs and ``sweep.csv``. `watch` is
     called after each run with how many are done, how many there are, and its result.
 
@@ -48,7 +50,7 @@ def sweep(
     values = _values(over)
     check_types("changes", changes, str, 'a list of texts such as ["protocol.k=5"]')
     check_type("out", out, (str, Path, type(None)), "the folder to make, as str or Path, or None")
-    check_count("jobs", jobs, 1)
+    check_jobs(jobs)
     if seeds is not None:
         check_count("seeds", seeds, 1)
     texts = [f"{key}={toml(listed)}" for key, listed in values.items()]
@@ -119,7 +121,7 @@ def _run(
     plans: Sequence[Plan],
     table: Planned | None,
     folder: Path,
-    jobs: int,
+    jobs: Jobs,
     watch: Callable[[int, int, Result], None] | None,
 ) -> dict[int, Result]:
     """Carry out the `plans`; returns the results by their places."""

@@ -2,8 +2,8 @@
 
 The file ``my_model.py`` becomes the module ``sim.plugged.my_model_0123456789ab``, named by the SHA-256 of its content.
 A finder, which importing this package installs, finds such modules by their files, which workers inherit in an
-environment variable. So objects of a plugin's classes pickle by reference, both ways. Nothing is written beside the
-user's file.
+environment variable; to another machine their content is sent. So objects of a plugin's classes pickle by reference,
+both ways. Nothing is written beside the user's file.
 
 Of the modules that a process has imported only the *active* ones count: those of the scenario in hand (`use`). In a
 worker these are the ones that were active when it was started.
@@ -28,6 +28,7 @@ __all__ = [
     "Plugin",
     "PluginError",
     "PluginWarning",
+    "Shipped",
     "active",
     "inherit",
     "is_plugged",
@@ -37,6 +38,8 @@ __all__ = [
     "load_installed",
     "loaded",
     "place_in",
+    "receive",
+    "shipped",
     "source",
     "title",
     "use",
@@ -165,9 +168,34 @@ def inherit() -> None:
 
     It raises nothing, for that would end all workers: `active` does, when a job first needs a plugin.
     """
+    _begin(tuple(_inherited()))
+
+
+Shipped = Sequence[tuple[str, str, bytes]]
+"""Modules on their way to another machine: each one's name, its file here, and the content of that.
+
+Of an installed package's the content is b"": that package must be installed there, too.
+"""
+
+
+def shipped() -> Shipped:
+    """The active modules, for `receive`."""
+    return [(name, _files.get(name, ""), _sources.get(name, b"")) for name in active()]
+
+
+def receive(modules: Shipped) -> None:
+    """In a worker that may be on another machine: `inherit`, but of `modules`, whose files need not be there."""
+    for name, path, content in modules:
+        if content:
+            _files[name], _sources[name] = path, content
+    _begin(tuple(name for name, _, _ in modules))
+
+
+def _begin(names: tuple[str, ...]) -> None:
+    """Begin as a worker, for which the modules of those names are the active ones."""
     global _active, _is_worker
     _is_worker = True
-    names = tuple(_inherited())
+    _failed.clear()
     try:
         for name in names:
             _import(name, name)

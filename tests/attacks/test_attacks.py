@@ -7,7 +7,8 @@ import pytest
 from benchmarks.attacks import ATTACKS, main
 from benchmarks.attacks_finding import Finding
 
-NOT_PREVENTED = ("d, guessed", "g, no distances")
+OUTSIDE = ("g, no distances", "o, corrupt", "o, survivors")
+NOT_PREVENTED = ("d, guessed", *OUTSIDE)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,13 @@ def test_a_client_that_returns_no_distances_lets_the_server_read_bits() -> None:
     assert finding.remark.startswith("OUTSIDE the semi-honest model")
 
 
+@pytest.mark.parametrize("letter", ["o, corrupt", "o, survivors"])
+def test_no_client_sees_a_graph_that_is_not_drawn_at_random_nor_other_survivors(letter: str) -> None:
+    """Nothing prevents it, and the table must say so."""
+    finding = ATTACKS[letter](False)
+    assert (finding.ours, finding.outside) == (1.0, True) and finding.remark
+
+
 def test_what_a_crafted_key_costs_to_prevent_is_stated(quick: dict[str, Finding]) -> None:
     assert "ms to make" in quick["g, unproved key"].remark
     assert 's with "fresh"' in quick["g, common factor"].remark
@@ -60,7 +68,7 @@ def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding]) -> 
     rows = json.loads((tmp_path / "attacks.json").read_text())["findings"]
     assert [row["attack"] for row in rows] == list(ATTACKS)
     assert all(row["weakened"] > row["ours"] or row["outside"] for row in rows)
-    assert [row["attack"] for row in rows if row["verdict"] == "outside the model"] == ["g, no distances"]
+    assert [row["attack"] for row in rows if row["verdict"] == "outside the model"] == list(OUTSIDE)
     assert [row["attack"] for row in rows if row["verdict"] == "above chance"] == ["d, guessed"]
 
 

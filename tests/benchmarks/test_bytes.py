@@ -40,7 +40,7 @@ def test_what_is_measured_equals_the_formulas(case: Case) -> None:
 
 def test_the_files_are_readable(tmp_path: Path) -> None:
     path = tmp_path / "bytes.json"
-    assert benchmark.main(json_file=path, cases=[SMALL], grid=TINY) == 0
+    assert benchmark.main(json_file=path, cases=[SMALL], grid=TINY, most=0) == 0
     content = json.loads(path.read_text())
     assert content["equal"] is True
     assert [row["variant"] for row in content["rows"]] == list(VARIANTS)
@@ -132,13 +132,13 @@ def test_a_plot_that_cannot_be_drawn_is_reported_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="must end in one of"):
-        benchmark.main(plot=tmp_path / "a.nothing", cases=[SMALL], grid=TINY)
+        benchmark.main(plot=tmp_path / "a.nothing", cases=[SMALL], grid=TINY, most=0)
     monkeypatch.setitem(sys.modules, "matplotlib.backend_bases", None)
     with pytest.raises(SystemExit, match="plots"):
-        benchmark.main(plot=tmp_path / "a.png", cases=[SMALL], grid=TINY)
+        benchmark.main(plot=tmp_path / "a.png", cases=[SMALL], grid=TINY, most=0)
     assert capsys.readouterr().out == ""
 
 
 def test_a_plot_is_drawn(tmp_path: Path) -> None:
-    assert benchmark.main(plot=tmp_path / "a.svg", cases=[], grid=TINY) == 0
+    assert benchmark.main(plot=tmp_path / "a.svg", cases=[], grid=TINY, most=0) == 0
     assert "<svg" in (tmp_path / "a.svg").read_text()

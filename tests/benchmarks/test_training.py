@@ -20,7 +20,7 @@ def test_the_plain_loop_ends_with_the_very_model_that_tacit_ends_with(tmp_path, 
     assert result.exit_code == 0, result.output
     assert "pfl: pfl not installed: skipped" in result.output
     content = json.loads((tmp_path / "rounds.json").read_text())
-    assert [one["contender"] for one in content["standings"]] == ["plain loop", "Tacit"]
+    assert [one["contender"] for one in content["standings"]] == ["plain loop", "Tacit", "Tacit, pool:2"]
     for one in content["standings"]:
         assert len(one["rates"]) == TINY.turns
         assert min(one["rates"]) > 0
@@ -42,7 +42,7 @@ def test_a_contender_that_does_other_work_is_refused():
         return vector, steps - 1
 
     with pytest.raises(RuntimeError, match="lazy has taken 11 steps and a model of 434472 bytes, not 12"):
-        training.measure(TINY, [Contender("lazy", lazy, here=False)])
+        training.measure(TINY, [Contender("lazy", lazy, here=False, once=True)])
 
     def other(federation, after_round):
         return looped(replace(federation, labels=9 - federation.labels))

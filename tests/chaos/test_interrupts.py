@@ -36,6 +36,8 @@ _CASES: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "chaos here": ("event", 20000, ("chaos", *_SMALL, "--quick", "--schedules", "5", "--jobs", "1")),
     "chaos in workers": ("run", 30, ("chaos", *_SMALL, "--quick", "--schedules", "5", "--jobs", "2")),
     "a run with a pool": ("event", 1000, ("run", *_SMALL, *_SHORT, "--engine", "pool:2")),
+    "a run on Ray": ("event", 1000, ("run", *_SMALL, *_SHORT, "--engine", "ray")),
+    "chaos on Ray": ("run", 30, ("chaos", *_SMALL, "--quick", "--schedules", "5", "--jobs", "ray")),
 }
 
 
@@ -43,6 +45,8 @@ _CASES: dict[str, tuple[str, int, tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", _CASES)
 @pytest.mark.parametrize("seed", range(2))
 def test_an_interrupt_at_a_random_moment(tmp_path: Path, case: str, seed: int) -> None:
+    if "Ray" in case:
+        pytest.importorskip("ray", reason="needs the extra ray")
     counted, most, arguments = _CASES[case]
     place = Random(f"{case} {seed}").randint(1, most)
     ended = subprocess.run(

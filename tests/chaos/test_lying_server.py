@@ -223,7 +223,7 @@ def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pyte
     )
     ours = perform(miniature, program)
     assert not ours.exposed and not ours.failure and ours.relations == 20
-    monkeypatch.setattr(rowsums, "own_key", lambda secret, names, attempt: secret.key("rowsum-own", attempt))
+    monkeypatch.setattr(rowsums, "own_purpose", lambda names: "rowsum-own")
     assert perform(miniature, program).exposed == ("client/4",)
 
 
@@ -317,6 +317,7 @@ def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
         ("fedavg-xclp-digits", ['training.averaging="secure"'], ["restart", "secure_sum"]),
         ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),
         ("training-secure-average", ['training.averaging="plain"'], []),
+        ("training-secure-average", ['training.averaging="secagg+"'], ["secagg+"]),
     ],
 )
 def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str]) -> None:

@@ -65,6 +65,7 @@ def assert_held(findings: Findings) -> None:
     [
         ("fedavg", "plain", 1, 12),
         ("fedavg", "secure", 2, 12),
+        ("fedavg", "secagg+", 4, 6),
         ("fedavg+xclp", "plain", 3, 6),
         ("fedbuff", "plain", 4, 12),
     ],

@@ -21,7 +21,8 @@ from msgspec import inspect as types
 
 import protocols
 from parties.data.splits import Shard
-from parties.party import Party, play
+from parties.party import Party
+from parties.play import play
 from protocols.crypto.groups import find_group
 from protocols.xclp.hamming import SecureHamming
 from protocols.xclp.hamming_iknp import IknpHamming
@@ -98,7 +99,7 @@ class Run:
     def is_right(self) -> bool:
         """Whether the server's distances, if it has any, are those between the bits of the members."""
         record = self.server.record
-        if not record.h.size:
+        if not len(record.h):
             return True
         bits = [client.bits_of_round for name in record.members for client in self.clients if client.name == name]
         together = np.concatenate(bits)

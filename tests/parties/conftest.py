@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from parties.life import Observed, Present
-from parties.party import NoAnswer, Party, play
+from parties.party import NoAnswer, Party
+from parties.play import play
 from sim.compute import CostTable, Engine, Modelled
 from sim.faults import Fault
 from sim.latency import parse_latency

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.compute import Pool
 from sim.faults import Crash, Crashed, Fault, Hold, Leave, Partition, Pause, Slow, availability
+from sim.pool import Pool
 
 Program = Any
 Stage = Any

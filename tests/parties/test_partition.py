@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parties.data.sets import DataError, Dataset, load
-from parties.data.splits import Shard, parse_partition, partition, shards
+from parties.data.splits import Shard, counted, named, parse_partition, partition, shards
 
 
 def table(labels: list[int], clients: list[int] | None = None) -> Dataset:
@@ -272,3 +272,38 @@ def test_images_stay_images_until_features_are_asked_for():
     for shard in shards(data, 2, "iid", 1.0, 1):
         assert shard.points.dtype == np.uint8
         np.testing.assert_array_equal(shard.features, images[shard.rows].reshape(-1, 4) / 255.0)
+
+
+def test_a_share_is_made_when_it_is_asked_for_and_only_once_while_it_is_used():
+    dealt = shards(load("digits"), 30, "dirichlet:0.5", 0.3, 4, new=2, unlabeled=0.5)
+    share = dealt[7]
+    assert dealt[7] is share and dealt[-23] is share and dealt[6:8][1] is share
+    rows = share.rows.tolist()
+    del share
+    assert dealt[7].rows.tolist() == rows
+    with pytest.raises(IndexError):
+        dealt[30]
+
+
+@given(
+    labels=st.lists(st.integers(-1, 2), min_size=12, max_size=40).filter(lambda labels: max(labels) >= 0),
+    share=st.floats(0, 1),
+    unlabeled=st.floats(0, 1),
+    new=st.sampled_from([0, 0.3]),
+)
+def test_what_is_known_of_shares_before_they_are_made(labels, share, unlabeled, new):
+    try:
+        dealt = shards(table(labels), 3, "iid", share, 2, new=new, unlabeled=unlabeled)
+    except DataError:
+        return
+    assert dealt.points.tolist() == [len(one.rows) for one in dealt]
+    assert dealt.labels.tolist() == [one.labeled.sum() for one in dealt]
+    assert counted(named(dealt)) == counted(dict(named(dealt)))
+
+
+def test_the_digest_of_shares_depends_on_points_labels_rows_and_rules():
+    digits = load("digits", 100)
+    cases = [(digits, 5, 0.5, 1), (load("digits", 99), 5, 0.5, 1), (digits, 4, 0.5, 1), (digits, 5, 0.4, 1)]
+    digests = [shards(data, clients, "iid", share, seed).digest() for data, clients, share, seed in cases]
+    assert len(set(digests)) == len(cases)
+    assert shards(digits, 5, "iid", 0.5, 1).digest() == digests[0]

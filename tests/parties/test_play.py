@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.party import NoAnswer, Party, play
+from parties.party import NoAnswer, Party
+from parties.play import play
 from sim.compute import Free
 from sim.faults import Crash
 from sim.loop import Deadlock

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parties.data.splits import Shard
 from parties.life import Present
-from parties.party import play
+from parties.play import play
 from protocols.crypto.groups import find_group
 from protocols.xclp import oracle
 from protocols.xclp.hamming_iknp import IknpHamming

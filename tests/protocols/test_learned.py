@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from parties.data.sets import load
 from parties.data.splits import Shard, shards
-from parties.party import play
+from parties.play import play
 from protocols.crypto.fixed_point import encode
 from protocols.xclp.graph import Influence, contribution, neighbour_graph
 from protocols.xclp.hamming_plaintext import PlaintextHamming

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from benchmarks.attacks_sums import pair_secrets
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play
+from parties.party import NoAnswer
+from parties.play import play
 from parties.server import Server
 from protocols import quorum, secure_sum
 from protocols.crypto.agreement import SharedSecret

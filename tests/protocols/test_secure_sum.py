@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from parties.client import Client, DismissedError
 from parties.data.splits import Shard
-from parties.party import NoAnswer, play
+from parties.party import NoAnswer
+from parties.play import play
 from parties.server import Server
 from protocols import dealing, secure_sum, setup
 from protocols.crypto import sizes
@@ -304,7 +305,7 @@ def test_payload_by_type(dimension: int) -> None:
 LARGE = """
 import resource
 import numpy as np
-from parties.party import play
+from parties.play import play
 from protocols.secure_sum import Settings
 from sim.faults import Crash
 from sim.world import World

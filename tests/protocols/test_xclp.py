@@ -79,7 +79,7 @@ def test_distances_of_0_and_of_l_are_both_read(federation, make_shard) -> None:
     point = np.array([[1.0, 2.0]])
     shards = [make_shard(sign * point, [0], [i < 2]) for i, sign in enumerate([1, -1, 1])]
     run = federation(shards, variant="paillier", bits=33, k=2).run()
-    assert run.server.record.h.tolist() == [[0, 33, 0], [33, 0, 33], [0, 33, 0]]
+    assert np.asarray(run.server.record.h).tolist() == [[0, 33, 0], [33, 0, 33], [0, 33, 0]]
     run.assert_equals_oracle()
 
 

@@ -98,6 +98,7 @@ def test_a_trace_that_ends_earlier(made: Callable[..., Path]) -> None:
     assert found["runs"][1]["accuracy"] is None
     shown = compared(one, other)
     assert "  B     has ended" in shown and "(no result: so far)" in shown
+    assert "lost in B nobody so far: the run has no result" in shown
 
 
 CHANGES = {

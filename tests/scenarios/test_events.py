@@ -146,6 +146,9 @@ def test_one_line_an_event_and_only_those_asked_for(folder: Path) -> None:
     mine = command("events", folder, "--party", "client/2")
     assert mine and set(mine) < set(every) and all("client/2" in line for line in mine)
     assert len(command("events", folder, "--step", "hamming.evaluate")) < len(every)
+    assert command("events", folder, "--step", "lsh.hash") == ["no such event; --all shows what matters less, too"]
+    done = CliRunner().invoke(app, ["events", str(folder), "--step", "lsh"])
+    assert done.exit_code == 2 and "--step lsh is not a step of this run; allowed: " in done.stderr
     done = CliRunner().invoke(app, ["events", str(folder), "--party", "client/9"])
     assert done.exit_code == 2 and "--party client/9 is not a party of this run; allowed: server, ..." in done.stderr
 

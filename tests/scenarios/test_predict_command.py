@@ -31,6 +31,17 @@ def test_the_numbers_are_those_of_the_run(quick: Path, tmp_path: Path) -> None:
     assert last[1:] == [f"{found[name]:,}" for name in ("messages", "payload", "sealing", "envelope", "total")]
 
 
+def test_what_is_predicted_need_not_fit_into_memory(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = predict(quick).stdout
+
+    class Little:
+        available = 2
+
+    monkeypatch.setattr("protocols.xclp.checks.psutil.virtual_memory", Little)
+    assert CliRunner().invoke(app, ["run", str(quick)]).exit_code == 2
+    assert predict(quick).stdout == expected
+
+
 def test_the_cheapest_choice_is_named(quick: Path) -> None:
     over = ["--over", "protocol.hamming=plaintext,iknp", "--over", "protocol.recovery=shamir,restart"]
     done = predict(quick, *over)

@@ -46,6 +46,8 @@ CHANGES = [
     ("xclp", {"data": {"clients": 3, "limit": 300}, "protocol": {"hamming": "iknp", "bits": 300}}),
     ("fedavg", {"data": {"clients": 12, "limit": 240}, "training": {"share": 0.7, "averaging": "secure"}}),
     ("fedavg", {"model": {"name": "linear_embedding", "embedding": 1000}, "training": {"averaging": "secure"}}),
+    ("fedavg", {"data": {"clients": 30, "limit": 240}, "training": {"averaging": "secagg+"}}),
+    ("fedavg", {"data": {"clients": 5}, "training": {"averaging": "secagg+"}}),
     ("fedmatch", {"training": {"share": 0.5, "rounds": 4}, "data": {"labeled_clients": 2}}),
     ("scaffold", {"training": {"share": 0.5, "rounds": 130}, "data": {"limit": 40}}),
     ("fedavg", {"data": {"clients": 9, "limit": 90}, "training": {"share": 0.5, "extra": 3, "rounds": 6}}),

@@ -23,7 +23,7 @@ def test_runs_side_by_side_are_as_tacit_compare_has_them(quick: Path) -> None:
     changes = {"one": [], "other": [crash]}
     folders = [run(load(quick, [*FREE, *own]), out=quick.parent / name).folder for name, own in changes.items()]
     command("report", *folders)
-    page = Page((folders[0] / "report.html").read_text())
+    page = Page((folders[0] / "comparison.html").read_text())
     compared = json.loads(command("compare", *folders, "--json"))
     results = {line[0]: line[1:] for line in page.tables["the results of the runs"]}
     assert results["accuracy"][:2] == [f"{one['accuracy']:.4f}" for one in compared["runs"]]
@@ -147,3 +147,5 @@ def test_a_broken_promise_is_run_again_for_its_timeline(tried: Callable[..., Pat
 def test_what_is_no_chaos_is_refused(tmp_path: Path) -> None:
     (tmp_path / "chaos.json").write_text("{}")
     assert refused(tmp_path).startswith(f"{tmp_path / 'chaos.json'}: not the record of a chaos sweep: ")
+    (tmp_path / "notes.md").write_text("# Notes")
+    assert refused(tmp_path / "notes.md").startswith(f"{tmp_path / 'notes.md'}: neither the folder of a run, ")

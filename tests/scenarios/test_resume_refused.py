@@ -51,6 +51,9 @@ def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
 def test_what_a_broken_off_run_sent_so_far_is_not_taken_for_all(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     assert CliRunner().invoke(app, ["bytes", str(folder)]).stdout.splitlines()[0].endswith(": so far)")
+    (folder / "result.json").write_text('{"outcome"')
+    cut = CliRunner().invoke(app, ["bytes", str(folder)])
+    assert cut.stdout.splitlines()[0].endswith("(result.json cannot be read)")
     again = CliRunner().invoke(app, ["run", str(folder), "--engine", "inline", "--out", str(tmp_path / "again")])
     assert again.exit_code == 0, again.output
     assert f"tacit run --resume {folder}" in again.stdout.replace("\n", " ")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.files.checks import cautions
+from scenarios.files.checks import cautions, notes
 from scenarios.running.simulation import Simulation
 from tacit import Result, Scenario, ScenarioError, load, run
 
@@ -107,3 +107,26 @@ def test_a_threshold_of_half_or_less_has_no_effect_and_a_caution(quick: Path, th
     attempts = {row[0] for row in rows(result, "SELECT attempt FROM messages WHERE type = 'Summing'")}
     assert len(attempts) == (2 if warned else 1)
     assert result.outcome == ("completed" if warned else "aborted")
+
+
+def test_in_a_graph_the_average_is_that_of_a_sum_among_all(tiny: Path) -> None:
+    """Twelve clients, of whom each has ten neighbours: the same models as with all, and without a set-up."""
+    changes = ("data.clients=12", "training.rounds=2", "training.min_clients=3")
+    ran = {
+        way: run(secure(tiny, *changes, f"training.averaging={way}"), out=tiny.parent / way)
+        for way in ("secure", "secagg+")
+    }
+    assert ran["secure"].model_digest == ran["secagg+"].model_digest
+    types = {row[0] for row in rows(ran["secagg+"], "SELECT DISTINCT type FROM messages")}
+    assert {"FreshKeys", "Neighbours", "Revealed"} <= types and not types & {"Join", "Roster", "DealtKeys"}
+
+
+def test_what_a_graph_tolerates_is_printed_and_checked(tiny: Path) -> None:
+    changes = ["data.clients=12", "training.averaging=secagg+"]
+    assert notes(secure(tiny, *changes)) == ["secagg+: 12 clients with k = 10 neighbours each, t = 6; failure 0"]
+    assert notes(secure(tiny, "training.averaging=secagg+")) == ["secagg+: complete graph of 4 clients, t = 3"]
+    assert notes(secure(tiny)) == []
+    (line,) = notes(secure(tiny, *changes, "training.tolerated_dropouts=0", "training.corrupt_clients=0"))
+    assert line.startswith("secagg+: 12 clients with k = 2 neighbours each, t = 2")
+    with pytest.raises(ScenarioError, match=r"training\.tolerated_dropouts: 0\.9 .* allowed: less than 0\.9"):
+        secure(tiny, *changes, "training.tolerated_dropouts=0.9")

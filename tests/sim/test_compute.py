@@ -1,17 +1,12 @@
 """What computing costs in virtual time, and that where it runs does not show."""
 
 import asyncio
-import importlib
-import multiprocessing
 import operator
-import pkgutil
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import wait
 from functools import partial
 from typing import Any
 
 import pytest
-from threadpoolctl import threadpool_info
 
 from sim.compute import (
     Computing,
@@ -23,12 +18,12 @@ from sim.compute import (
     Machine,
     Measured,
     Modelled,
-    Pool,
     Replayed,
     StandIns,
-    make_engine,
 )
+from sim.engines import make_engine
 from sim.loop import Environment, SimLoop
+from sim.pool import Pool
 from sim.trace import Event, Trace
 
 TABLE = CostTable({"ring.add": 1e-3, "aes.byte": 0.5}, "a machine", "digest")
@@ -300,35 +295,53 @@ def test_an_error_in_a_pool_reaches_the_caller_at_its_due_time(pool: Pool) -> No
     assert world.run(main) == 3.0
 
 
-def test_a_worker_that_needs_much_memory_is_kept(pool: Pool) -> None:
-    limit = pool.submit(pkgutil.resolve_name, ("loky.process_executor:_MAX_MEMORY_LEAK_SIZE",)).result()
-    assert limit > 1e12  # bytes
+class Counting(Inline):
+    """Counts the jobs that it is given; it says of itself that it runs several at a time."""
+
+    concurrent = True
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[Any, ...]] = []
+
+    def submit(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        self.submitted.append(arguments)
+        return super().submit(function, arguments)
 
 
-def test_a_library_that_a_worker_loads_late_has_one_thread() -> None:
-    """A sum depends on how many share it, and with it what a run computes."""
-    pool = Pool(1)
-    try:
-        pool.submit(importlib.import_module, ("scipy.linalg",)).result()
-        libraries = pool.submit(threadpool_info, ()).result()
-    finally:
-        pool.close()
-    assert libraries and {library["num_threads"] for library in libraries} == {1}
+def joined(number: int, parts: list[Any]) -> tuple[Any, ...]:
+    return (number, *parts)
 
 
-def test_a_pool_that_is_closed_drops_its_jobs_and_stops_its_workers() -> None:
-    before = set(multiprocessing.active_children())
-    pool = Pool(2)
-    jobs = [pool.submit(sum, (range(30_000_000),)) for _ in range(20)]
-    assert len(set(multiprocessing.active_children()) - before) == 2
-    pool.close()
-    assert set(multiprocessing.active_children()) <= before
-    done, pending = wait(jobs, timeout=30)
-    assert not pending
-    assert sum(job.cancelled() or job.exception() is not None for job in done) >= 15
+def other(number: int, parts: list[Any]) -> str:
+    raise AssertionError("nobody asks for this result")
 
 
-@pytest.mark.parametrize("text", ["", "pool", "pool:0", "pool:-1", "pool:two", "ray", "inline:2"])
+@pytest.mark.parametrize(
+    ("foreseen", "jobs"),
+    [
+        (None, 1),
+        ((joined, 2, [b"ab", 1.5]), 1),
+        ((joined, 2, [b"ac", 1.5]), 2),  # it is wrong about the arguments
+        ((joined, 2.0, [b"ab", 1.5]), 2),
+        ((other, 2, [b"ab", 1.5]), 2),  # and about the function
+    ],
+)
+def test_a_job_that_was_begun_ahead_changes_nothing(foreseen: Any, jobs: int) -> None:
+    for engine in (Inline(), Counting()):
+        world = World(Modelled(), engine)
+        if foreseen is not None:
+            world.computing.ahead("a", {"aes.byte": 1.0}, *foreseen)
+
+        async def main(world: World = world) -> Any:
+            return await world.job(world.machine(), 1.0, "a", joined, 2, [b"ab", 1.5])
+
+        assert world.run(main) == (2, b"ab", 1.5)
+        assert [(event.kind, event.note) for event in world.events] == [("compute", "1")]
+        if isinstance(engine, Counting):
+            assert len(engine.submitted) == jobs
+
+
+@pytest.mark.parametrize("text", ["", "pool", "pool:0", "pool:-1", "pool:two", "ray:", "inline:2"])
 def test_unknown_engines_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no engine; allowed: auto, inline, pool:N"):
         make_engine(text)

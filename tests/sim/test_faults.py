@@ -23,6 +23,7 @@ from sim.faults import (
     availability,
     availability_file,
 )
+from sim.triggers import Faults
 
 NEEDED: dict[type[Fault], dict[str, Any]] = {
     Crash: {},
@@ -162,6 +163,8 @@ def test_intervals_that_touch_are_one() -> None:
     [
         ([("c", 0.0, 1.0)], "names 'c'; there are a, b"),
         ([("a", 2.0, 1.0)], "a cannot be up from 2 s to 1 s"),
+        ([("c*", 0.0, 1.0)], r"names 'c\*'; there are a, b"),
+        ([("a", 0.0, 1.0), ("[a-z]", 2.0, 3.0)], r"names a as 'a' and as '\[a-z\]'"),
         ([("a", -1.0, 1.0)], "a cannot be up from -1 s"),
         ([("a", 0.0, 3.0), ("a", 2.0, 4.0)], "a comes up at 2 s, but it is up until 3 s already"),
     ],
@@ -169,6 +172,24 @@ def test_intervals_that_touch_are_one() -> None:
 def test_impossible_availability_is_refused(rows: list[tuple[str, float, float]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         availability(rows, ["a", "b"])
+
+
+def test_a_pattern_in_an_availability_trace_stands_for_all_that_match() -> None:
+    crashes = availability([("client/*5", 0.0, 5.0), ("client/*5", 8.0, 9.0), ("client/7", 1.0, 3.0)], NAMES)
+    faults = Faults(crashes)
+    of_pattern = (Crash("client/*5", time=5.0, back_after=3.0), Crash("client/*5", time=9.0))
+    assert tuple(faults.timed("client/5")) == tuple(faults.timed("client/15")) == of_pattern
+    assert [fault.time for fault in faults.timed("client/7")] == [0.0, 3.0]
+    assert not faults.timed("client/6")
+
+
+def test_faults_at_a_time_come_in_their_order_whether_by_name_or_by_pattern() -> None:
+    crashes = [Crash("client/*", time=3.0), Crash("client/5", time=1.0), Crash("*5", time=2.0), Crash("server", time=1)]
+    assert Faults(crashes).timed("client/5") == crashes[:3]
+    assert Faults(crashes).timed("client/6") == crashes[:1]
+
+
+NAMES = [f"client/{number}" for number in range(20)]
 
 
 def test_an_availability_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from sim.streams import generator
 
 
 def delays(text: str, count: int = 20_000, seed: int = 7) -> NDArray[np.float64]:
-    return np.array(list(itertools.islice(parse_latency(text).stream(generator(seed, "test")), count)))
+    return np.array(list(itertools.islice(parse_latency(text).stream(lambda: generator(seed, "test")), count)))
 
 
 def test_a_constant() -> None:
@@ -100,6 +100,14 @@ def test_a_csv_file_without_delays_is_refused(tmp_path: Path, content: str) -> N
 
 
 def test_uniforms_lie_in_the_unit_interval() -> None:
-    drawn = np.array(list(itertools.islice(uniforms(generator(1, "test")), 10_000)))
+    drawn = np.array(list(itertools.islice(uniforms(lambda: generator(1, "test")), 10_000)))
     assert 0 <= drawn.min() < drawn.max() < 1
     assert drawn.mean() == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("text", ["40ms", "normal:40ms,5ms", "lognormal:40ms,0.3", "uniform:10ms,50ms"])
+def test_delays_are_the_same_in_one_batch(text: str) -> None:
+    latency = parse_latency(text)
+    found = list(itertools.islice(latency.stream(lambda: generator(3, "test")), 600))
+    assert found == latency.draw(generator(3, "test"), 600).tolist()
+    assert latency.seconds == (0.04 if text == "40ms" else None)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sim.latency import parse_latency
 from sim.link import Link, Pipe
 from sim.loop import SimLoop
-from sim.streams import generator
 
 Arrival = tuple[str, float]
 
@@ -31,7 +30,7 @@ class World:
         return Pipe(self.loop.env, rate)
 
     def link(self, latency: str = "0ms", seed: int = 1, **conditions: Any) -> Link:
-        return Link(self.loop.env, parse_latency(latency), generator(seed, "link"), **conditions)
+        return Link(self.loop.env, parse_latency(latency), seed, (), **conditions)
 
     def send(self, link: Link, name: str, size: int) -> None:
         now = self.loop.time

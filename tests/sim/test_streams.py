@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.streams import Entropy, derive, generator
+from sim.streams import Entropy, child, derive, generator
 
 names = st.lists(st.text(max_size=8), max_size=4)
 
@@ -140,3 +140,10 @@ def test_nothing_draws_from_a_global_generator(path: Path) -> None:
             if owner in ("np.random", "numpy.random"):
                 assert name not in GLOBAL_DRAWS, f"{path}:{node.lineno}"
                 assert name != "default_rng" or node.args, f"{path}:{node.lineno}"
+
+
+def test_a_child_is_what_a_generator_spawns() -> None:
+    spawned = generator(7, "link", "a").spawn(4)
+    for number in (3, 0, 2):
+        own = child(7, "link", "a", number=number)
+        assert own.random(5).tolist() == np.random.Generator(spawned[number].bit_generator).random(5).tolist()

@@ -8,7 +8,7 @@ import torch
 from parties.learning import Addition, LocalData, LocalUpdate, ModelSpec, Trained, initial, size, train
 from parties.learning.additions import Active, Batch, Run
 from parties.learning.vectors import decode, encode
-from sim.compute import Pool
+from sim.pool import Pool
 from sim.streams import generator
 
 LINEAR = ModelSpec("linear", (4,), 3)

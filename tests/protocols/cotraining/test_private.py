@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parties.data.splits import Shard
-from parties.party import play
+from parties.play import play
 from protocols.cotraining import packing
 from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.consensus import majority

@@ -11,7 +11,7 @@ from parties.data.sets import load
 from parties.data.splits import shards
 from parties.learning.learner import NetworkLearner
 from parties.learning.spec import ModelSpec
-from parties.party import play
+from parties.play import play
 from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.local_training import Public
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings

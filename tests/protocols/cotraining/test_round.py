@@ -13,7 +13,7 @@ from parties.data.sets import load
 from parties.data.splits import Shard, shards
 from parties.learning.learner import Learner, NetworkLearner
 from parties.learning.spec import ModelSpec
-from parties.party import play
+from parties.play import play
 from protocols.cotraining.algorithms import ALGORITHMS, Options
 from protocols.cotraining.local_training import Public
 from protocols.cotraining.packing import unpack
@@ -25,7 +25,8 @@ from protocols.cotraining.round import (
     Record,
     steps,
 )
-from sim.compute import Engine, make_engine
+from sim.compute import Engine
+from sim.engines import make_engine
 from sim.faults import Crash, Fault, Slow
 from sim.latency import parse_latency
 from sim.network import Conditions

@@ -11,7 +11,7 @@ from protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
 
 @given(st.data(), st.integers(1, 32))
 def test_round_trip_in_whole_bytes(data: st.DataObject, width: int) -> None:
-    values = data.draw(st.lists(st.integers(0, 2**width - 1), max_size=40))
+    values = data.draw(st.lists(st.integers(0, 2**width - 1), max_size=80))
     packed = pack_fields(np.array(values, dtype=np.int64), width)
     assert len(packed) == field_bytes(len(values), width) == -(-len(values) * width // 8)
     assert unpack_fields(packed, width, len(values)).tolist() == values
@@ -22,7 +22,7 @@ def test_round_trip_in_whole_bytes(data: st.DataObject, width: int) -> None:
 def test_chunks_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(100) % 32
     whole = pack_fields(values, 5)
-    monkeypatch.setattr(fields, "_CHUNK", 16)
+    monkeypatch.setattr(fields, "_CHUNK", 32)
     assert pack_fields(values, 5) == whole
     assert unpack_fields(whole, 5, 100).tolist() == values.tolist()
 

@@ -14,7 +14,7 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
-from parties.party import play
+from parties.play import play
 from parties.server import Server
 from protocols import dealing
 from protocols.dealing import Revealed, Survivors

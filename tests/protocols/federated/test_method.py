@@ -16,7 +16,7 @@ from parties.learning.additions import Active, Addition, Run
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
-from parties.party import play
+from parties.play import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Plain, Secure
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer

@@ -10,8 +10,8 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import average
-from parties.party import play
-from protocols.federated.averaging import Secure
+from parties.play import play
+from protocols.federated.averaging import Averaging, SecAggPlus, Secure
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.method import Method
 from protocols.federated.round import Record, TrainingSettings
@@ -93,6 +93,7 @@ def test_an_invalid_model_is_made_up_for() -> None:
     assert len(records[0].averaged) == 4 and world.loop.time() < 10.0
 
 
-def test_a_secure_sum_is_over_all_who_begin_it() -> None:
+@pytest.mark.parametrize("averaging", [Secure(), SecAggPlus()], ids=lambda way: way.name)
+def test_a_secure_sum_is_over_all_who_begin_it(averaging: Averaging) -> None:
     with pytest.raises(SettingError, match="is a sum over all who began it"):
-        trained(averaging=Secure(), min_clients=2)
+        trained(averaging=averaging, min_clients=2)

@@ -16,7 +16,7 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import average, decode
-from parties.party import play
+from parties.play import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer

@@ -1,0 +1,102 @@
+"""When Ray pays: jobs a second by the length of a job, inline, in a pool and on Ray, all on this machine.
+
+A job raises a number of 2048 bits to some powers, as often as takes its length on one core; it has one argument of
+800 kB, the same for all jobs. The speed-up is over the first engine, inline, by the clock. The start of workers is not
+counted, but stated apart.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import grouped
+from scenarios.console.printing import make_console
+from sim.engines import make_engine
+
+__all__ = ["Row", "main", "measure"]
+
+_LENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1)
+_MODULUS = (1 << 2048) - 1942289
+_EXPONENT = (1 << 64) - 59
+
+
+@dataclass(frozen=True)
+class Row:
+    """`jobs` of `length` seconds each took `seconds` on an `engine`, whose workers were there after `start` seconds."""
+
+    engine: str
+    length: float
+    jobs: int
+    start: float
+    seconds: float
+    speed_up: float
+
+
+def main(quick: bool = False) -> None:
+    """Measure and print a table."""
+    lines = [
+        (
+            f"{1e3 * row.length:g} ms",
+            row.engine,
+            f"{row.jobs / row.seconds:,.0f}",
+            f"{row.speed_up:.2f}",
+            f"{row.start:.1f} s",
+        )
+        for row in measure(quick)
+    ]
+    numbers = ("jobs a second", "over inline", "start")
+    make_console().print(grouped(("job", "engine", *numbers), lines, numbers, "one run each"))
+
+
+def measure(quick: bool) -> list[Row]:
+    """A row for each length of a job on each engine; `quick`: fewer jobs."""
+    return compared(("inline", "pool:2", "ray"), _LENGTHS, 0.3 if quick else 2.0)
+
+
+def compared(engines: Sequence[str], lengths: Sequence[float], seconds: float) -> list[Row]:
+    """The rows for jobs of about `seconds` in all, for each length."""
+    powers = _powers_in(0.05) / 0.05
+    found: dict[tuple[float, str], Row] = {}
+    array = np.arange(100_000.0)
+    for name in engines:
+        began = time.perf_counter()
+        engine = make_engine(name)
+        try:
+            warm = [engine.submit(_job, (array, 1)) for _ in range(8)]
+            expected = {job.result() for job in warm}
+            start = time.perf_counter() - began
+            for length in lengths:
+                count, jobs = round(powers * length), round(seconds / length)
+                began = time.perf_counter()
+                results = [job.result() for job in [engine.submit(_job, (array, count)) for _ in range(jobs)]]
+                took = time.perf_counter() - began
+                assert len(set(results)) == 1 and len(expected) == 1
+                first = found.get((length, engines[0]))
+                found[length, name] = Row(name, length, jobs, start, took, first.seconds / took if first else 1.0)
+        finally:
+            engine.close()
+    return [found[length, name] for length in lengths for name in engines]
+
+
+def _job(array: NDArray[np.float64], count: int) -> int:
+    """A number that depends on both."""
+    value = int(array[-1])
+    for _ in range(count):
+        value = pow(value + 1, _EXPONENT, _MODULUS)
+    return value
+
+
+def _powers_in(seconds: float) -> int:
+    """How many powers are computed in so long."""
+    began, count = time.process_time(), 0
+    while time.process_time() - began < seconds:
+        _job(np.ones(1), 1)
+        count += 1
+    return count
+
+
+if __name__ == "__main__":
+    main()

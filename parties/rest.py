@@ -1,0 +1,49 @@
+"""What is kept of a party that waits for a round to begin."""
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from sim.loop import Timer
+from sim.taps import Wait
+
+__all__ = ["Rest", "interned"]
+
+
+@dataclass(slots=True)
+class Rest:
+    """A party at rest: where its program is, and what it waits for.
+
+    `since` and `until` are virtual seconds: since when it waits, and when its patience is over. `round`, `attempt`,
+    `step` and `incarnations` are the party's. `timer` ends the waiting, and `wait` is what was reported of it. `idle`:
+    it has begun to wait, and is not `finished`. `in_time`: its patience is not over. `number` is that
+    of its task.
+    """
+
+    since: float = 0.0
+    until: float | None = None
+    round: int = 0
+    attempt: int = 0
+    step: str = ""
+    incarnations: tuple[tuple[str, int], ...] = ()
+    idle: bool = False
+    finished: bool = False
+    in_time: bool = True
+    number: int = 0
+    timer: Timer | None = None
+    wait: Wait | None = None
+
+    def state(self) -> list[Any]:
+        """All but timer and wait."""
+        return [getattr(self, field.name) for field in fields(self)[:-2]]
+
+    @classmethod
+    def restored(cls, state: list[Any]) -> "Rest":
+        """A rest from its `state`, without timer and wait."""
+        return cls(*state)
+
+
+@cache
+def interned(incarnations: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """The same object for all that are alike."""
+    return incarnations

@@ -1,0 +1,252 @@
+"""Waiting for messages: an iterator over those that arrive, and a context that a message ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from functools import cache, partial
+from typing import Any, Generic
+
+from parties.mailbox import Mailbox, Waiter
+from parties.owner import Kinds, M
+from parties.rest import Rest
+from sim.loop import Timer, timer_of
+from sim.taps import Wait
+from sim.wire import Message
+
+__all__ = ["Arrivals", "Watch", "names_of", "type_names"]
+
+
+class Arrivals(Waiter, Generic[M]):
+    """An iterator over messages as they arrive; entered as a context, so that its timer is always cancelled.
+
+    A deadline that passes while the owner is paused ends the waiting when the owner resumes, after the messages that
+    arrived meanwhile. A wait that begins while it is paused counts from the end of the pause.
+    """
+
+    def __init__(
+        self, mailbox: Mailbox, kinds: tuple[type[M], ...], sources: Iterable[str], deadline: float, until: Kinds
+    ) -> None:
+        self._mailbox, self._kinds, self._until = mailbox, kinds, until
+        self.sources: dict[str, None] = dict.fromkeys(sources)
+        self._deadline, self._owner = deadline, mailbox.owner
+        self._end = mailbox.loop.time() + deadline
+        self._timer: asyncio.TimerHandle | Timer | None = None
+        self._in_time, self._until_found = True, False
+        self._future: asyncio.Future[None] | None = None
+        self.types, self.ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
+        self._is_timed = not self._owner.paused
+        self._wait: Wait | None = None  # as reported to those who look on
+        self._heard: set[str] = set()
+        self._last = ""  # who sent the last message
+        self._times = (0.0, 0.0)  # of that, and of the last from anybody else; of the wait's beginning if it is later
+        rest, mailbox.rest = mailbox.rest, None
+        if rest is not None:
+            self._go_on_from(rest)
+        elif not self._is_timed:
+            self._owner.after_pause(self._begin_clock)
+
+    def _go_on_from(self, rest: Rest) -> None:
+        """Be the wait in which the owner was at rest."""
+        self._timer, self._wait, self._times = rest.timer, rest.wait, (rest.since, rest.since)
+        self._is_timed, self._in_time = True, rest.in_time
+        if rest.timer is not None:
+            rest.timer.call = partial(self._mailbox.loop.call_soon, self._pass_deadline)
+
+    @property
+    def what(self) -> str:
+        sources = list(self.sources)
+        return f"{names_of(self._kinds)} from {', '.join(sources) if len(sources) < 4 else f'{len(sources)} parties'}"
+
+    @property
+    def timer(self) -> Timer | None:
+        """What ends the waiting; None if nothing does yet."""
+        return timer_of(self._timer) if isinstance(self._timer, asyncio.TimerHandle) else self._timer
+
+    def __enter__(self) -> "Arrivals[M]":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._wait is not None:
+            self._report_end(self._wait, kind)
+
+    def _report_end(self, wait: Wait, kind: type[BaseException] | None) -> None:
+        if kind is not None:
+            wait.ended = "interrupted" if issubclass(kind, Exception) else "cancelled"
+        else:
+            wait.ended = "until" if self._until_found else "answered" if self._in_time else "deadline"
+        wait.silent = tuple(source for source in self.sources if source not in self._heard)
+        wait.missing = wait.silent if wait.ended == "answered" else tuple(self.sources)
+        wait.last, wait.alone = self._last, self._times[0] - self._times[1]
+        self._owner.waited(wait)
+
+    def __aiter__(self) -> "Arrivals[M]":
+        return self
+
+    async def __anext__(self) -> tuple[str, M]:
+        found = await self.next()
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    async def next(self) -> tuple[str, M] | None:
+        """The next message and its sender, or None when the waiting has ended."""
+        while True:
+            found = self._mailbox.take(self._kinds, self.sources)
+            if found is not None:
+                self._hear(found[0])
+                return found
+            if not await self._look_again():
+                return None
+
+    async def one_each(self) -> AsyncIterator[tuple[str, M]]:
+        """One message of each source: of those already received, in the order of the sources; the others on receipt."""
+        found: dict[str, M] = {}
+        order = tuple(self.sources)
+        while (first := self._mailbox.take(self._kinds, self.sources)) is not None:
+            source, found[first[0]] = first
+            self._hear(source)
+            self.leave_out(source)
+            del first
+        for source in order:
+            if source in found:
+                yield source, found.pop(source)
+        while self.sources and (arrived := await self.next()) is not None:
+            self.leave_out(arrived[0])
+            yield arrived
+            del arrived
+
+    async def begun(self) -> bool:
+        """Wait until a message is there to be taken; false when the waiting has ended without one."""
+        while (sender := self._mailbox.first_sender(self._kinds, self.sources)) is None:
+            if not await self._look_again():
+                return False
+        self._hear(sender)
+        return True
+
+    def _hear(self, sender: str) -> None:
+        self._times = (self._mailbox.loop.time(), self._times[sender == self._last])
+        self._last = sender
+        self._heard.add(sender)
+
+    def leave_out(self, source: str) -> None:
+        """Take no more messages from `source`: they stay in the mailbox."""
+        self.sources.pop(source, None)
+
+    async def _look_again(self) -> bool:
+        """Wait for something to come; false when the waiting has ended."""
+        mailbox = self._mailbox
+        mailbox.check_interrupts()
+        if not self._in_time:
+            return False
+        if self._until and mailbox.holds_any(self._until):
+            self._until_found = True
+            return False
+        if self._wait is None and self.sources:
+            self._wait = self._owner.waits(type_names(self._kinds), tuple(self.sources), self._deadline)
+            self._times = (mailbox.loop.time(),) * 2
+        if self._timer is None and self._is_timed:
+            self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
+        self._future = mailbox.loop.create_future()
+        await mailbox.wait(self, self._future)
+        return True
+
+    def _begin_clock(self) -> None:
+        self._is_timed, self._end = True, self._mailbox.loop.time() + self._deadline
+        self.wake()  # to set the timer, if it still waits
+
+    def _pass_deadline(self) -> None:
+        if self._owner.paused:
+            self._owner.after_pause(self._pass_deadline)
+        else:
+            self._in_time = False
+            self.wake()
+
+    def wake(self) -> None:
+        if self._future and not self._future.done():
+            self._future.set_result(None)
+
+
+class Watch(Waiter):
+    """A context that ends with `error`, `grace` seconds after a later message of `kinds` from one of `sources`.
+
+    Later: of a later (round, attempt) than the owner's when this was made. It ends with what an interrupting message
+    raises, too. The message stays in the mailbox. What goes on in the context is cancelled; it must not take messages
+    of `kinds` itself.
+    """
+
+    def __init__(
+        self, mailbox: Mailbox, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0
+    ) -> None:
+        self._mailbox, self._kinds, self.sources, self._error = mailbox, kinds, frozenset(sources), error
+        self._owner, self._grace = mailbox.owner, grace
+        self._timer: asyncio.TimerHandle | None = None
+        self.types, self.ends = _type_names(kinds), _type_names(self._owner.interrupts)
+        self._begun_at = mailbox.stamp
+        self._found: Exception | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+
+    @property
+    def what(self) -> str:
+        return f"the end of its work, or {names_of(self._kinds)}"
+
+    def __enter__(self) -> "Watch":
+        self._task = asyncio.current_task()
+        assert self._task is not None
+        self._cancelling = self._task.cancelling()  # a TaskGroup with a failed child may have left a request behind
+        self._look()
+        self._mailbox.add(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._mailbox.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        task, self._task = self._task, None
+        if self._found is not None:
+            assert task is not None
+            only_mine = task.uncancel() <= self._cancelling  # else somebody else wants it to end, too
+            if only_mine and kind is asyncio.CancelledError:
+                raise self._found from None
+
+    def wake(self) -> None:
+        if self._found is None and self._task is not None:
+            try:
+                self._look()
+            except Exception as error:
+                if self._found is None:  # an interrupting message may have woken it a second time, as it was opened
+                    self._task.cancel()
+                self._found = error
+
+    def _look(self) -> None:
+        self._mailbox.check_interrupts()
+        if self._mailbox.first_sender(self._kinds, self.sources, self._begun_at) is None:
+            return
+        if not self._grace:
+            raise self._error
+        if self._timer is None:
+            self._timer = self._mailbox.loop.call_later(self._grace, self._end_grace)
+
+    def _end_grace(self) -> None:
+        if self._owner.paused:
+            self._owner.after_pause(self._end_grace)
+        else:
+            self._grace = 0.0
+            self.wake()
+
+
+def names_of(kinds: Iterable[type[Message]]) -> str:
+    """``Hello or Goodbye``."""
+    return " or ".join(kind.__name__ for kind in kinds)
+
+
+@cache
+def type_names(kinds: tuple[type[Message], ...]) -> tuple[str, ...]:
+    """The names of message types."""
+    return tuple(kind.__name__ for kind in kinds)
+
+
+@cache
+def _type_names(kinds: tuple[type[Message], ...]) -> frozenset[str]:
+    return frozenset(kind.__name__ for kind in kinds)

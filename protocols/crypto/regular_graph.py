@@ -1,0 +1,188 @@
+"""Who masks and deals with whom in a secure sum of many clients: a random k-regular graph, and its k and t.
+
+Paper: Bell, Bonawitz, Gascon, Lepoint, Raykova, Secure Single-Server Aggregation with (Poly)Logarithmic Overhead, CCS
+2020, Algorithm 1 (the graph), Definition 3.1 and Lemmas 3.5 to 3.7 (k and t). Each of n clients has k neighbours: the
+k/2 before and the k/2 behind it in a random order of all, which is closed to a ring, and for odd k the one opposite
+(Harary). It deals its secrets in k shares, of which t restore them.
+
+Let c = ceil(corrupt n) clients collude with the server, and l = ceil(dropouts n) be lost. The order is uniform and
+independent of both. Bad events, over all clients (X ~ Hypergeometric(n - 1, m, k): k of the n - 1 others, of whom m
+are counted):
+
+    some client has t or more corrupt neighbours                n P[X >= t],          m = c
+    fewer than t neighbours of some client answer               n P[X >= k - t + 1],  m = l
+    those who are honest and left are not connected             n prod_{i < h} (r - i) / (n - i),  r = c + l
+
+The third is the union bound for h = floor(k/2) clients in a row, at some place of the ring, that are all corrupt or
+lost: without such a gap the others are connected. (It takes two of them to part the ring; chords are left out of
+account.) `degree_of` takes the smallest k for which some t > k/2 makes the sum of the three at most 2^-exponent, and of
+these t the best. They are computed exactly, in whole numbers. t > k/2, so that t neighbours who take a client for lost
+and t who take it for left have one in common.
+
+Where no k < n - 1 is enough the graph is complete, and each client holds a share of its own secrets, too:
+t = floor(n/2) + 1 of n, as without a graph (`protocols.dealing`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from itertools import accumulate
+
+from sim.streams import Entropy
+
+__all__ = ["MOST_CLIENTS", "Degree", "Graph", "Tolerance", "answers_needed", "degree_of", "shuffled"]
+
+MOST_CLIENTS = 1 << 20
+"""The most clients of a graph."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a sum shall withstand: the shares of `corrupt` clients and of `dropouts`, less than 1 together.
+
+    It does except with a probability of 2^-exponent, if these are chosen before the graph is drawn.
+    """
+
+    corrupt: float = 0.1
+    dropouts: float = 0.1
+    exponent: int = 40
+
+    def __post_init__(self) -> None:
+        if not (self.corrupt >= 0 and self.dropouts >= 0 and self.corrupt + self.dropouts < 1):
+            problem = "must be >= 0 and less than 1 together."
+            raise ValueError(f"corrupt(={self.corrupt}) and dropouts(={self.dropouts}) {problem}")
+        if self.exponent < 1:
+            raise ValueError(f"exponent(={self.exponent}) must be >= 1.")
+
+
+@dataclass(frozen=True)
+class Degree:
+    """k neighbours of each of n `clients`, the `threshold` t, and the bound on the probability of failure.
+
+    `failure` is its logarithm to base 2; -inf: what is tolerated never makes a sum fail.
+    """
+
+    clients: int
+    k: int
+    threshold: int
+    failure: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody is everybody's neighbour."""
+        return self.k == self.clients - 1
+
+    @property
+    def holders(self) -> int:
+        """In how many shares a client deals a secret: one more in a complete graph, where it holds one of them."""
+        return self.k + self.complete
+
+    def __str__(self) -> str:
+        if self.complete:
+            return f"complete graph of {self.clients} clients, t = {self.threshold}"
+        failure = "0" if math.isinf(self.failure) else f"at most 2^{self.failure:.1f}"
+        return f"{self.clients} clients with k = {self.k} neighbours each, t = {self.threshold}; failure {failure}"
+
+
+@cache
+def degree_of(clients: int, tolerance: Tolerance) -> Degree:
+    """k and t for n = `clients`, 1 to `MOST_CLIENTS`. Raises ValueError."""
+    if not 1 <= clients <= MOST_CLIENTS:
+        raise ValueError(f"clients(={clients}) must be 1 to {MOST_CLIENTS}.")
+    corrupt, lost = (_rounded_up(part * clients) for part in (tolerance.corrupt, tolerance.dropouts))
+    allowed = Fraction(1, 2**tolerance.exponent)
+    for k in range(2, clients - 1):
+        if clients * k % 2 or (apart := _apart(clients, corrupt + lost, k)) > allowed:
+            continue
+        of, exposed, unheard = math.comb(clients - 1, k), _tails(clients, corrupt, k), _tails(clients, lost, k)
+        ways, t = min((exposed[t] + unheard[k - t + 1], t) for t in range(k // 2 + 1, k + 1))
+        failure = Fraction(clients * ways, of) + apart
+        if failure <= allowed:
+            return Degree(clients, k, t, _log2(failure))
+    return Degree(clients, clients - 1, clients // 2 + 1, -math.inf)
+
+
+def _rounded_up(number: float) -> int:
+    """The next whole number, where 0.1 x 30 = 3.0000000000000004 is 3."""
+    return math.ceil(number - 1e-9)
+
+
+def _apart(n: int, removed: int, k: int) -> Fraction:
+    """n prod_{i < h} (r - i) / (n - i)."""
+    product = Fraction(n)
+    for i in range(k // 2):
+        product *= Fraction(max(0, removed - i), n - i)
+    return product
+
+
+def _tails(n: int, marked: int, k: int) -> list[int]:
+    """comb(n - 1, k) P[X >= x] for x = 0 to k + 1, X ~ Hypergeometric(n - 1, marked, k)."""
+    ways = [math.comb(marked, x) * math.comb(n - 1 - marked, k - x) for x in range(k + 1)]
+    return [*reversed([*accumulate(reversed(ways))]), 0]
+
+
+def _log2(number: Fraction) -> float:
+    return math.log2(number.numerator) - math.log2(number.denominator) if number else -math.inf
+
+
+def answers_needed(degree: Degree) -> int:
+    """How many of all clients answer, in any order, until t neighbours of each have, as likely as not; an estimate.
+
+    The least m with n P[X < t] <= 1/2, X ~ Hypergeometric(n - 1, m, k).
+    """
+    if degree.complete:
+        return degree.threshold
+    n, k, t = degree.clients, degree.k, degree.threshold
+    low, high = t, n
+    while low < high:
+        middle = (low + high) // 2
+        missed = math.comb(n - 1, k) - _tails(n, min(middle, n - 1), k)[t]
+        low, high = (low, middle) if 2 * n * missed <= math.comb(n - 1, k) else (middle + 1, high)
+    return low
+
+
+def shuffled(names: Sequence[str], entropy: Entropy) -> tuple[str, ...]:
+    """`names` in a uniform order (Fisher and Yates)."""
+    order = list(names)
+    for i in range(len(order) - 1, 0, -1):
+        j = entropy.below(i + 1)
+        order[i], order[j] = order[j], order[i]
+    return tuple(order)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The k-regular graph over `names`, arranged in the ring `order`; 2 <= k < n - 1, k even where n is odd."""
+
+    names: tuple[str, ...]
+    order: tuple[str, ...]
+    k: int
+    _neighbours: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    _around: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.names)
+        if not 2 <= self.k < n - 1 or n * self.k % 2:
+            raise ValueError(f"there is no graph of {n} clients with k(={self.k}) neighbours each, 2 <= k < n - 1.")
+        if sorted(self.names) != sorted(self.order) or len(set(self.names)) != n:
+            raise ValueError("order must have the same clients as names, each once.")
+        half = self.k // 2
+        steps = [0, *range(1, half + 1), *range(n - half, n), *([n // 2] if self.k % 2 else [])]
+        place = {name: i for i, name in enumerate(self.names)}
+        around = {
+            name: tuple(sorted((self.order[(at + step) % n] for step in steps), key=place.__getitem__))
+            for at, name in enumerate(self.order)
+        }
+        neighbours = {name: tuple(one for one in near if one != name) for name, near in around.items()}
+        object.__setattr__(self, "_around", around)
+        object.__setattr__(self, "_neighbours", neighbours)
+
+    def neighbours(self, name: str) -> tuple[str, ...]:
+        """The k neighbours of `name`, in the order of `names`."""
+        return self._neighbours[name]
+
+    def around(self, name: str) -> tuple[str, ...]:
+        """`name` and its neighbours, in the order of `names`."""
+        return self._around[name]

@@ -1,0 +1,46 @@
+"""Random groups of clients that run XCLP side by side: which client is in which.
+
+The server draws them with the seed of the run. Each group has its own keys, seed, distances, graph and row sums, and no
+client hears of another group; so n^2 falls to n^2 / G, and a point has neighbours in its own group only. (The XCLP
+paper, Section 5, runs FEMNIST in 50 groups.)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from protocols.planned import SERVER
+from sim.planned import Planned, PlannedMessage, PlannedReaction
+from sim.streams import generator
+
+__all__ = ["groups_of", "in_strand", "parted"]
+
+T = TypeVar("T")
+
+
+def groups_of(names: Sequence[str], count: int, seed: int) -> list[tuple[str, ...]]:
+    """`count` groups of `names`, as even as can be, each in the order of `names`; drawn from (seed, "groups")."""
+    if count == 1:
+        return [tuple(names)]
+    order = generator(seed, "groups").permutation(len(names))
+    return [tuple(names[i] for i in sorted(part.tolist())) for part in np.array_split(order, count)]
+
+
+def parted(held: Mapping[str, T], count: int, seed: int) -> list[dict[str, T]]:
+    """What each client has, by its name, for each of `count` groups."""
+    return [{name: held[name] for name in group} for group in groups_of(list(held), count, seed)]
+
+
+def in_strand(planned: Iterator[Planned], strand: str) -> Iterator[Planned]:
+    """The plan of a group, of which the server does its part in a `strand`, at the same time as those of others."""
+    for one in planned:
+        if isinstance(one, PlannedMessage):
+            if one.sender == SERVER:
+                one = replace(one, strand=strand)
+            if SERVER in one.receivers:
+                one = replace(one, into=strand)
+        elif not isinstance(one, PlannedReaction) and one.party == SERVER:
+            one = replace(one, strand=strand)
+        yield one

@@ -1,0 +1,188 @@
+"""The engine that runs jobs on Ray: one actor for each CPU, which keeps what its modules cache from job to job."""
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from sim import plugged
+from sim.compute import interrupts_held_back
+from sim.ray_cluster import (
+    ONE_CPU,
+    RETRIES,
+    Cluster,
+    ClusterError,
+    carried_out,
+    installed,
+    line_of,
+    outcome_of,
+    unfit,
+)
+
+__all__ = ["Ray"]
+
+R = TypeVar("R")
+
+_PATIENCE = 60.0
+"""Seconds in which at least one worker must have begun, or begun again."""
+
+
+class Ray:
+    """Runs jobs in the workers of a Ray cluster, as many as it has CPUs; `address` is as of `Cluster`.
+
+    A worker that is lost is restarted, by Ray, and its job is done by another; a job that loses its worker again and
+    again, or a cluster without a worker for a minute, is a ClusterError. Raises ClusterError.
+    """
+
+    concurrent = True
+
+    def __init__(self, address: str = "") -> None:
+        self.name = f"ray:{address}" if address else "ray"
+        self.least = 0.01  # a shorter job is done here before a worker would have it
+        self._cluster = Cluster(address)
+        self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._waiting: deque[_Job[Any]] = deque()
+        self._idle: deque[Any] = deque()
+        self._up: set[Any] = set()
+        self._none_since = time.monotonic()
+        self._problem: ClusterError | None = None
+        self._thread = threading.Thread(target=self._serve, name="jobs on Ray", daemon=True)
+        try:
+            ray = self._cluster.ray
+            # Restarting is Ray's affair; trying a job again is not, for it would wait for the same actor, which may
+            # find no place after the loss of its node. That an actor is up again is what `begin` waits for.
+            _Worker.begin = ray.method(max_task_retries=-1)(_Worker.begin)  # type: ignore[method-assign]
+            kind = ray.remote(max_restarts=-1, max_task_retries=0, **ONE_CPU)(_Worker)
+            with interrupts_held_back():
+                self._actors = [kind.remote() for _ in range(self._cluster.cpus)]
+                self._known = installed(), plugged.shipped()
+                self._thread.start()
+            for actor in self._actors:
+                self._events.put(partial(self._begin, actor))
+        except BaseException:
+            self._cluster.close()
+            raise
+
+    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> "_Job[R]":
+        job: _Job[R] = _Job(self, *self._cluster.packed(function, arguments))
+        self._events.put(partial(self._enter, job))
+        return job
+
+    def close(self) -> None:
+        """Drop what has not started and stop the workers, whatever they are at."""
+        with interrupts_held_back():
+            if self._thread.is_alive():
+                self._events.put(None)
+                self._thread.join()
+                for actor in self._actors:
+                    self._cluster.ray.kill(actor)
+                self._cluster.close()
+
+    def check(self) -> None:
+        """Raise ClusterError if no worker has been there for too long."""
+        if not self._up and time.monotonic() - self._none_since > _PATIENCE:
+            count = len(self._actors)
+            problem = f"{self._cluster.name} has had no worker for {_PATIENCE:g} s"
+            raise ClusterError(f"{problem}: others hold the {count} CPUs that it had, or their nodes are gone")
+
+    # In the thread, one event after the other
+
+    def _serve(self) -> None:
+        while (event := self._events.get()) is not None:
+            event()
+        for job in self._waiting:
+            job.done.cancel()
+
+    def _enter(self, job: "_Job[Any]") -> None:
+        self._waiting.append(job)
+        self._assign()
+
+    def _assign(self) -> None:
+        while self._waiting and self._problem is not None:
+            job = self._waiting.popleft()
+            if not job.done.done():
+                job.done.set_exception(self._problem)
+        while self._waiting and self._idle:
+            job = self._waiting.popleft()
+            if job.begins():
+                actor = self._idle.popleft()
+                self._watch(actor.run.remote(job.data, *job.long), partial(self._ended, actor, job))
+
+    def _watch(self, reference: Any, event: Callable[["Future[Any]"], None]) -> None:
+        """Let `event` be called with the future of `reference` once that is done."""
+        reference.future().add_done_callback(lambda future: self._events.put(partial(event, future)))
+
+    def _begin(self, actor: Any) -> None:
+        """Let `actor` be asked for jobs as soon as it is there, or there again."""
+        self._watch(actor.begin.remote(*self._known), partial(self._begun, actor))
+
+    def _begun(self, actor: Any, future: "Future[Any]") -> None:
+        error = future.exception()
+        problem = future.result() if error is None else line_of(error)
+        if problem:
+            self._problem = ClusterError(f"{self._cluster.name} cannot be used: {problem}")
+        else:
+            self._up.add(actor)
+            self._idle.append(actor)
+        self._assign()
+
+    def _ended(self, actor: Any, job: "_Job[Any]", future: "Future[Any]") -> None:
+        error = future.exception()
+        if error is None:
+            job.done.set_result(future.result())
+            self._idle.append(actor)
+        else:
+            self._up.discard(actor)
+            self._none_since = time.monotonic()
+            self._begin(actor)
+            job.lost += 1
+            if job.lost > RETRIES:
+                problem = f"the workers of a job were lost {job.lost} times, the last so: {line_of(error)}"
+                job.done.set_exception(ClusterError(f"{self._cluster.name}: {problem}"))
+            else:
+                self._waiting.appendleft(job)
+        self._assign()
+
+
+class _Job(Generic[R]):
+    """A job: its packed `data`, references to the `long` parts of that, and its packed outcome once it is `done`."""
+
+    def __init__(self, engine: Ray, data: bytes, long: list[Any]) -> None:
+        self._engine, self.data, self.long = engine, data, long
+        self.done: Future[bytes] = Future()
+        self.lost = 0
+
+    def begins(self) -> bool:
+        """Whether it is to be run, for the first time or again."""
+        return self.done.running() or self.done.set_running_or_notify_cancel()
+
+    def result(self) -> R:
+        """The result, as soon as it is there. Raises the job's exception, or ClusterError."""
+        while True:
+            try:
+                found = self.done.result(timeout=1.0)
+            except TimeoutError:
+                self._engine.check()
+            else:
+                result: R = outcome_of(found)
+                return result
+
+    def cancel(self) -> None:
+        """Drop it, unless it has begun."""
+        self.done.cancel()
+
+
+class _Worker:
+    """An actor, a process of its own on some node."""
+
+    def begin(self, wanted: dict[str, str], modules: plugged.Shipped) -> str:
+        """What `unfit` says."""
+        return unfit(wanted, modules)
+
+    def run(self, data: bytes, *long: Any) -> bytes:
+        """What `carried_out` returns."""
+        return carried_out(data, long)

@@ -1,0 +1,25 @@
+"""The engine that runs jobs, by its name."""
+
+from sim.compute import Engine, Inline
+from sim.compute_ray import Ray
+from sim.cores import cores
+from sim.pool import Pool
+
+__all__ = ["make_engine"]
+
+
+def make_engine(text: str) -> Engine:
+    """The engine written as ``inline``, ``pool:N``, ``ray[:ADDRESS]`` or ``auto``: a pool where there are cores.
+
+    Raises ValueError for another text, and ClusterError where a Ray cluster cannot be used.
+    """
+    if text == "auto":
+        text = f"pool:{cores()}" if cores() > 1 else "inline"
+    kind, _, rest = text.partition(":")
+    if text == "inline":
+        return Inline()
+    if kind == "pool" and rest.isdecimal() and int(rest) >= 1:
+        return Pool(int(rest))
+    if kind == "ray" and (rest or text == "ray"):
+        return Ray(rest)
+    raise ValueError(f"{text!r} is no engine; allowed: auto, inline, pool:N with N >= 1, ray, ray:ADDRESS")

@@ -1,0 +1,278 @@
+"""The engine ``pool:N``: jobs run in N processes on this machine (`sim.pool_worker`), forked by a server.
+
+What is large in a job's arguments and result goes by shared memory (`sim.pool_memory`), the rest over a connection to
+the worker. A worker has two jobs at a time, one that waits while the other runs, or as many short ones as take
+`_AHEAD` seconds, which travel together. All is done by the thread that submits jobs and asks for results.
+"""
+
+import math
+import os
+import pickle
+import select
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Generic, TypeVar
+
+from sim.pool_memory import Packed, Place, SharedMemory, Shelf, pack, unpack
+from sim.pool_server import server
+from sim.pool_worker import Done
+
+__all__ = ["Pool", "WorkerLost"]
+
+R = TypeVar("R")
+
+_AHEAD = 0.02
+"""The seconds of work that a worker has beside the job that it runs."""
+
+_SHORT = 0.002
+"""A shorter job is done here before a worker would have it."""
+
+_WHILE_STARTING = 0.25
+"""While workers start, this process does jobs that take at most so long itself."""
+
+_UNKNOWN = 1.0
+"""The seconds that a job is taken to last before one with the same function has ended."""
+
+
+class WorkerLost(RuntimeError):
+    """A worker has ended before its jobs."""
+
+
+class _FromWorker(Exception):
+    """The traceback of an error in a worker; it is that error's cause."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+class _Job(Generic[R]):
+    def __init__(self, pool: "Pool", function: Callable[..., R], arguments: tuple[Any, ...]) -> None:
+        self.function, self.arguments = function, arguments
+        self.done = self.cancelled = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.places: list[Place] = []
+        self._pool = pool
+
+    def result(self) -> R:
+        """The job's result, once it is there. Raises the job's error."""
+        self._pool.hurry(self)
+        while not self.done:
+            self._pool.advance(wait=True)
+        if self.error is not None:
+            raise self.error
+        value: R = self.value
+        self.value = None
+        return value
+
+    def cancel(self) -> None:
+        """Do not start the job, if it is not with a worker yet."""
+        self.cancelled, self.arguments = True, ()
+
+    def end(self, value: Any, error: BaseException | None = None) -> None:
+        self.done, self.value, self.error, self.arguments = True, value, error, ()
+
+
+class _Worker:
+    """This process's end of a worker: the jobs that it has, and what of its results has been read."""
+
+    def __init__(self) -> None:
+        self.connection, self.theirs = Pipe()
+        self.made = SharedMemory()
+        self.jobs: dict[int, _Job[Any]] = {}
+        self.pid = 0  # once it has started
+        self.read: list[Place] = []
+
+    def fd(self) -> int:
+        return self.connection.fileno()
+
+
+class Pool:
+    """Runs jobs in `workers` processes, each on one thread. Jobs start as soon as a worker is free."""
+
+    concurrent = True
+
+    def __init__(self, workers: int) -> None:
+        if workers < 1:
+            raise ValueError(f"a pool needs at least one worker, not {workers}.")
+        self.name = f"pool:{workers}"
+        self._server, self._name = server()
+        self._count, self._number = workers, 0
+        self._workers: list[_Worker] = []
+        self._starting = workers
+        self._waiting: deque[_Job[Any]] = deque()
+        self._seconds: dict[object, float] = {}
+        self._broken: BaseException | None = None
+        self._given = SharedMemory()
+        self._shelf = Shelf(self._given)
+        self._poll = select.poll()
+        self._by_fd: dict[int, _Worker] = {}
+        if self._server.warm:
+            self._start()
+
+    @property
+    def least(self) -> float:
+        """The modelled seconds of the longest job that this process had better do itself: longer at the start."""
+        if self._starting:
+            self.advance()
+        return _WHILE_STARTING if self._starting and self._broken is None else _SHORT
+
+    def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> _Job[R]:
+        """Begin `function(*arguments)`; it must pickle, and not change before it has begun."""
+        job = _Job(self, function, arguments)
+        self._waiting.append(job)
+        self.advance()
+        return job
+
+    def close(self) -> None:
+        """Drop what has not started and stop the workers, whatever they are at."""
+        if self._broken is None:
+            self._break(WorkerLost(f"{self.name} has been closed"))
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            self._stop(worker)
+        if self._count:
+            self._server.end(self._name)
+            self._given.close()
+            self._count = 0
+
+    def hurry(self, job: _Job[Any]) -> None:
+        """Let `job` be the next one, unless a worker has it: all that goes on waits for it."""
+        if not job.done and job in self._waiting:
+            self._waiting.remove(job)
+            self._waiting.appendleft(job)
+
+    def advance(self, wait: bool = False) -> None:
+        """Take in what workers have sent, if `wait` as soon as there is something, and send them jobs."""
+        if self._broken is None:
+            if not self._workers:
+                self._start()
+            for fd, _ in self._poll.poll(None if wait else 0):
+                self._receive(self._by_fd[fd])
+            self._feed()
+        if self._broken is not None:
+            while self._waiting:
+                self._waiting.popleft().end(None, self._broken)
+
+    def _start(self) -> None:
+        """Order the workers; at the first job, so that the server imports before what this process has by then."""
+        try:
+            for _ in range(self._count):
+                worker = _Worker()
+                self._workers.append(worker)
+                self._by_fd[worker.fd()] = worker
+                self._poll.register(worker.fd(), select.POLLIN)
+                self._server.fork(self._name, (worker.theirs.fileno(), self._given.descriptor, worker.made.descriptor))
+                worker.theirs.close()
+        except OSError:
+            self._break(WorkerLost(f"the server of {self.name} has ended: was it killed?"))
+
+    def _receive(self, worker: _Worker) -> None:
+        try:
+            content = worker.connection.recv_bytes()
+        except (EOFError, OSError):
+            self._break(WorkerLost(f"a worker of {self.name} has ended: was it killed, or is the memory used up?"))
+            return
+        found: int | Done = pickle.loads(content)
+        if isinstance(found, int):
+            worker.pid = found
+            self._starting -= 1
+            return
+        number, seconds, has_result, packed, places = found
+        job = worker.jobs.pop(number)
+        self._end(worker, job, has_result, packed)
+        worker.read += places
+        key = _function_of(job)
+        self._seconds[key] = 0.7 * self._seconds.get(key, seconds) + 0.3 * seconds
+
+    def _end(self, worker: _Worker, job: _Job[Any], has_result: bool, packed: Packed) -> None:
+        self._shelf.give_back(job.places)
+        if not job.cancelled:
+            try:
+                value = unpack(packed, worker.made)
+                if has_result:
+                    job.end(value)
+                else:
+                    error, text = value
+                    error.__cause__ = _FromWorker(text)
+                    job.end(None, error)
+            except Exception as error:  # a class that only the worker can import
+                job.end(None, error)
+
+    def _feed(self) -> None:
+        """Send each worker the jobs that it has room for, in one message."""
+        batches: dict[int, list[tuple[int, Packed]]] = {}
+        while self._waiting and self._broken is None:
+            loads = [(self._load(one), place) for place, one in enumerate(self._workers) if one.pid]
+            load, place = min(loads, default=(math.inf, 0))
+            worker = self._workers[place]
+            if load >= _AHEAD and len(worker.jobs) != 1:
+                break
+            job = self._waiting.popleft()
+            if job.cancelled:
+                continue
+            try:
+                packed = pack((job.function, job.arguments), partial(self._put, job))
+            except Exception as error:
+                self._shelf.give_back(job.places)
+                job.end(None, error)
+                continue
+            job.arguments = ()
+            self._number += 1
+            worker.jobs[self._number] = job
+            batches.setdefault(worker.fd(), []).append((self._number, packed))
+        for fd, batch in batches.items():
+            self._send(self._by_fd[fd], batch)
+
+    def _load(self, worker: _Worker) -> float:
+        """The seconds that a worker's jobs take."""
+        return sum(self._seconds.get(_function_of(job), _UNKNOWN) for job in worker.jobs.values())
+
+    def _put(self, job: _Job[Any], data: bytes | memoryview) -> Place:
+        place = self._shelf.put(data)
+        job.places.append(place)
+        return place
+
+    def _send(self, worker: _Worker, batch: Sequence[tuple[int, Packed]]) -> None:
+        read, worker.read = worker.read, []
+        try:
+            worker.connection.send_bytes(pickle.dumps((read, batch)))
+        except OSError:
+            self._break(WorkerLost(f"a worker of {self.name} has ended: was it killed, or is the memory used up?"))
+
+    def _break(self, why: BaseException) -> None:
+        """No job can be relied upon any more."""
+        self._broken = why
+        for worker in self._workers:
+            for job in worker.jobs.values():
+                job.end(None, why)
+
+    def _stop(self, worker: _Worker) -> None:
+        """Kill a worker; one that has not started yet ends as its connection does."""
+        self._poll.unregister(worker.fd())
+        if worker.pid:
+            os.kill(worker.pid, signal.SIGKILL)  # the server has not waited for it, so that the number is its own
+            while _says_more(worker.connection):
+                pass
+        worker.connection.close()
+        worker.made.close()
+
+
+def _says_more(connection: Connection) -> bool:
+    try:
+        connection.recv_bytes()
+    except (EOFError, OSError):
+        return False
+    return True
+
+
+def _function_of(job: _Job[Any]) -> object:
+    """What is the same for jobs that take about as long."""
+    function: Any = job.function
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__qualname__", type(function))

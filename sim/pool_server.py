@@ -1,0 +1,95 @@
+"""This process's server of workers (`sim.pool_worker`): started by the first pool, kept for the next ones.
+
+To import a library like torch takes as long as many jobs. The server imports it once for all workers, while this
+process does the same, and again only when it has not been needed for a while.
+"""
+
+import itertools
+import multiprocessing
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing import resource_tracker as standard_tracker
+
+from loky.backend import resource_tracker
+from loky.backend.process import LokyProcess
+
+from sim.compute import ONE_THREAD, interrupts_held_back
+from sim.pool_worker import Order, serve
+
+__all__ = ["Server", "preload", "server"]
+
+
+class Server:
+    """The process, and the way to give it orders; they are carried out one after the other.
+
+    `warm`: it has imported what workers need, for an earlier pool.
+    """
+
+    def __init__(self) -> None:
+        for tracker in (standard_tracker, resource_tracker):  # a start lets interrupts through again
+            tracker.ensure_running()
+        self._control, theirs = multiprocessing.Pipe()
+        self._process = LokyProcess(target=serve, args=(theirs,), daemon=True, env=ONE_THREAD | _KEEP_MEMORY)
+        with interrupts_held_back():  # inherited by all workers: what Ctrl-C means is for this process to decide
+            self._process.start()
+        theirs.close()
+        self.owner = os.getpid()
+        self.warm = False
+        self.order(("import", list(_names)))
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server takes orders; it may have ended because it was not needed."""
+        try:
+            self.order(("answer", None))
+            self._control.recv()
+        except (EOFError, OSError):
+            return False
+        self.warm = bool(_names)
+        return True
+
+    def end(self, pool: int) -> None:
+        """Kill what is left of the workers of a `pool`, and let the server end unless others need it."""
+        with suppress(OSError):
+            self.order(("end", pool))
+
+    def order(self, order: Order) -> None:
+        """Give an order. Raises OSError if the process is gone."""
+        self._control.send(order)
+
+    def fork(self, pool: int, ours: Sequence[int]) -> None:
+        """Order a worker with three descriptors: of its connection, of its jobs' arguments and of its results."""
+        self.order(("fork", (pool, {**os.environ, **ONE_THREAD}, os.getcwd(), sys.path)))
+        with socket.socket(fileno=os.dup(self._control.fileno())) as channel:
+            socket.send_fds(channel, [b"x"], ours)
+
+
+_KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""So that glibc keeps the memory of a job's arrays for the next job: new pages cost some 4% of a short training."""
+
+_names: dict[str, None] = {}
+_server: Server | None = None
+_numbers = itertools.count()
+
+
+def preload(name: str) -> None:
+    """Let workers import the module `name` before they take jobs; call it where this process imports the same."""
+    if name in _names:
+        return
+    _names[name] = None
+    if _server is not None and _server.owner == os.getpid():
+        with suppress(OSError):  # it has ended, and the next one imports it
+            _server.order(("import", [name]))
+
+
+def server() -> tuple[Server, int]:
+    """This process's server, a new one where there is none, and the number of a pool that it begins."""
+    global _server
+    if _server is None or _server.owner != os.getpid() or not _server.alive:
+        _server = Server()
+    number = next(_numbers)
+    _server.order(("begin", number))
+    return _server, number

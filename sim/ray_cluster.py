@@ -1,0 +1,307 @@
+"""A connection to Ray (https://docs.ray.io), which runs calls on this machine or on the nodes of a cluster.
+
+What Ray moves between machines is bytes that are made and read here: a call's function and arguments, and what comes
+of it. A part of the arguments that is long, an array or bytes, is put into Ray's store once, whoever hands it in again;
+Ray itself would store it at every call. Results are copies that belong to the caller, as those of a pool are.
+"""
+
+import functools
+import hashlib
+import importlib.util
+import logging
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from sim import plugged
+from sim.compute import ONE_THREAD, interrupts_held_back
+
+__all__ = [
+    "LARGE",
+    "ONE_CPU",
+    "ON_RAY",
+    "RETRIES",
+    "Cluster",
+    "ClusterError",
+    "carried_out",
+    "installed",
+    "line_of",
+    "outcome_of",
+    "unfit",
+]
+
+ON_RAY = r"ray(:auto|:([\w.-]+|\[[0-9a-fA-F:.]+\]):[1-9][0-9]{0,4})?"
+"""A regular expression of what says that something is to be done on Ray.
+
+``ray``: on this machine; ``ray:HOST:PORT``: on the cluster with that head; ``ray:auto``: on the cluster that this
+machine is a node of.
+"""
+
+LARGE = 100_000
+"""Bytes from which on a part of the arguments is put into the store by itself: shorter ones Ray sends with the call."""
+
+_NO_ANSWER = 5.0
+"""Seconds that a head has for accepting a connection."""
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "simpy", "gmpy2", "msgspec", "cryptography", "pycryptodome", "torch")
+"""Packages whose versions may change what is computed."""
+
+
+class ClusterError(OSError):
+    """A cluster that cannot be used, or no longer; one line."""
+
+
+class Cluster:
+    """A connection to the cluster at `address`, HOST:PORT or ``auto``; if it is empty, to a new one on this machine.
+
+    A connection that this process has already is used, and left as it is; other ones end with `close`. Raises
+    ClusterError.
+    """
+
+    def __init__(self, address: str) -> None:
+        if importlib.util.find_spec("ray") is None:
+            raise ClusterError('Ray is not installed: pip install "tacit[ray]"')
+        with interrupts_held_back():  # importing its library, and starting processes, which inherit it
+            import ray
+
+            self.ray: Any = ray
+            self.name = f"the Ray cluster at {address}" if address else "Ray on this machine"
+            self._own = not ray.is_initialized()
+            if self._own:
+                self._connect(address)
+        try:
+            self._put: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+            self._taken = 0
+            self._room = int(ray.cluster_resources().get("object_store_memory", 0)) // (4 * max(1, len(self.nodes)))
+            if not self.cpus:
+                what = f"none of its {len(self.nodes)} nodes gives a CPU; allowed: ray start without --num-cpus=0"
+                raise ClusterError(f"{self.name} has no worker: {what}")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs the nodes have that are there now."""
+        return int(self.ray.cluster_resources().get("CPU", 0))
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes that are there now, as ``ray.nodes()`` has them."""
+        return [node for node in self.ray.nodes() if node["Alive"]]
+
+    def packed(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
+        """The call ``function(*arguments)`` for `carried_out`: its bytes, and references to the long parts."""
+        long: list[Any] = []
+
+        def keep_short(buffer: pickle.PickleBuffer) -> bool:
+            content = buffer.raw()
+            if content.nbytes >= LARGE:
+                long.append(self.put(content))
+            return content.nbytes < LARGE
+
+        call = (function, tuple(_marked(one) for one in arguments))
+        data = self.ray.cloudpickle.dumps(call, protocol=5, buffer_callback=keep_short)
+        return data, long
+
+    def put(self, content: bytes | memoryview) -> Any:
+        """A reference to `content` in Ray's store, where it is put if the same is not there already."""
+        import numpy as np
+
+        digest = hashlib.sha256(content).digest()
+        if digest in self._put:
+            self._put.move_to_end(digest)
+            return self._put[digest][0]
+        reference, size = self.ray.put(np.frombuffer(content, np.uint8)), len(content)
+        self._put[digest] = reference, size
+        self._taken += size
+        while len(self._put) > 1 and self._taken > self._room:
+            _, (_, size) = self._put.popitem(last=False)  # whoever still needs it has a reference
+            self._taken -= size
+        return reference
+
+    def close(self) -> None:
+        """End the connection, and Ray if it was started here."""
+        self._put = OrderedDict()
+        if self._own:
+            from ray._private import worker
+
+            with interrupts_held_back():
+                self.ray.shutdown()
+            worker.print_to_stdstream = self._printing
+
+    def _connect(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        if host:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), _NO_ANSWER).close()
+            except (OSError, OverflowError) as error:
+                problem = getattr(error, "strerror", None) or str(error)
+                raise ClusterError(f"no head of Ray answers at {address} ({problem})") from None
+        with _quiet():
+            try:
+                self.ray.init(
+                    address=address or "local",
+                    include_dashboard=None if address else False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+            except Exception as error:  # of many kinds
+                with suppress(Exception):
+                    self.ray.shutdown()
+                hint = "; is its token another, or RAY_AUTH_MODE?" if "Failed to connect" in str(error) else ""
+                raise ClusterError(f"{self.name} cannot be used: {line_of(error)}{hint}") from error
+        from ray._private import worker
+
+        # It prints paragraphs about each worker that is lost, on standard output, whatever `log_to_driver` says.
+        self._printing, worker.print_to_stdstream = worker.print_to_stdstream, lambda *_, **__: None
+
+
+ONE_CPU: dict[str, Any] = {
+    "num_cpus": 1,
+    "runtime_env": {"env_vars": {**ONE_THREAD, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}},
+}
+"""Options of each worker. With the last variable Ray hides no GPU from it: it takes the device that others take."""
+
+RETRIES = 3
+"""How many times a call is made again after its worker, or the worker's node, was lost."""
+
+_USAGE = "RAY_USAGE_STATS_ENABLED"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Within it Ray reports no usage to its makers and logs nothing; it leaves the handlers of signals as they are.
+
+    Its library in C++ writes a line for each attempt to connect, past Python: standard error leads nowhere for so long.
+    """
+    usage, os.environ[_USAGE] = os.environ.get(_USAGE), "0"
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
+    with suppress(OSError, AttributeError, ValueError):
+        sys.stderr.flush()
+    errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(errors, 2)
+        os.close(errors)
+        os.close(nowhere)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        logger.setLevel(level)
+        if usage is None:
+            del os.environ[_USAGE]
+        else:
+            os.environ[_USAGE] = usage
+
+
+def line_of(error: BaseException) -> str:
+    """What `error` says, in one line of moderate length."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else f"{text[:297]}..."
+
+
+class _Bytes:
+    """Long bytes on their way: pickled as a buffer, which bytes themselves are not."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        return bytes, (pickle.PickleBuffer(self._content),)
+
+
+def _marked(value: Any, deep: bool = True) -> Any:
+    """`value`, with long bytes in it or in a list or tuple of few as `_Bytes`."""
+    if type(value) is bytes and len(value) >= LARGE:
+        return _Bytes(value)
+    if deep and type(value) in (list, tuple) and len(value) <= 64:
+        return type(value)(_marked(one, False) for one in value)
+    return value
+
+
+# --- in the worker
+
+
+def carried_out(data: bytes, long: Sequence[Any]) -> bytes:
+    """In a worker: the outcome of the call in `data`, for `outcome_of`. Exceptions are outcomes.
+
+    `long`: the long parts, arrays of uint8 that are shared and cannot be written. The function gets copies.
+    """
+    from ray import cloudpickle
+
+    try:
+        function, arguments = pickle.loads(data, buffers=[bytearray(part) for part in long])
+        outcome = True, function(*arguments)
+        return bytes(cloudpickle.dumps(outcome, protocol=5))
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        try:
+            found = bytes(cloudpickle.dumps((False, (error, text)), protocol=5))
+            pickle.loads(found)
+        except Exception:  # some cannot be pickled, others not be made again
+            found = pickle.dumps((False, (RuntimeError(f"{type(error).__name__}: {error}"), text)))
+        return found
+
+
+class _InWorker(Exception):
+    """The traceback of an exception in a worker, as text."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+def outcome_of(found: bytes) -> Any:
+    """The result of a call that a worker has `carried_out`. Raises the exception that ended it."""
+    ended, value = pickle.loads(found)
+    if ended:
+        return value
+    error, text = value
+    error.__cause__ = _InWorker(text)  # as the exceptions of a pool; what is to blame is looked for there
+    raise error
+
+
+@functools.cache
+def installed() -> dict[str, str]:
+    """What this process computes with: versions of packages, and a digest of Tacit's own modules."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for folder in ("sim", "parties", "protocols", "scenarios"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+    found = {"Tacit's code": digest.hexdigest()[:12]}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+def unfit(wanted: dict[str, str], modules: plugged.Shipped) -> str:
+    """In a worker: take in the plugins `modules`; why this worker cannot compute what its caller would, or ""."""
+    plugged.receive(modules)
+    here = installed()
+    other = [f"{name} {here[name]}, not {version}" for name, version in wanted.items() if here[name] != version]
+    if other:
+        return f"the node {socket.gethostname()} has {', '.join(other)}; install the same on all nodes"
+    try:
+        plugged.active()
+    except plugged.PluginError as error:
+        return f"the node {socket.gethostname()} cannot use a plugin: {line_of(error)}"
+    return ""

@@ -1,0 +1,34 @@
+"""The bytes of secure sums by the number of clients: measured, by formula, and beside Flower's."""
+
+import pytest
+from rich.console import Console
+
+from benchmarks import bytes_sums
+from benchmarks.bytes_flower import flower_bytes
+from protocols.crypto import sizes
+
+
+def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() -> None:
+    rows = bytes_sums.measure(10)
+    assert rows[0].measured == (rows[0].complete, rows[0].graph) and not any(row.different for row in rows)
+    assert all(sent > payload for sent, payload in zip(rows[0].wire, rows[0].measured, strict=True))
+    each = {row.clients: (row.complete / row.clients, row.graph / row.clients) for row in rows}
+    assert each[1000][0] > 1.9 * each[500][0]
+    assert each[1000][1] < 1.1 * each[500][1] < each[500][0] / 5
+    assert [(row.k, row.threshold) for row in rows[-2:]] == [(51, 26), (57, 29)]
+
+
+def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    right = sizes.secagg_plus
+    monkeypatch.setattr(sizes, "secagg_plus", lambda *sizes: {**right(*sizes), "Revealed": 1})
+    rows = bytes_sums.measure(10)
+    assert [row.clients for row in rows if row.different] == [10]
+    bytes_sums.print_sums(Console(width=200), rows)
+    shown = capsys.readouterr().out
+    assert "NOT THE FORMULA'S  10 clients" in shown and "Flower's SecAgg+" in shown
+
+
+def test_flower() -> None:
+    pytest.importorskip("flwr")
+    found = flower_bytes(5, 5, 3, 100)
+    assert found is not None and 5 * 4 * 100 < found < 100_000

@@ -1,0 +1,218 @@
+"""Jobs of a run on Ray: the same trace as inline, whatever becomes of workers and nodes."""
+
+import json
+import os
+import random
+import signal
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+import sim.compute_ray
+from scenarios.command.main import app
+from scenarios.running.runner import carry_out
+from sim.compute_ray import Ray
+from sim.ray_cluster import ClusterError
+from sim.trace import Event
+from tacit import Result, Scenario, Watch, load, run
+from tests.on_ray.conftest import Nodes
+
+ray = pytest.importorskip("ray", reason="needs the extra ray")
+pytestmark = pytest.mark.long
+
+PAILLIER = ("data.limit=80", "protocol.bits=256", "protocol.key_bits=512", "protocol.insecure_keys=true")
+
+PLUGIN = """
+from protocols.plugins import ServerUpdate, add_server_update
+
+class Half(ServerUpdate):
+    vectors = 1e6  # long enough to be done by a worker
+
+    def step(self, state, model, mean):
+        import os
+        assert "RAY_RAYLET_PID" in os.environ or {here}
+        return (model + mean) / 2, ()
+
+add_server_update("half", "half of the way", server=Half())
+"""
+
+TRAINING = """
+plugins = ["mine.py"]
+seed = 3
+engine = "inline"
+[data]
+clients = 3
+labeled = 0.5
+limit = 60
+[protocol]
+name = "fedavg"
+[model]
+name = "linear"
+[training]
+rounds = 2
+epochs = 1
+learning_rate = 0.5
+device = "cpu"
+update = "half"
+"""
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return load("xclp-digits", PAILLIER)
+
+
+@pytest.fixture(scope="module")
+def inline(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return run(scenario, engine="inline", out=tmp_path_factory.mktemp("inline") / "run")
+
+
+class Striking(Watch):
+    """Kills a worker, or a node, each time that `every` jobs have begun."""
+
+    def __init__(self, nodes: Nodes, every: int, node: bool = False) -> None:
+        self._nodes, self._every, self._node = nodes, every, node
+        self.struck: list[int] = []
+        self._jobs = 0
+
+    def __call__(self, event: Event) -> None:
+        self._jobs += event.kind == "compute"
+        if event.kind == "compute" and self._jobs % self._every == 0:
+            if self._node:
+                self._nodes.kill_second()
+                self._every = 1 << 60
+                self.struck.append(0)
+            elif workers := self._nodes.workers:
+                victim = random.Random(self._jobs).choice(workers)
+                self.struck.append(victim.pid)
+                victim.kill()
+
+
+def test_the_trace_is_that_of_a_run_inline(nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
+    result = run(scenario, engine=f"ray:{nodes.address}", out=tmp_path / "run")
+    assert (result.outcome, result.engine) == ("completed", f"ray:{nodes.address}")
+    assert result.trace_hash == inline.trace_hash
+    _, alive = psutil.wait_procs(nodes.workers, timeout=10)
+    assert not alive
+
+
+def test_workers_are_killed_amid_a_run(nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
+    striking = Striking(nodes, 60)
+    result = run(scenario, engine=f"ray:{nodes.address}", out=tmp_path / "run", watch=striking)
+    assert (result.outcome, result.trace_hash) == ("completed", inline.trace_hash)
+    assert len(set(striking.struck)) >= 2
+
+
+def test_a_node_is_killed_amid_a_run(own_nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
+    striking = Striking(own_nodes, 40, node=True)
+    result = run(scenario, engine=f"ray:{own_nodes.address}", out=tmp_path / "run", watch=striking)
+    assert (result.outcome, result.trace_hash) == ("completed", inline.trace_hash)
+    assert striking.struck
+
+
+def test_jobs_on_both_nodes(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = []
+    put = ray.put
+    monkeypatch.setattr(ray, "put", lambda value: stored.append(value.nbytes) or put(value))
+    engine = Ray(nodes.address)
+    try:
+        array, text = np.arange(100_000.0), b"x" * 150_000
+        sums = [engine.submit(np.add.reduce, (array,)) for _ in range(8)]
+        lengths = [engine.submit(len, (text,)) for _ in range(8)]
+        copies = engine.submit(np.square, (array, array)).result()
+        assert {job.result() for job in sums} == {array.sum()} and {job.result() for job in lengths} == {150_000}
+        assert copies.flags.writeable and (copies == np.arange(100_000.0) ** 2).all()
+        assert (array == np.arange(100_000.0)).all(), "a worker has a copy"
+        assert sorted(stored) == [150_000, 800_000], "what is long is put once"
+        while len({job.result() for job in [engine.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:
+            pass  # each node has its raylet, and one of the workers has not begun
+        assert {engine.submit(os.getenv, (name,)).result() for name in sim.compute.ONE_THREAD} == {"1"}
+        with pytest.raises(ZeroDivisionError) as caught:
+            engine.submit(divmod, (7, 0)).result()
+        assert "carried_out" in str(caught.value.__cause__)
+    finally:
+        engine.close()
+
+
+def _parent_later(seconds: float) -> int:
+    import time
+
+    time.sleep(seconds)
+    return os.getppid()
+
+
+def test_a_job_that_loses_each_worker_is_given_up(nodes: Nodes) -> None:
+    engine = Ray(nodes.address)
+    try:
+        good = engine.submit(pow, (6, 2))
+        bad = engine.submit(signal.raise_signal, (signal.SIGKILL,))
+        with pytest.raises(ClusterError, match="the workers of a job were lost 4 times, the last so: "):
+            bad.result()
+        assert good.result() == 36 and engine.submit(pow, (6, 3)).result() == 216
+    finally:
+        engine.close()
+
+
+def test_a_plugin_whose_file_no_node_has(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    hashes = []
+    for engine, here in (("inline", True), (f"ray:{nodes.address}", False)):
+        (tmp_path / "mine.py").write_text(PLUGIN.format(here=here))
+        (tmp_path / "mine.toml").write_text(TRAINING)
+        loaded = load(tmp_path / "mine.toml", [f'engine="{engine}"'])
+        (tmp_path / "mine.py").unlink()
+        result = carry_out(loaded, "mine", out=tmp_path / engine.partition(":")[0])
+        assert (result.outcome, result.reason) == ("completed", "")
+        hashes.append(result.trace_hash)
+    assert hashes[0] == hashes[1]
+
+
+def test_a_node_with_other_packages_is_refused(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sim.compute_ray, "installed", lambda: {"numpy": "1.0"})
+    engine = Ray(nodes.address)
+    try:
+        with pytest.raises(ClusterError, match=r"cannot be used: the node \S+ has numpy \S+, not 1\.0; install the"):
+            engine.submit(pow, (6, 2)).result()
+    finally:
+        engine.close()
+
+
+def refused(tmp_path: Path, address: str) -> str:
+    """Why a run failed, which has left its folder."""
+    quick = ("--set", "data.limit=80", "--set", "protocol.hamming=plaintext", "--set", "protocol.bits=64")
+    arguments = ("run", "xclp-digits", *quick, "--engine", f"ray:{address}", "--out", str(tmp_path / "run"))
+    ended = CliRunner().invoke(app, arguments)
+    assert ended.exit_code == 1 and "Traceback" not in ended.output
+    record = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert record["outcome"] == "failed" and "\n" not in record["reason"]
+    return str(record["reason"])
+
+
+def test_a_head_of_another_version(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "__version__", "2.0.0")
+    reason = refused(tmp_path, nodes.address)
+    assert reason.startswith(f"ClusterError: the Ray cluster at {nodes.address} cannot be used: Version mismatch: ")
+
+
+def test_a_cluster_without_workers(without_workers: Nodes, tmp_path: Path) -> None:
+    reason = refused(tmp_path, without_workers.address)
+    assert "has no worker: none of its 1 nodes gives a CPU; allowed: ray start without --num-cpus=0" in reason
+
+
+def test_a_cluster_whose_cpus_are_taken(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Ray(nodes.address)
+    try:
+        while len({job.result() for job in [first.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:
+            pass  # one of the workers has not begun
+        monkeypatch.setattr(sim.compute_ray, "_PATIENCE", 2.0)
+        second = Ray(nodes.address)
+        try:
+            with pytest.raises(ClusterError, match="has had no worker for 2 s: others hold the 2 CPUs"):
+                second.submit(pow, (6, 2)).result()
+        finally:
+            second.close()
+    finally:
+        first.close()

@@ -1,0 +1,146 @@
+"""Sweeps and chaos on Ray: what they give without it, whatever becomes of nodes, and no file but the caller's own."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tacit
+from scenarios.chaos.campaign import Verdict
+from tests.on_ray.conftest import Nodes
+
+pytest.importorskip("ray", reason="needs the extra ray")
+pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).parents[2]
+
+PAILLIER = ["data.limit=100", "protocol.key_bits=512", "protocol.insecure_keys=true"]
+
+DATA = """
+import os
+import numpy as np
+from protocols.plugins import Dataset, add_dataset
+
+def load():
+    assert "RAY_RAYLET_PID" not in os.environ, "a node has not these data"
+    points = np.random.default_rng(1).random((60, 8))
+    return Dataset("dots", points, (points.sum(1) > 4).astype(np.int64), ("few", "many"))
+
+add_dataset("dots", "dots", load)
+"""
+
+SCENARIO = """
+plugins = ["mine.py"]
+seed = 3
+[data]
+name = "dots"
+clients = 4
+labeled = 0.3
+[protocol]
+hamming = "plaintext"
+bits = 64
+k = 3
+[[fault]]
+party = "client/1"
+at = "hamming.evaluate"
+"""
+
+
+@pytest.fixture
+def dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A scenario whose data set is a plugin's, which can be read in this process only."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(DATA)
+    (tmp_path / "dots.toml").write_text(SCENARIO)
+    return tmp_path / "dots.toml"
+
+
+def runs_of(folder: str | Path) -> list[dict[str, str]]:
+    """The lines of a sweep's table without the wall-clock time."""
+    with Path(folder, "sweep.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    return [{name: value for name, value in line.items() if name != "wall_seconds"} for line in lines]
+
+
+def files_of(folder: Path) -> dict[str, set[str]]:
+    return {path.name: {file.name for file in path.rglob("*")} for path in folder.iterdir() if path.is_dir()}
+
+
+def test_a_sweep_is_the_same(nodes: Nodes, dots: Path) -> None:
+    over = {"protocol.k": [2, 4]}
+    here = tacit.sweep(dots, over, seeds=3, changes=['engine="inline"'], out="here")
+    there = tacit.sweep(dots, over, seeds=3, jobs=f"ray:{nodes.address}", out="there")
+    assert [one.outcome for _, one in there] == ["completed"] * 6
+    assert [one.trace_hash for _, one in there] == [one.trace_hash for _, one in here]
+    assert runs_of("there") == runs_of("here")
+    assert files_of(Path("there")) == files_of(Path("here"))
+    _, last = there[-1]
+    assert last.folder is not None and last.folder.parent == Path("there")
+    assert [event.kind for event in tacit.events(last.folder)] == [e.kind for e in tacit.events(here[-1][1].folder)]
+
+
+def test_a_node_is_killed_amid_a_sweep(own_nodes: Nodes, tmp_path: Path) -> None:
+    scenario = tacit.load("xclp-digits", PAILLIER)
+
+    def watch(done: int, of: int, result: tacit.Result) -> None:
+        if done == 1:
+            own_nodes.kill_second()
+
+    here = tacit.sweep(scenario, seeds=5, changes=['engine="inline"'], out=tmp_path / "here")
+    there = tacit.sweep(scenario, seeds=5, jobs=f"ray:{own_nodes.address}", out=tmp_path / "there", watch=watch)
+    assert [one.trace_hash for _, one in there] == [one.trace_hash for _, one in here]
+    assert runs_of(tmp_path / "there") == runs_of(tmp_path / "here")
+
+
+def test_chaos_finds_the_same(nodes: Nodes, dots: Path) -> None:
+    def found(verdict: Verdict) -> tuple[object, ...]:
+        return verdict.faults, verdict.outcome, verdict.trace_hash, verdict.broken
+
+    here = tacit.chaos(dots, quick=True, schedules=3, out="here")
+    there = tacit.chaos(dots, quick=True, schedules=3, out="there", jobs=f"ray:{nodes.address}")
+    assert len(there.verdicts) > 10
+    assert [found(one) for one in there.verdicts] == [found(one) for one in here.verdicts]
+
+
+@pytest.mark.parametrize("address", ["cluster", "here"])
+def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, address: str) -> None:
+    jobs = f"ray:{nodes.address}" if address == "cluster" else "ray"
+    changes = [word for change in (*PAILLIER, "data.limit=200") for word in ("--set", change)]
+    command = [sys.executable, "-m", "scenarios.command.entry", "sweep"]
+    process = subprocess.Popen(
+        [*command, "xclp-digits", *changes, "--seeds", "4", "--jobs", jobs, "--out", "broken"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    assert first.startswith("1/4  "), first
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in errors, errors
+    assert "resume    tacit sweep --resume broken" in output
+    records = [json.loads(path.read_text()) for path in sorted((tmp_path / "broken").glob("*/result.json"))]
+    stopped = [record["reason"] for record in records if record["outcome"] == "interrupted"]
+    assert stopped and set(stopped) == {"interrupted by Ctrl-C"}
+    resumed = subprocess.run(
+        [*command, "--resume", "broken", "--jobs", "1"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(runs_of(tmp_path / "broken")) == 4
+
+
+def test_a_sweep_without_workers_says_so_in_a_line(without_workers: Nodes, dots: Path) -> None:
+    command = [sys.executable, "-m", "scenarios.command.entry", "sweep", str(dots), "--out", "none"]
+    done = subprocess.run(
+        [*command, "--jobs", f"ray:{without_workers.address}"], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and line.startswith("error: the Ray cluster at ") and "has no worker" in line
+    assert Path("none", "sweep.csv").is_file()

@@ -1,0 +1,145 @@
+"""The graph of a secure sum of many clients, and its k and t."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from protocols.crypto.regular_graph import Degree, Graph, Tolerance, answers_needed, degree_of, shuffled
+from sim.streams import Entropy
+
+
+@pytest.mark.parametrize(
+    ("clients", "tolerance", "k", "threshold"),
+    [
+        (500, Tolerance(), 51, 26),
+        (1000, Tolerance(), 57, 29),
+        (100, Tolerance(), 32, 17),
+        (600, Tolerance(dropouts=0.3), 217, 109),
+        (1000, Tolerance(corrupt=0.3), 113, 73),
+        (1000, Tolerance(exponent=20), 35, 18),
+        (8, Tolerance(), 6, 4),
+    ],
+)
+def test_k_and_t(clients: int, tolerance: Tolerance, k: int, threshold: int) -> None:
+    degree = degree_of(clients, tolerance)
+    assert (degree.k, degree.threshold, degree.complete) == (k, threshold, False)
+    assert degree.holders == k and degree.failure <= -tolerance.exponent
+
+
+@pytest.mark.parametrize("clients", range(1, 8))
+def test_with_few_clients_the_graph_is_complete(clients: int) -> None:
+    degree = degree_of(clients, Tolerance())
+    assert degree.complete and degree.holders == clients and degree.threshold == clients // 2 + 1
+    assert str(degree) == f"complete graph of {clients} clients, t = {clients // 2 + 1}"
+
+
+def test_in_words() -> None:
+    words = "500 clients with k = 51 neighbours each, t = 26; failure at most 2^-41.0"
+    assert str(degree_of(500, Tolerance())) == words
+    assert str(degree_of(8, Tolerance())).endswith("failure 0")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(8, 400), st.sampled_from([0.0, 0.05, 0.1, 0.2]), st.sampled_from([0.0, 0.1, 0.25]), st.integers(5, 60)
+)
+def test_the_bound_is_that_of_scipy_and_no_smaller_k_does(n: int, corrupt: float, lost: float, exponent: int) -> None:
+    tolerance = Tolerance(corrupt, lost, exponent)
+    degree = degree_of(n, tolerance)
+    c, dropped = math.ceil(corrupt * n - 1e-9), math.ceil(lost * n - 1e-9)
+
+    def bound(k: int, t: int) -> float:
+        exposed, unheard = (
+            n * float(stats.hypergeom.sf(least - 1, n - 1, marked, k))
+            for marked, least in ((c, t), (dropped, k - t + 1))
+        )
+        h = k // 2
+        apart = n * np.prod([max(0, c + dropped - i) / (n - i) for i in range(h)])
+        return exposed + unheard + apart
+
+    if not degree.complete:
+        assert 2 * degree.threshold > degree.k and n * degree.k % 2 == 0
+        assert bound(degree.k, degree.threshold) == pytest.approx(2.0**degree.failure, rel=1e-6, abs=1e-30)
+    smaller = [k for k in range(2, min(degree.k, n - 1)) if n * k % 2 == 0][-3:]
+    assert all(bound(k, t) > 2.0**-exponent * (1 - 1e-9) for k in smaller for t in range(k // 2 + 1, k + 1))
+
+
+def test_in_graphs_that_are_drawn_as_many_have_too_many_corrupt_neighbours_as_is_computed() -> None:
+    n, k, t, corrupt, random = 60, 8, 4, 12, np.random.default_rng(1)
+    names, counts = tuple(map(str, range(n))), []
+    for number in range(600):
+        graph = Graph(names, shuffled(names, Entropy.seeded(number)), k)
+        bad = {names[i] for i in random.choice(n, corrupt, replace=False)}
+        counts.append(sum(len(bad.intersection(graph.neighbours(name))) >= t for name in names if name not in bad))
+    expected = (n - corrupt) * float(stats.hypergeom.sf(t - 1, n - 1, corrupt, k))
+    assert abs(np.mean(counts) - expected) < 4 * np.std(counts) / math.sqrt(len(counts))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_everybody_has_k_neighbours_whose_neighbour_it_is(data: st.DataObject) -> None:
+    n = data.draw(st.integers(5, 60))
+    k = data.draw(st.integers(2, n - 2).filter(lambda k: n * k % 2 == 0))
+    names = tuple(f"client/{i}" for i in range(n))
+    graph = Graph(names, shuffled(names, Entropy.seeded(n, k)), k)
+    for name in names:
+        near = graph.neighbours(name)
+        assert len(set(near)) == k and name not in near
+        assert all(name in graph.neighbours(other) for other in near)
+        assert list(graph.around(name)) == sorted((*near, name), key=names.index)
+
+
+@pytest.mark.parametrize(("n", "k"), [(9, 3), (8, 7), (8, 1), (5, 4)])
+def test_there_is_no_such_graph(n: int, k: int) -> None:
+    names = tuple(map(str, range(n)))
+    with pytest.raises(ValueError, match="there is no graph"):
+        Graph(names, names, k)
+
+
+def test_every_order_is_equally_likely() -> None:
+    counts: dict[tuple[str, ...], int] = {}
+    for number in range(6000):
+        order = shuffled("abc", Entropy.seeded(number))
+        counts[order] = counts.get(order, 0) + 1
+    assert len(counts) == 6 and stats.chisquare(list(counts.values())).pvalue > 1e-4
+
+
+def test_answers_that_are_needed() -> None:
+    degree, random = degree_of(100, Tolerance()), np.random.default_rng(2)
+    names = tuple(map(str, range(100)))
+    graph = Graph(names, names, degree.k)
+    needed = []
+    for _ in range(40):
+        left, count = dict.fromkeys(names, degree.threshold), 0
+        for i in random.permutation(100):
+            count += 1
+            for name in graph.neighbours(names[i]):
+                left[name] -= 1
+            if max(left.values()) <= 0:
+                break
+        needed.append(count)
+    assert abs(np.median(needed) - answers_needed(degree)) <= 6
+    assert answers_needed(Degree(5, 4, 3, -math.inf)) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"corrupt": 0.6, "dropouts": 0.4}, "less than 1 together"),
+        ({"dropouts": -0.1}, ">= 0"),
+        ({"exponent": 0}, ">= 1"),
+    ],
+)
+def test_what_cannot_be_tolerated(values: dict[str, float], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Tolerance(**values)
+
+
+def test_numbers_of_clients_that_are_refused() -> None:
+    for clients in (0, -1, 1 << 21):
+        with pytest.raises(ValueError, match="clients"):
+            degree_of(clients, Tolerance())

@@ -1,0 +1,398 @@
+"""The secure sum in a graph: exactly the sum over those whose values were received, and what clients see to."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from parties.client import Client, DismissedError
+from parties.data.splits import Shard
+from parties.party import NoAnswer
+from parties.play import play
+from parties.server import Server
+from protocols import dealing, secure_sum
+from protocols.crypto import sizes
+from protocols.crypto.fixed_point import encode
+from protocols.crypto.regular_graph import Graph, Tolerance, degree_of
+from protocols.dealing import SHARE, DealtShares, Revealed, Survivors
+from protocols.neighbours import FreshKeys, Neighbours
+from protocols.outcome import Abort
+from protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
+from protocols.values import BadValues
+from sim.compute import Free
+from sim.faults import Crash, Fault
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.trace import Event
+from sim.wire import Packet, decode_body, decode_frame
+from sim.world import World
+
+NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
+NAMES = tuple(f"client/{i}" for i in range(12))
+T = degree_of(len(NAMES), Tolerance()).threshold
+WAIT = 1.0
+
+
+class Member(Client):
+    def __init__(self, world: World, name: str, vector: np.ndarray, settings: secure_sum.Settings) -> None:
+        super().__init__(world, name, NOTHING)
+        self.vector, self.settings, self.ending = vector, settings, ""
+
+    async def main(self) -> None:
+        try:
+            await secure_sum.client(self, self.vector, {}, self.settings)
+            self.ending = "completed"
+        except (DismissedError, NoAnswer, BadValues) as end:
+            self.ending = str(end)
+
+
+class Adder(Server):
+    total: secure_sum.Total | None = None
+    aborted = ""
+
+    def __init__(self, world: World, clients: Iterable[str], settings: secure_sum.Settings) -> None:
+        super().__init__(world, clients)
+        self.settings = settings
+
+    async def main(self) -> None:
+        self.advance(1, 0)
+        try:
+            self.total = await secure_sum.server(self, self.clients, self.settings)
+        except Abort as abort:
+            self.aborted = str(abort)
+            self.dismiss(self.clients, self.aborted, aborted=True)
+
+
+class Run:
+    """A sum among `count` clients, run to its end; `plan`: what a server does that follows none."""
+
+    def __init__(
+        self,
+        count: int = len(NAMES),
+        *,
+        faults: Iterable[Fault] = (),
+        topology: str = "star",
+        lose: Callable[[Packet], bool] = lambda packet: False,
+        plan: "Callable[[Liar], Awaitable[None]] | None" = None,
+        **settings: Any,
+    ) -> None:
+        made = secure_sum.Settings(
+            **{
+                "dimension": 20,
+                "deadline": 10.0,
+                "chunk": 64 if plan else 8,
+                "min_clients": 3,
+                "tolerance": Tolerance(),
+                **settings,
+            }
+        )
+        self.events: list[Event] = []
+        self.packets: list[Packet] = []
+        conditions = Conditions(topology, parse_latency("lognormal:20ms,0.3"))
+        world = self.world = World(1, conditions=conditions, cost=Free(), faults=faults, sinks=[self.events.append])
+        send = world.network.send
+
+        def watched(packet: Packet) -> None:
+            self.packets.append(packet)
+            if not lose(packet):
+                send(packet)
+
+        world.network.send = watched
+        names = [f"client/{i}" for i in range(count)]
+        random = np.random.default_rng(count)
+        self.clients = [Member(world, name, random.normal(scale=100, size=made.dimension), made) for name in names]
+        self.server = Adder(world, names, made) if plan is None else Liar(world, names, plan)
+        try:
+            world.loop.run(play([self.server, *self.clients], self.server))
+        finally:
+            world.loop.finish()
+
+    def count(self, kind: str) -> int:
+        return sum(packet.type == kind for packet in self.packets)
+
+    def senders(self, kind: type) -> Counter[str]:
+        return Counter(packet.sender for packet in self.packets if packet.type == kind.__name__)
+
+    def refused(self, text: str) -> list[str]:
+        """Who refused something with `text` in the note."""
+        return sorted(e.party for e in self.events if e.note.startswith("refused to") and text in e.note)
+
+    def assert_sums(self, *lost: str) -> None:
+        """The server has exactly the sum over all but the `lost`."""
+        total = self.server.total
+        assert total is not None, self.server.aborted
+        assert total.contributors == tuple(client.name for client in self.clients if client.name not in lost)
+        ring = np.zeros(total.ring.size, np.uint64)
+        for client in self.clients:
+            if client.name not in lost:
+                ring += encode(client.vector, total.fraction_bits, 1)
+        np.testing.assert_array_equal(total.ring, ring)
+
+
+class Liar(Server):
+    """A server without a protocol."""
+
+    def __init__(self, world: World, names: Sequence[str], plan: Callable[["Liar"], Awaitable[None]]) -> None:
+        super().__init__(world, names)
+        self.plan, self.fresh = plan, dict[str, FreshKeys]()
+
+    async def main(self) -> None:
+        await self.plan(self)
+
+    async def start(self, attempt: int = 1) -> None:
+        self.advance(1, attempt)
+        self.broadcast(self.clients, SumStart())
+        self.fresh |= (await self.collect(FreshKeys, self.clients, deadline=WAIT)).answers
+
+    def shown(self, near: Sequence[str], clients: int) -> Neighbours:
+        keys = [self.fresh[name] for name in near]
+        channel_keys, public_keys = [key.channel_key for key in keys], [key.public_key for key in keys]
+        return Neighbours(clients, list(near), [1] * len(near), channel_keys, public_keys)
+
+    async def show(self, around: Mapping[str, Sequence[str]], clients: int = len(NAMES)) -> None:
+        for name, near in around.items():
+            self.send(name, self.shown(near, clients))
+        await asyncio.sleep(WAIT)
+
+    async def mask(self) -> None:
+        self.broadcast(self.clients, ChunkWanted(0))
+        await self.collect(MaskedChunk, self.clients, deadline=WAIT)
+
+    async def ask(self, name: str, survivors: Sequence[str]) -> None:
+        self.send(name, Survivors(list(survivors)))
+        await asyncio.sleep(WAIT)
+
+
+def around(names: Sequence[str] = NAMES) -> dict[str, tuple[str, ...]]:
+    """The neighbourhoods of a graph over `names`."""
+    graph = Graph(tuple(names), tuple(names), degree_of(len(names), Tolerance()).k)
+    return {name: graph.around(name) for name in names}
+
+
+@pytest.mark.parametrize("topology", ["star", "mesh"])
+@pytest.mark.parametrize("count", [3, 7, 8, 12, 25])
+def test_nobody_lost(count: int, topology: str) -> None:
+    run = Run(count, topology=topology)
+    run.assert_sums()
+    assert {client.ending for client in run.clients} == {"completed"}
+    degree = degree_of(count, Tolerance())
+    assert run.count("DealtShares") == count * degree.k
+    assert any(event.note == f"secagg+: {degree}" for event in run.events)
+
+
+@pytest.mark.parametrize("count", [5, 12, 25])
+def test_payload_by_type(count: int) -> None:
+    run = Run(count, topology="mesh")
+    found: dict[str, int] = {}
+    for row in run.world.ledger.rows():
+        found[row.type] = found.get(row.type, 0) + row.payload
+    names = [client.name for client in run.clients]
+    formula = sizes.secagg_plus(names, 20, degree_of(count, Tolerance()))
+    assert {kind: size for kind, size in found.items() if size} == formula
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", ["sum.deal", "sum.mask", "sum.reveal"])
+@pytest.mark.parametrize("lost", [("client/4",), ("client/0", "client/11")], ids=len)
+def test_lost_at_any_step(step: str, when: str, lost: tuple[str, ...]) -> None:
+    run = Run(faults=[Crash(name, **{when: step}) for name in lost])
+    counts = step == "sum.reveal" or (step == "sum.mask" and when == "after")
+    run.assert_sums(*(() if counts else lost))
+    assert {client.ending for client in run.clients if client.name not in lost} == {"completed"}
+
+
+def test_lost_at_several_places() -> None:
+    faults = [
+        Crash("client/1", before="sum.deal"),
+        Crash("client/3", after="sum.deal"),
+        Crash("client/5", after="sum.mask"),
+    ]
+    Run(25, faults=faults).assert_sums("client/1", "client/3")
+
+
+def test_lost_amid_its_chunks() -> None:
+    def second(packet: Packet) -> bool:
+        return (packet.type, packet.sender) == ("MaskedChunk", "client/2") and _opened(packet, MaskedChunk).number == 1
+
+    run = Run(lose=second)
+    run.assert_sums("client/2")
+    sent: dict[tuple[str, int], set[bytes]] = {}
+    for packet in run.packets:
+        if packet.type == "MaskedChunk":
+            chunk = _opened(packet, MaskedChunk)
+            sent.setdefault((packet.sender, chunk.number), set()).add(chunk.values)
+    assert all(len(values) == 1 for values in sent.values())
+
+
+def _opened(packet: Packet, kind: type) -> Any:
+    frame = decode_frame(packet.data)
+    return decode_body(frame, frame.body, kind)
+
+
+def test_whose_shares_too_few_have_is_left_out_before_anybody_masks() -> None:
+    run = Run(lose=lambda packet: packet.type == "DealtShares" and packet.sender == "client/4")
+    run.assert_sums("client/4")
+    assert run.count("SumStart") == 12 + 11
+    assert len({packet.attempt for packet in run.packets if packet.type == "MaskedChunk"}) == 1
+    assert [loss.action for loss in run.server.lost] == ["its shares were not received: summing starts again"]
+
+
+def test_the_graph_is_another_in_each_attempt_and_the_same_in_each_run() -> None:
+    def neighbourhoods() -> list[list[str]]:
+        run = Run(lose=lambda packet: packet.type == "DealtShares" and packet.sender == "client/11")
+        return [_opened(packet, Neighbours).names for packet in run.packets if packet.type == "Neighbours"]
+
+    found = neighbourhoods()
+    first, second = found[:11], found[12:]
+    assert found == neighbourhoods()
+    assert [[name for name in near if name != "client/11"] for near in first] != second
+
+
+def test_more_lost_than_tolerated_is_a_clear_outcome() -> None:
+    run = Run(faults=[Crash(name, before="sum.mask") for name in NAMES[:6]])
+    assert run.server.total is None
+    assert "neighbours of client/" in run.server.aborted and f"are left; {T} are needed" in run.server.aborted
+    run = Run(faults=[Crash(name, after="sum.mask") for name in NAMES[:7]])
+    assert run.server.aborted.startswith(f"the sum stays masked: fewer than {T} clients have shares of client/")
+    assert run.count("SumStart") == len(NAMES)
+
+
+def test_wrong_shares_are_found_and_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    reveal = dealing.Dealt.reveal
+
+    async def wrong(self: dealing.Dealt, me: Client, survivors: Sequence[str], deadline: float) -> None:
+        if me.name == "client/0":
+            self.shares = {name: bytes([1]) * (2 * SHARE) for name in self.shares}
+        await reveal(self, me, survivors, deadline)
+
+    monkeypatch.setattr(dealing.Dealt, "reveal", wrong)
+    run = Run(faults=[Crash("client/2", before="sum.mask")])
+    run.assert_sums("client/2")
+    assert any(event.note.startswith("Revealed from client/0: its shares do not fit") for event in run.events)
+
+
+# What clients see to
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda shown: structs.replace(shown, names=shown.names[1:]), "names are not those of client/0"),
+        (lambda shown: structs.replace(shown, names=[*shown.names[:-1], shown.names[0]]), "names are not those of"),
+        (lambda shown: _without_last(shown), "9 neighbours in a graph of 12, where 10 are due"),
+        (lambda shown: structs.replace(shown, clients=100), "10 neighbours in a graph of 100, where 32 are due"),
+        (lambda shown: structs.replace(shown, clients=-5), "must be 1 to"),
+        (lambda shown: structs.replace(shown, clients=1 << 40), "must be 1 to"),
+        (lambda shown: structs.replace(shown, incarnations=[1]), "each neighbour needs its incarnation and keys"),
+        (lambda shown: structs.replace(shown, incarnations=[2] * 11), "incarnation 2 is ascribed to client/0"),
+        (lambda shown: structs.replace(shown, public_keys=shown.public_keys[::-1]), "is not the one that it sent"),
+        (lambda shown: structs.replace(shown, channel_keys=shown.channel_keys[::-1]), "is not the one that it sent"),
+        (
+            lambda shown: structs.replace(shown, public_keys=[shown.public_keys[0], *[bytes(32)] * 10]),
+            "a point of small order",
+        ),
+    ],
+    ids=range(11),
+)
+def test_a_neighbourhood_that_is_none_is_refused(change: Callable[[Neighbours], Neighbours], problem: str) -> None:
+    async def plan(server: Liar) -> None:
+        await server.start()
+        server.send("client/0", change(server.shown(around()["client/0"], len(NAMES))))
+        await asyncio.sleep(WAIT)
+
+    run = Run(plan=plan)
+    assert problem in run.clients[0].ending and "Neighbours from server" in run.clients[0].ending
+    assert not run.senders(DealtShares)
+
+
+def _without_last(shown: Neighbours) -> Neighbours:
+    lists = ("names", "incarnations", "channel_keys", "public_keys")
+    return structs.replace(shown, **{key: getattr(shown, key)[:-1] for key in lists})
+
+
+def test_a_sum_among_too_few_is_refused() -> None:
+    async def plan(server: Liar) -> None:
+        await server.start()
+        await server.show(dict.fromkeys(NAMES[:3], NAMES[:3]), 3)
+
+    run = Run(plan=plan, min_clients=4)
+    assert run.refused("3 clients are fewer than 4") == list(NAMES[:3])
+    assert not run.senders(DealtShares)
+
+
+def test_in_an_unsymmetric_graph_nobody_masks() -> None:
+    """client/0 is shown as a neighbour to those whom it is not shown: of the others too few deal to it."""
+
+    async def plan(server: Liar) -> None:
+        await server.start()
+        near = around()
+        others = [name for name in NAMES if name != "client/0"]
+        for name in others[: len(NAMES) - T]:  # they are not shown client/0
+            near[name] = tuple(other for other in NAMES if other != "client/0")
+        await server.show(near)
+        await server.mask()
+
+    run = Run(plan=plan)
+    assert run.refused(f"neighbours have dealt to it, not {T}") == ["client/0"]
+    assert "client/0" not in run.senders(MaskedChunk)
+
+
+def test_shares_of_another_graph_cannot_be_opened() -> None:
+    async def plan(server: Liar) -> None:
+        await server.start()
+        for i, (name, near) in enumerate(around().items()):
+            shown = server.shown(near, len(NAMES))
+            if i % 2:
+                strange = [server.fresh[NAMES[0]].public_key] * len(near)
+                strange[near.index(name)] = server.fresh[name].public_key
+                shown = structs.replace(shown, public_keys=strange)
+            server.send(name, shown)
+        await asyncio.sleep(11.0)
+        await server.mask()
+
+    run = Run(plan=plan)
+    assert set(run.refused(f"neighbours have dealt to it, not {T}")) >= set(NAMES[1:])
+    assert set(run.senders(MaskedChunk)) <= {NAMES[0]}
+    assert any("the seal does not verify" in event.note for event in run.events)
+
+
+@pytest.mark.parametrize(
+    ("left", "why"),
+    [
+        (lambda near: near[:T], f"{T - 1} survivors are fewer than the threshold, {T}"),
+        (lambda near: near[1:], "those are no survivors of this attempt"),
+        (lambda near: NAMES, "those are no survivors of this attempt"),
+    ],
+    ids=["too few", "not itself", "a stranger"],
+)
+def test_survivors_that_are_refused(left: Callable[[Sequence[str]], Sequence[str]], why: str) -> None:
+    async def plan(server: Liar) -> None:
+        await server.start()
+        await server.show(around())
+        await server.mask()
+        await server.ask("client/0", left(around()["client/0"]))
+
+    run = Run(plan=plan)
+    assert run.refused(why) == ["client/0"]
+    assert not run.senders(Revealed)
+
+
+def test_one_u3_and_one_kind_of_share_for_each() -> None:
+    async def plan(server: Liar) -> None:
+        await server.start()
+        await server.show(around())
+        await server.mask()
+        near = around()["client/0"]
+        await server.ask("client/0", near)
+        await server.ask("client/0", [name for name in near if name != near[-1]])
+        await server.start(attempt=2)
+
+    run = Run(plan=plan)
+    assert run.refused("shares were revealed for 11 survivors already") == ["client/0"]
+    assert run.senders(Revealed) == Counter(["client/0"])
+    assert run.refused("begin a sum: it has sent masked values in attempt 1 of round 1") == sorted(NAMES)
+    assert run.senders(FreshKeys) == Counter(NAMES)

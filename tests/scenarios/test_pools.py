@@ -1,0 +1,98 @@
+"""Runs whose jobs are computed by a pool: the same trace, and nothing left behind."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from scenarios.running.runner import carry_out
+from sim import pool as pools
+from sim import pool_server
+from sim.trace import Event
+from tacit import Result, Watch, load
+
+CRASH = "[[fault]]\nkind = 'crash'\nparty = '{}'\nat = '{}'\n"
+
+
+@pytest.fixture(autouse=True)
+def _all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the pool compute short jobs, too, and from the start."""
+    monkeypatch.setattr(pools, "_SHORT", 0.0)
+    monkeypatch.setattr(pools, "_WHILE_STARTING", 0.0)
+
+
+def ran(file: Path, *changes: str, engine: str = "pool:2", watch: Watch | None = None) -> Result:
+    scenario = load(file, [*changes, f"engine={engine}"])
+    return carry_out(scenario, "tiny", out=file.parent / str(len(list(file.parent.iterdir()))), watch=watch)
+
+
+@pytest.mark.parametrize(
+    ("changes", "faults"),
+    [
+        (("protocol.name=scaffold",), ""),  # vectors beside the model, kept from round to round
+        pytest.param(("protocol.name=fedmatch",), "", marks=pytest.mark.long),
+        (("protocol.name=fedprop+mt",), ""),  # labels of a round, from XCLP
+        (("protocol.name=fedavg", "training.averaging=secure"), ""),
+        pytest.param(("protocol.name=dp-fedavg", "training.share=0.5"), "", marks=pytest.mark.long),
+        (("protocol.name=fedct", "learner.name=decision-tree", "public.size=10"), ""),
+        (("protocol.name=fedavg", "cost=free", "training.share=0.5"), ""),
+        (("protocol.name=fedavg", "training.share=0.5", "training.extra=1"), ""),  # some jobs are for nothing
+        (
+            ("protocol.name=fedbuff", "training.rounds=6"),
+            CRASH.format("client/1", "train.update") + "back_after='1s'\n",
+        ),
+        (("protocol.name=fedavg",), CRASH.format("client/1", "train.update") + "back_after = '1s'\n"),
+        (("protocol.name=fedavg",), CRASH.format("server", "train.average")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_pool_leaves_the_same_trace(tiny: Path, changes: tuple[str, ...], faults: str) -> None:
+    tiny.write_text(tiny.read_text() + faults)
+    inline, pool = ran(tiny, *changes, engine="inline"), ran(tiny, *changes)
+    assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
+    assert (inline.outcome, inline.lost, inline.accuracy) == (pool.outcome, pool.lost, pool.accuracy)
+    assert pool.engine == "pool:2"
+
+
+def test_a_longer_job_goes_to_a_worker_as_soon_as_there_is_one(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    heavy = (
+        "protocol.name=fedavg",
+        "model.name=fedct_fashionmnist",
+        "training.epochs=5",
+    )  # jobs that are worth sending
+    inline, pool = ran(tiny, *heavy, engine="inline"), ran(tiny, *heavy)
+    assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
+
+
+def test_without_seeds_no_job_is_begun_ahead(tiny: Path) -> None:
+    inline, pool = (ran(tiny, "protocol.name=fedavg", "entropy=os", engine=engine) for engine in ("inline", "pool:2"))
+    assert inline.outcome == pool.outcome == "completed"
+    assert inline.shape_hash == pool.shape_hash
+
+
+class Stopping(Watch):
+    """Presses Ctrl-C, or raises an error, while models are trained."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "compute" and event.party == "client/2" and event.step == "train.update":
+            if self._error is not None:
+                raise self._error
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("error", [None, ArithmeticError("broken")])
+def test_nothing_is_left_of_a_run_that_is_stopped(tiny: Path, error: Exception | None) -> None:
+    ran(tiny, "protocol.name=fedavg")  # now the server of workers is there, which stays
+    fds, names = os.listdir("/proc/self/fd"), os.listdir("/dev/shm")
+    stopped = ran(tiny, "protocol.name=fedavg", watch=Stopping(error))
+    assert stopped.outcome == ("failed" if error else "interrupted")
+    assert len(os.listdir("/proc/self/fd")) <= len(fds) and os.listdir("/dev/shm") == names
+    server = pool_server._server
+    assert server is not None and server.alive
+    children = Path(f"/proc/{server._process.pid}/task/{server._process.pid}/children")
+    assert children.read_text() == ""

@@ -1,0 +1,279 @@
+"""Pools: what a job gets and gives, and that nothing is left of them however they end."""
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
+
+from sim import pool as module
+from sim import pool_server
+from sim.pool import Pool, WorkerLost
+from sim.pool_memory import LARGE, SharedMemory, Shelf, pack, unpack
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool(2)
+    yield pool
+    pool.close()
+
+
+def shared() -> int:
+    """How many blocks of shared memory this process has open."""
+    fds = Path("/proc/self/fd")
+    return sum(1 for fd in fds.iterdir() if fd.is_symlink() and "memfd:tacit" in os.readlink(fd))
+
+
+def workers() -> list[psutil.Process]:
+    """The workers of all pools of this process."""
+    server = pool_server._server
+    return psutil.Process(server._process.pid).children() if server is not None and server.alive else []
+
+
+def named() -> set[str]:
+    """What processes share by a name, which could be left behind."""
+    return set(os.listdir("/dev/shm"))
+
+
+# What a job gets and gives
+
+
+def doubled(values: np.ndarray) -> np.ndarray:
+    values *= 2  # its own copy, as if it had been sent
+    return values
+
+
+def told(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
+def test_large_things_go_there_and_back(pool: Pool) -> None:
+    dice = np.random.default_rng(1)
+    image, vector = dice.integers(0, 256, (9, LARGE), dtype=np.uint8), dice.bytes(3 * LARGE)
+    arguments = (image, [vector, {"model": vector}], np.asfortranarray(dice.random((70, 90))), "text", vector[:5])
+    for _ in range(3):
+        found = pool.submit(told, arguments).result()
+        assert found[1:2] + found[3:] == arguments[1:2] + arguments[3:]
+        assert np.array_equal(found[0], image) and found[0].dtype == np.uint8
+        assert np.array_equal(found[2], arguments[2])
+        found[0][:] = 0  # a copy
+    twice = pool.submit(doubled, (image,)).result()
+    assert np.array_equal(twice, image * 2) and not np.array_equal(twice, image)
+
+
+def test_what_many_jobs_have_in_common_is_written_once(pool: Pool) -> None:
+    models = [bytes(bytearray(np.arange(LARGE))) for _ in range(12)]  # equal, and other objects
+    jobs = [pool.submit(len, (model,)) for model in models]
+    assert [job.result() for job in jobs] == [len(models[0])] * 12
+    assert pool._shelf.size == len(models[0])
+
+
+def test_functions_without_a_name_run_too(pool: Pool) -> None:
+    assert pool.submit(lambda value: value + 1, (4,)).result() == 5
+
+
+def test_many_short_jobs_keep_their_order(pool: Pool) -> None:
+    jobs = [pool.submit(pow, (value, 2)) for value in range(300)]
+    assert [job.result() for job in reversed(jobs)] == [value**2 for value in reversed(range(300))]
+
+
+def test_a_library_that_a_worker_loads_late_has_one_thread() -> None:
+    """A sum depends on how many share it, and with it what a run computes."""
+    pool = Pool(1)
+    try:
+        pool.submit(importlib.import_module, ("scipy.linalg",)).result()
+        libraries = pool.submit(threadpool_info, ()).result()
+    finally:
+        pool.close()
+    assert libraries and {library["num_threads"] for library in libraries} == {1}
+
+
+def leave() -> None:
+    sys.exit("enough")
+
+
+class Odd(Exception):
+    def __init__(self, one: int, two: int) -> None:  # it pickles, and does not unpickle
+        super().__init__("odd")
+
+
+def odd() -> None:
+    raise Odd(1, 2)
+
+
+def test_errors_are_those_of_the_job(pool: Pool) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        pool.submit(divmod, (1, 0)).result()
+    assert "function(*arguments)" in str(raised.value.__cause__)  # where it was
+    with pytest.raises(SystemExit, match="enough"):
+        pool.submit(leave, ()).result()
+    with pytest.raises(RuntimeError, match="Odd: odd"):
+        pool.submit(odd, ()).result()
+    with pytest.raises(TypeError, match="lock"):
+        pool.submit(len, (threading.Lock(),)).result()
+    assert pool.submit(pow, (6, 2)).result() == 36
+    assert pool._shelf.size == 0
+
+
+def test_a_job_that_is_cancelled_while_it_waits_is_not_run(pool: Pool, tmp_path: Path) -> None:
+    jobs = [pool.submit(Path.touch, (tmp_path / str(number),)) for number in range(20)]
+    for job in jobs[10:]:
+        job.cancel()
+    for job in jobs[:10]:
+        job.result()
+    assert pool.submit(pow, (2, 2)).result() == 4
+    assert {path.name for path in tmp_path.iterdir()} == {str(number) for number in range(10)}
+
+
+# What is left
+
+
+def test_nothing_is_left_of_a_pool_that_is_closed_amid_its_jobs() -> None:
+    before, names = shared(), named()
+    pool = Pool(2)
+    jobs = [pool.submit(signal.pause, ()) for _ in range(20)]
+    pool.submit(len, (bytes(9 * LARGE),))
+    while not all(worker.pid for worker in pool._workers):
+        pool.advance(wait=True)
+    assert len(workers()) == 2
+    pool.close()
+    assert workers() == [] and shared() == before and named() == names
+    with pytest.raises(WorkerLost, match="pool:2 has been closed"):
+        jobs[-1].result()
+    pool.close()
+
+
+def test_nothing_is_left_of_a_pool_whose_worker_dies() -> None:
+    before, names = shared(), named()
+    pool = Pool(2)
+    try:
+        other = pool.submit(signal.pause, ())
+        with pytest.raises(WorkerLost, match="a worker of pool:2 has ended: was it killed"):
+            pool.submit(signal.raise_signal, (signal.SIGKILL,)).result()
+        with pytest.raises(WorkerLost):  # nothing of it is relied upon
+            other.result()
+        with pytest.raises(WorkerLost):
+            pool.submit(pow, (2, 2)).result()
+    finally:
+        pool.close()
+    assert workers() == [] and shared() == before and named() == names
+
+
+def test_a_server_that_was_killed_is_replaced() -> None:
+    pool = Pool(1)
+    pool.submit(pow, (2, 2)).result()
+    pool.close()
+    server = pool_server._server
+    assert server is not None
+    os.kill(server._process.pid, signal.SIGKILL)
+    server._process.join()
+    pool = Pool(1)
+    try:
+        assert pool_server._server is not server
+        assert pool.submit(pow, (6, 2)).result() == 36
+    finally:
+        pool.close()
+
+
+KILLED = """
+import os, signal, time
+from sim.pool import Pool
+if __name__ == "__main__":
+    pool = Pool(2)
+    jobs = [pool.submit(time.sleep, (1000,)) for _ in range(4)]
+    while not all(worker.pid for worker in pool._workers):
+        pool.advance(wait=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_process_that_is_killed() -> None:
+    names = named()
+    # It returns when nobody has the pipe any more, of the workers either.
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert named() == names
+
+
+def test_short_jobs_are_done_by_this_process_while_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(1)
+    try:
+        assert pool.least == module._WHILE_STARTING
+        pool.submit(pow, (2, 2)).result()
+        assert pool.least == module._SHORT
+    finally:
+        pool.close()
+
+
+# Shared memory
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(1, 3000), st.booleans()), max_size=40))
+def test_places_keep_what_was_put_there(steps: list[tuple[int, bool]]) -> None:
+    memory, kept = SharedMemory(), []
+    try:
+        for number, (size, frees) in enumerate(steps):
+            content = bytes([number]) * size
+            kept.append((memory.put(content), content))
+            if frees:
+                memory.free(kept.pop(len(kept) // 2)[0])
+            assert all(memory.read_bytes(place) == memory.read(place) == content for place, content in kept)
+        assert memory._length <= sum(size for size, _ in steps)
+    finally:
+        memory.close()
+
+
+def test_memory_that_is_no_longer_needed_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = SharedMemory()
+    try:
+        places = [memory.put(bytes(8 << 20)) for _ in range(4)]
+        for place in places:
+            memory.free(place)
+        assert os.fstat(memory.descriptor).st_size < 8 << 20
+    finally:
+        memory.close()
+
+
+def test_a_shelf_keeps_what_was_used_last() -> None:
+    memory = SharedMemory()
+    try:
+        shelf = Shelf(memory, most=3 * LARGE)
+        contents = [bytes([number]) * LARGE for number in range(5)]
+        first = shelf.put(contents[0])
+        places = [shelf.put(content) for content in contents[1:]]
+        assert shelf.size == 5 * LARGE  # all are in use
+        shelf.give_back(places)
+        assert shelf.size == 3 * LARGE
+        assert memory.read_bytes(first) == contents[0]
+        assert shelf.put(contents[4]) == places[3]
+    finally:
+        memory.close()
+
+
+@settings(max_examples=20)
+@given(st.recursive(st.binary(max_size=9) | st.integers() | st.text(max_size=5), st.lists, max_leaves=9))
+def test_what_is_packed_unpacks(value: Any) -> None:
+    memory = SharedMemory()
+    try:
+        large = [value, bytes(LARGE), (np.arange(LARGE), bytes(LARGE))]
+        found = unpack(pack(large, memory.put), memory)
+        assert found[:2] == large[:2] and np.array_equal(found[2][0], large[2][0])
+    finally:
+        memory.close()
