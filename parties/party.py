@@ -45,17 +45,19 @@ R = TypeVar("R")
 class _Step:
     """The context of a step that a party takes."""
 
-    __slots__ = ("_name", "_number", "_party", "_token")
+    __slots__ = ("_entered", "_name", "_number", "_party", "_token")
 
-    def __init__(self, party: "Party", name: str) -> None:
-        self._party, self._name = party, name
+    def __init__(self, party: "Party", name: str, *, entered: bool) -> None:
+        self._party, self._name, self._entered = party, name, entered
 
     def __enter__(self) -> None:
         party, name = self._party, self._name
-        party._step = name
-        party._reach(name, "before")
+        if not self._entered:
+            party._step = name
+            party._reach(name, "before")
         self._number = party.world.faults.reached(party.name, name)
-        party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
+        if not self._entered:
+            party.world.note("enter", party.name, step=name, origin=("", party.round, party.attempt))
         self._token = own_step.set(name)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -158,9 +160,12 @@ class Party(Lifecycle):
 
     # Steps and computing
 
-    def step(self, name: str) -> AbstractContextManager[None]:
-        """Take the step `name`: traced at both ends, and where a scenario's faults are applied."""
-        return _Step(self, name)
+    def step(self, name: str, *, entered: bool = False) -> AbstractContextManager[None]:
+        """Take the step `name`: traced at both ends, and where a scenario's faults are applied.
+
+        `entered`: it was begun before the run was broken off, and only its end is to come.
+        """
+        return _Step(self, name, entered=entered)
 
     def _reach(self, name: str, when: str, number: int | None = None) -> None:
         self.check_alive()
@@ -181,6 +186,11 @@ class Party(Lifecycle):
         return await self.world.computing.run(
             self.device.machine, self.name, own_step.get() or self._step, work, function, *arguments
         )
+
+    async def compute_until(self, due: float, work: Work, function: Callable[..., R], *arguments: Any) -> R:
+        """`compute`, for the party's only job, which had begun before the run was broken off and is `due` then."""
+        machine, step = self.device.machine, own_step.get()
+        return await self.world.computing.go_on(machine, self.name, step, work, due, function, *arguments)
 
     def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
         """Begin what this party will compute on `message` of (round, attempt), which is being sent to it.

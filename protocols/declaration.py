@@ -180,8 +180,11 @@ class Declaration:
         """A line for each thing that follows from the keys and that who runs them wants to know. `shards` as above."""
         return []
 
-    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
-        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula."""
+    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
+        """Bytes of payload by message type in a run with nobody lost, on every hop; None without a formula.
+
+        None for a type: how many of it are sent depends on which messages arrive first.
+        """
         return None
 
     def planned(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned] | None:

@@ -3,6 +3,7 @@
 from protocols.cotraining import declaration as cotraining
 from protocols.declaration import Declaration
 from protocols.federated import declaration as federated
+from protocols.federated import fedbuff_declaration as fedbuff
 from protocols.xclp import declaration as xclp
 from sim.registry import Registry
 
@@ -10,7 +11,10 @@ __all__ = ["PROTOCOLS", "add", "using"]
 
 PROTOCOLS: Registry[Declaration] = Registry(
     "protocol",
-    {one.name: one for one in (*xclp.DECLARATIONS, *federated.DECLARATIONS, *cotraining.DECLARATIONS)},
+    {
+        one.name: one
+        for one in (*xclp.DECLARATIONS, *federated.DECLARATIONS, *fedbuff.DECLARATIONS, *cotraining.DECLARATIONS)
+    },
 )
 
 

@@ -72,10 +72,11 @@ def only_who_answered_counts(trial: Trial, affected: Affected, *, answers: Seque
                 yield f"{name} counts in round {record.number}, its {answers[0]} had not been received"
 
 
-def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool) -> Iterator[str]:
+def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, extra: int) -> Iterator[str]:
     """In each round, every client of its cohort that is well from its beginning on, and has something to say, counts.
 
-    No round is lost while its cohort and the server are well.
+    Where `extra` clients were called besides, all but those extra ones are enough. No round is lost while its cohort
+    and the server are well.
     """
     able = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not silent}
     for record in trial.records:
@@ -83,7 +84,7 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool) ->
         if record.lost and record.cohort and len(well) == len(record.cohort) and "server" not in affected:
             yield f"round {record.number} was lost, and no fault affected its cohort: {record.lost}"
         missing = [] if record.lost else [name for name in well if name in able and name not in record.counted]
-        if missing:
+        if missing and len(record.counted) < len(record.cohort) - extra:
             yield f"round {record.number} counts without {', '.join(missing)}"
 
 
@@ -95,11 +96,12 @@ def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def promises_of_rounds(
-    share: float, *, labeled: bool, answers: Sequence[str], silent: bool = False
+    share: float, *, labeled: bool, answers: Sequence[str], silent: bool = False, extra: int = 0
 ) -> dict[str, Promise]:
     """The promises of rounds that draw a `share` of the clients; with `labeled`, of those that have labels.
 
-    `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to say.
+    `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to say. `extra`: the
+    clients that are called besides, and need not be waited for.
     """
 
     def with_these(broken: Callable[..., Iterator[str]], **keys: Any) -> Callable[..., Iterator[str]]:
@@ -109,6 +111,6 @@ def promises_of_rounds(
         "training ends for a loss": Promise(ends_early_only_for_loss, True),
         "who is heard is called": Promise(with_these(who_is_heard_is_called, share=share, labeled=labeled)),
         "only who answered counts": Promise(with_these(only_who_answered_counts, answers=answers)),
-        "who is well is counted": Promise(with_these(all_who_are_well_count, silent=silent), True),
+        "who is well is counted": Promise(with_these(all_who_are_well_count, silent=silent, extra=extra), True),
         "all rounds of learning": Promise(all_rounds_are_held, True),
     }

@@ -8,7 +8,6 @@ at its virtual due time, and if it is not there yet, the whole world waits.
 
 import hashlib
 import math
-import os
 import signal
 import threading
 import time
@@ -22,7 +21,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sim import plugged
 from sim.cores import uses_all_cores
 from sim.loop import SimLoop
 from sim.machine import Machine
@@ -43,8 +41,6 @@ __all__ = [
     "Replayed",
     "StandIns",
     "Work",
-    "begin_worker",
-    "end_with",
     "interrupts_held_back",
     "total_work",
 ]
@@ -231,23 +227,6 @@ def interrupts_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def begin_worker(parent: int) -> None:
-    end_with(parent)
-    plugged.inherit()
-
-
-def end_with(parent: int) -> None:
-    """End this process, a child of the process `parent`, when that is gone; one that was killed does not say so."""
-    threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
-
-
-def _end_after(parent: int) -> None:
-    never = threading.Event()
-    while os.getppid() == parent:
-        never.wait(1.0)
-    os._exit(1)
-
-
 StandIns = Mapping[Callable[..., Any], Callable[..., Any]]
 """What is run in place of a function that parties hand in as a job; a function that is not listed runs itself."""
 
@@ -354,6 +333,17 @@ class Computing:
                 machine.cores.release(turn)
             else:
                 turn.cancel()
+        return self._take_up(party, step, modelled, arguments, result)
+
+    async def go_on(
+        self, machine: Machine, party: str, step: str, work: Work, due: float, function: Callable[..., R], *args: Any
+    ) -> R:
+        """`run`, for the only job of a party, which had begun before a snapshot and is `due` then."""
+        job, modelled = self._inline.submit(function, args), self._table.duration(work)
+        await machine.work(0.0, due)
+        return self._take_up(party, step, modelled, args, job.result())
+
+    def _take_up(self, party: str, step: str, modelled: float, arguments: tuple[Any, ...], result: R) -> R:
         self.done += modelled
         for computed in self._taps.computed:
             computed(party, step, arguments, result)

@@ -25,16 +25,24 @@ class Machine:
         self._busy: dict[Span, None] = {}
 
     @property
+    def only(self) -> Span | None:
+        """The job that is going on; None if it is not a single one."""
+        return next(iter(self._busy)) if len(self._busy) == 1 else None
+
+    @property
     def is_idle(self) -> bool:
         """Whether it has nothing to do."""
         return not (self._busy or self.cores.users or self.cores.queue)
 
-    async def work(self, seconds: float) -> None:
-        """Wait until a job is done that takes `seconds` at full speed."""
+    async def work(self, seconds: float, due: float | None = None) -> None:
+        """Wait until a job is done that takes `seconds` at full speed, or is `due` if it began before a snapshot."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         span = Span(self._env, lambda: None if done.done() else done.set_result(None), self._factor)
         self._busy[span] = None
-        span.begin(seconds)
+        if due is None:
+            span.begin(seconds)
+        else:
+            span.go_on(due)
         try:
             await done
         finally:

@@ -30,6 +30,21 @@ class Span:
             self._due = self._env.now + seconds * self._factor
             self._timer = self._env.at(self._due, self._end)
 
+    def go_on(self, due: float) -> None:
+        """Go on with something that began before a snapshot was taken, and is due then."""
+        self._due = due
+        self._timer = self._env.at(due, self._end)
+
+    @property
+    def timer(self) -> Timer | None:
+        """What ends the work; None while there is none, or it is stopped."""
+        return self._timer
+
+    @property
+    def due(self) -> float:
+        """When the work that was begun is due, unless it is stretched."""
+        return self._due
+
     def stretch(self, factor: float) -> None:
         """Make everything take `factor` times as long from now on. What is due at this moment is done."""
         left = self._left

@@ -4,7 +4,8 @@ A formula lists it: `PlannedMessage`, `PlannedWork` and `PlannedWait`. Each part
 order, one after the other, and waits for a message to it at the place where that is listed, or where a `PlannedWait`
 is, if the message is not `awaited`. What it does at the same time has a `strand` each: strands begin at the place where
 they are first listed, and what comes next without a strand waits for all of them. `sim.planned_course` says how long
-all of it takes.
+all of it takes. What a party does next may depend on whose message arrives first (`PlannedReaction`): then the rest is
+planned as the course goes on.
 
 In place of each byte string a message has a `Blank`: so it has the very fields of one that is sent, and one of a
 megabyte takes no megabyte here. The bytes have the columns of `wire`, and are those of parties in their first
@@ -12,7 +13,7 @@ incarnation of whom none is lost.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "Counts",
     "Planned",
     "PlannedMessage",
+    "PlannedReaction",
     "PlannedWait",
     "PlannedWork",
     "body_size",
@@ -57,6 +59,8 @@ class PlannedMessage:
 
     `sealing`: the bytes of nonce and tag, 0 for a message that is not sealed. `strand` is the sender's, `into` the
     receivers'. `times`: how many of this size are sent one after another, of which a wait counts all as one message.
+    `ends`: its receivers, each of one strand, then drop what was listed of them before it and is still to do. `calls`:
+    they rest until it arrives, and nothing goes on for their sake once all others are done.
     """
 
     step: str
@@ -69,6 +73,8 @@ class PlannedMessage:
     strand: str = ""
     into: str = ""
     awaited: bool = True
+    ends: bool = False
+    calls: bool = False
     times: int = 1
 
 
@@ -94,7 +100,20 @@ class PlannedWait:
     strand: str = ""
 
 
-Planned = PlannedMessage | PlannedWork | PlannedWait
+@dataclass(frozen=True)
+class PlannedReaction:
+    """Where `party` takes the next message of `kind` from anybody.
+
+    `then(sender, round)` lists what all parties do after it. The messages of this kind are not `awaited`; a party that
+    reacts has one strand.
+    """
+
+    party: str
+    kind: type[Message]
+    then: Callable[[str, int], Iterable["Planned"]]
+
+
+Planned = PlannedMessage | PlannedWork | PlannedWait | PlannedReaction
 
 
 @dataclass

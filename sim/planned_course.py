@@ -5,16 +5,16 @@ take the cores of their party, one after another. Nothing is lost, and nothing i
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from sim.compute import Work
 from sim.link import Link, Pipe
-from sim.loop import Environment
+from sim.loop import Environment, Timer
 from sim.network import Conditions
-from sim.planned import Planned, PlannedMessage, PlannedWait, PlannedWork, travelling_sizes
+from sim.planned import Planned, PlannedMessage, PlannedReaction, PlannedWait, PlannedWork, travelling_sizes
 
 __all__ = ["Access", "Course", "planned_course"]
 
@@ -31,10 +31,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Course:
-    """Virtual seconds until all is done, and the most bytes of messages that were on their way or not used up yet."""
+    """Virtual seconds until all is done, and the most bytes of messages that were on their way or not used up yet.
+
+    `messages` are those that were sent, in the order in which they were planned: some are planned as the course goes
+    on, by reactions, and some are dropped by a message that ends what a party does.
+    """
 
     seconds: float
     most_held: int
+    messages: list[PlannedMessage]
 
 
 def planned_course(
@@ -64,7 +69,8 @@ class _Strand:
     """What is left to do, in order, and what has been received of what may be waited for.
 
     `coming`: what is to be done each time that it begins again. `unused`: the bytes received since it last did
-    something with what it has received.
+    something with what it has received. `senders`: by the types that it reacts to, whose messages are there, of which
+    round. `timer`: of the job that goes on.
     """
 
     party: "_Party"
@@ -74,6 +80,8 @@ class _Strand:
     unused: int = 0
     listed: Counter[str] = field(default_factory=Counter)
     waits: Callable[[], bool] | None = None
+    senders: dict[str, deque[tuple[str, int]]] = field(default_factory=dict)
+    timer: Timer | None = None
 
     @property
     def listed_last(self) -> deque[tuple[Any, ...]]:
@@ -92,7 +100,7 @@ class _Party:
     strands: dict[str, _Strand] = field(default_factory=dict)
     open: dict[str, None] = field(default_factory=dict)
     free: int = 1
-    jobs: deque[tuple[float, Callable[[], object]]] = field(default_factory=deque)
+    jobs: deque[Callable[[], object]] = field(default_factory=deque)
 
 
 class _Schedule:
@@ -106,11 +114,14 @@ class _Schedule:
     ) -> None:
         self._env = Environment()
         self._access, self._conditions, self._seconds = access, conditions, seconds
-        self._seed, self._hub = seed, hub if conditions.topology == "star" else ""
+        self._seed, self._center, self._hub = seed, hub, hub if conditions.topology == "star" else ""
         self._parties: dict[str, _Party] = {}
         self._links: dict[_Place, Link] = {}
         self._left = 0  # to do, of all
         self._held = self._most = 0
+        self._messages: dict[int, PlannedMessage] = {}
+        self._calls: set[str] = set()
+        self._idle: dict[int, _Strand] = {}  # with something to do since the course began
 
     def add(self, one: Planned) -> None:
         """Add to what its parties do."""
@@ -118,7 +129,12 @@ class _Schedule:
             case PlannedMessage():
                 sizes, kind = travelling_sizes(one), f"{type(one.message).__name__} {one.step} {one.round}"
                 receivers = [(name, sizes[len(name.encode())]) for name in one.receivers]
-                self._append(one.sender, one.strand, ("send", receivers, one.into, kind, one.times))
+                self._messages[id(one)] = one
+                self._append(one.sender, one.strand, ("send", receivers, kind, one))
+                for name in one.receivers if one.ends else ():
+                    self._append(name, one.into, ("end", one))
+                if one.calls:
+                    self._calls.add(kind)
                 if one.awaited:
                     for name in one.receivers:
                         self._await(name, one.into, kind, 1)
@@ -126,17 +142,36 @@ class _Schedule:
                 self._append(one.party, one.strand, ("work", self._seconds(one.work)))
             case PlannedWait():
                 self._await(one.party, one.strand, f"{one.kind.__name__} {one.step} {one.round}", one.count)
+            case PlannedReaction():
+                self._strand(self._party(one.party), "").senders.setdefault(one.kind.__name__, deque())
+                self._append(one.party, "", ("react", one.kind.__name__, one.then))
 
     def run(self) -> Course:
         """Do all of it."""
         for party in list(self._parties.values()):
             if "" in party.strands:
                 self._begin(party.strands[""])
-        while self._left:
+        while self._left and not (self._calls and self._all_rest()):
             if not self._env.live:
                 raise RuntimeError(f"the plan waits for what nobody sends: {'; '.join(self._stuck())}")
             self._env.step()
-        return Course(float(self._env.now), self._most)
+        for strand in self._strands() if self._left else ():
+            self._drop(strand)
+        return Course(float(self._env.now), self._most, list(self._messages.values()))
+
+    def _strands(self) -> Iterator[_Strand]:
+        return (strand for party in self._parties.values() for strand in party.strands.values())
+
+    def _all_rest(self) -> bool:
+        """Whether each party is done, or waits to be called."""
+        hub = self._parties.get(self._center)
+        if hub is not None and any(strand.to_do for strand in hub.strands.values()):
+            return False  # looked at first, as there may be many parties
+        return all(
+            not strand.to_do
+            or (strand.waits is not None and strand.to_do[0][0] == "wait" and strand.to_do[0][1] in self._calls)
+            for strand in self._strands()
+        )
 
     def _stuck(self) -> list[str]:
         return [
@@ -161,6 +196,8 @@ class _Schedule:
         self._push(self._strand(party, strand), what)
 
     def _push(self, strand: _Strand, what: tuple[Any, ...]) -> None:
+        if not strand.to_do:
+            self._idle[id(strand)] = strand
         strand.listed_last.append(what)
         self._left += 1
 
@@ -197,12 +234,23 @@ class _Schedule:
                     if strand.received[kind] < count:
                         strand.waits = partial(self._has, strand, kind, count)
                         return
-                case ("send", receivers, into, kind, times):
+                case ("react", kind, then):
+                    senders = strand.senders[kind]
+                    if not senders:
+                        strand.waits = partial(bool, senders)
+                        return
+                    self._use(strand)
+                    self._done(strand)
+                    self._react(strand, then(*senders.popleft()))
+                    continue
+                case ("send", receivers, kind, one):
                     self._use(strand)
                     self._held += sum(size for _, size in receivers)
                     self._most = max(self._most, self._held)
                     for name, size in receivers:
-                        self._send(strand.party, self._parties[name], size, into, kind, times)
+                        self._send(strand.party, self._parties[name], size, kind, one)
+                case ("end", _):
+                    pass  # all before it is done
                 case ("work", seconds):
                     self._work(strand, seconds / strand.party.access.speed)
                     return
@@ -220,6 +268,33 @@ class _Schedule:
         main = strand.party.strands.get("")
         if main is not None and main is not strand:
             self._wake(main)
+
+    def _react(self, strand: _Strand, planned: Iterable[Planned]) -> None:
+        """Add what is `planned` now, while `strand` goes on; parties that had nothing left to do begin again."""
+        self._idle.clear()
+        for one in planned:
+            self.add(one)
+        for other in list(self._idle.values()):
+            if other is not strand:
+                self._begin(other)
+
+    def _end(self, strand: _Strand, one: PlannedMessage) -> None:
+        """Drop what is left to do of what was listed before the message `one`, which has arrived."""
+        if not any(what[0] == "end" and what[1] is one for what in strand.to_do):
+            return
+        if strand.timer is not None:
+            strand.timer.cancel()
+            self._free(strand.party)
+        strand.timer = strand.waits = None
+        self._drop(strand, ("end", one))
+        self._begin(strand)
+
+    def _drop(self, strand: _Strand, before: tuple[Any, ...] = ()) -> None:
+        """Leave undone what is listed `before` something, or all."""
+        while strand.to_do and (what := strand.to_do[0]) != before:
+            if what[0] == "send":
+                del self._messages[id(what[-1])]
+            self._done(strand)
 
     def _done(self, strand: _Strand) -> None:
         strand.to_do.popleft()
@@ -242,26 +317,32 @@ class _Schedule:
         party = strand.party
 
         def end() -> None:
-            party.free += 1
-            if party.jobs:
-                begin(*party.jobs.popleft())
+            strand.timer = None
+            self._free(party)
             self._use(strand)
             self._done(strand)
             self._begin(strand)
 
-        def begin(seconds: float, end: Callable[[], object]) -> None:
+        def begin() -> None:
             party.free -= 1
-            self._env.at(self._env.now + seconds, end)
+            strand.timer = self._env.at(self._env.now + seconds, end)
 
         if party.free:
-            begin(seconds, end)
+            begin()
         else:
-            party.jobs.append((seconds, end))
+            party.jobs.append(begin)
 
-    def _send(self, near: _Party, far: _Party, size: int, into: str, kind: str, times: int) -> None:
-        """Send `times` messages of `size` bytes as one that takes as long; one of them is held at a time."""
-        arrive = partial(self._arrive, far, into, kind, size)
-        size *= times
+    @staticmethod
+    def _free(party: _Party) -> None:
+        """Give a core back, and begin the job that waits for one."""
+        party.free += 1
+        if party.jobs:
+            party.jobs.popleft()()
+
+    def _send(self, near: _Party, far: _Party, size: int, kind: str, one: PlannedMessage) -> None:
+        """Send the messages of `one`, of `size` bytes, as one that takes as long; one of them is held at a time."""
+        arrive = partial(self._arrive, far, kind, size, one)
+        size *= one.times
         if self._hub and self._hub not in (near.name, far.name):
             hub = self._party(self._hub)
             relay = partial(self._hop, hub, far, size, arrive)
@@ -284,8 +365,12 @@ class _Schedule:
         self._held -= strand.unused
         strand.unused = 0
 
-    def _arrive(self, party: _Party, into: str, kind: str, size: int) -> None:
-        strand = self._strand(party, into)
+    def _arrive(self, party: _Party, kind: str, size: int, one: PlannedMessage) -> None:
+        strand = self._strand(party, one.into)
         strand.received[kind] += 1
         strand.unused += size
+        if strand.senders and (senders := strand.senders.get(type(one.message).__name__)) is not None:
+            senders.append((one.sender, one.round))
+        if one.ends:
+            self._end(strand, one)
         self._wake(strand)

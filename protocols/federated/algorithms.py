@@ -19,12 +19,14 @@ class Algorithm:
     """An algorithm: its `method`, and the server `update` that it always has, if there is one.
 
     `private`: models are clipped and made noisy (`dp_fedavg`). `predicts`: XCLP follows, once (`fedavg_then_xclp`).
+    `buffered`: nobody waits for a cohort (`fedbuff`).
     """
 
     method: Callable[[Options], Method]
     update: str = ""
     private: bool = False
     predicts: bool = False
+    buffered: bool = False
 
     def __call__(self, options: Options) -> Method:
         """The method."""
@@ -46,6 +48,7 @@ ALGORITHMS = {
     "fedprox": Algorithm(fedavg.fedavg, update="fedprox"),
     "scaffold": Algorithm(fedavg.fedavg, update="scaffold"),
     "dp-fedavg": Algorithm(fedavg.fedavg, private=True),
+    "fedbuff": Algorithm(fedavg.fedavg, buffered=True),
 }
 
 

@@ -18,8 +18,8 @@ _EPOCHS = 500
 """K, the attack epochs on models, by default: as in the paper."""
 
 
-def attacked_models(tables: TrainingTables) -> AttackedMessages:
-    """Each client's model of the last K rounds."""
+def attacked_models(tables: TrainingTables, sent: type[LocalModel] = LocalModel) -> AttackedMessages:
+    """Each client's models of the last K rounds, in messages of the type `sent`."""
 
     def reader(parts: Parts, probe: Probe) -> Reader:
         spec, device = model_of(tables, parts.held), tables.training.device
@@ -31,4 +31,4 @@ def attacked_models(tables: TrainingTables) -> AttackedMessages:
         return read
 
     epochs = min(tables.attack.epochs or _EPOCHS, tables.training.rounds)
-    return AttackedMessages("parameters", LocalModel, epochs, (tables.training.rounds - epochs + 1, 0), reader)
+    return AttackedMessages("parameters", sent, epochs, (tables.training.rounds - epochs + 1, 0), reader)

@@ -39,6 +39,7 @@ from protocols.values import understood
 from sim.wire import Message
 
 __all__ = [
+    "ENOUGH",
     "FIGURES_BYTES",
     "Averages",
     "Averaging",
@@ -48,6 +49,8 @@ __all__ = [
     "Secure",
     "Update",
     "average_work",
+    "figures_of",
+    "update_in",
 ]
 
 
@@ -55,6 +58,9 @@ _FIGURES = struct.Struct("<2d")
 
 FIGURES_BYTES = _FIGURES.size
 """Length of the weight and loss in a LocalModel."""
+
+ENOUGH = "the round is over: enough models were received before yours"
+"""The reason for which a client is dismissed from a round that called more than it needs."""
 
 
 class LocalModel(Message):
@@ -80,6 +86,24 @@ class Expected:
 
     sizes: tuple[int, ...]
     weighted: tuple[bool, ...]
+
+
+def update_in(sent: LocalModel, expected: Expected) -> Update:
+    """What a client sent. Raises ValueError where it is invalid."""
+    vectors = (sent.model, *sent.additions)
+    if tuple(map(len, vectors)) != expected.sizes:
+        raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
+    if len(sent.figures) != FIGURES_BYTES:
+        raise ValueError(f"weight and loss of {len(sent.figures)} bytes, not {FIGURES_BYTES}")
+    weight, loss = _FIGURES.unpack(sent.figures)
+    if not (math.isfinite(weight) and weight >= 0):
+        raise ValueError(f"weight(={weight}) must be >= 0")
+    return Update(vectors, weight, loss)
+
+
+def figures_of(update: Update) -> bytes:
+    """Weight and loss, as a LocalModel has them."""
+    return _FIGURES.pack(update.weight, update.loss)
 
 
 @dataclass(frozen=True)
@@ -118,9 +142,13 @@ class Averaging(Protocol):
         """The rest of `client` where it rests before its end, when the server has the average."""
 
     async def server(
-        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
+        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
-        """Average over `members`, or those of them that live. Raises Abort where fewer than `least` had trained."""
+        """Average over `members`, or those of them that live. Raises Abort where fewer than `least` had trained.
+
+        With `enough` of them, where that is fewer than `members`, the others are not waited for; only where each sends
+        its model by itself (`individual`).
+        """
 
 
 @dataclass(frozen=True)
@@ -139,30 +167,21 @@ class Plain:
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         model, *additions = update.vectors
-        me.send(me.server, LocalModel(model, additions, _FIGURES.pack(update.weight, update.loss)))
+        me.send(me.server, LocalModel(model, additions, figures_of(update)))
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         pass
 
     async def server(
-        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
+        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
-        def checked(name: str, answer: LocalModel) -> Update:
-            vectors = (answer.model, *answer.additions)
-            if tuple(map(len, vectors)) != expected.sizes:
-                raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
-            if len(answer.figures) != FIGURES_BYTES:
-                raise ValueError(f"weight and loss of {len(answer.figures)} bytes, not {FIGURES_BYTES}")
-            weight, loss = _FIGURES.unpack(answer.figures)
-            if not (math.isfinite(weight) and weight >= 0):
-                raise ValueError(f"weight(={weight}) must be >= 0")
-            return Update(vectors, weight, loss)
-
-        sent = await me.collect(LocalModel, members, deadline=deadline)
-        updates = understood(me, sent.answers, checked)
+        updates = await self._first(me, members, expected, enough, deadline)
         missing = [name for name in members if name not in updates]
-        me.lose(missing, "its model never came: left out of this round's average")
-        me.dismiss(missing, f"your model did not come within {deadline:g} s")
+        if len(updates) < enough:
+            me.lose(missing, "its model never came: left out of this round's average")
+            me.dismiss(missing, f"your model did not come within {deadline:g} s")
+        else:
+            me.dismiss(missing, ENOUGH)
         trained = {name: update for name, update in updates.items() if update.weight > 0}
         require(len(trained), "clients with trained models", least)
         weights = [update.weight for update in trained.values()]
@@ -171,6 +190,19 @@ class Plain:
         means = await me.compute(work, _means, columns, weights, expected.weighted)
         loss = float(np.mean([update.loss for update in trained.values()]))
         return Averages(tuple(trained), means, loss, {name: update.vectors for name, update in trained.items()})
+
+    @staticmethod
+    async def _first(
+        me: Server, members: Sequence[str], expected: Expected, enough: int, deadline: float
+    ) -> dict[str, Update]:
+        """The first `enough` updates that are valid, in the order of `members`."""
+        found: dict[str, Update] = {}
+        left, end = tuple(members), me.world.loop.time() + deadline
+        while len(found) < enough and left and (seconds := end - me.world.loop.time()) > 0:
+            sent = await me.collect(LocalModel, left, deadline=seconds, quorum=enough - len(found))
+            found |= understood(me, sent.answers, lambda name, answer: update_in(answer, expected))
+            left = sent.missing
+        return {name: found[name] for name in members if name in found}
 
 
 def average_work(models: int, expected: Expected) -> dict[str, int]:
@@ -230,7 +262,7 @@ class Secure:
         await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
 
     async def server(
-        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float
+        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
         present = await self._present(me, members, least, deadline)
         total = await secure_sum.server(me, present, self._settings(expected, least, deadline))

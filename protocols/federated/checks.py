@@ -1,6 +1,5 @@
 """What [model] and [training] may not say: what does not go together, or does not fit the data or the machine."""
 
-import math
 from collections.abc import Collection
 
 import psutil
@@ -9,11 +8,12 @@ from parties.data.sets import Dataset
 from parties.learning import jobs
 from parties.learning.extras import MissingExtra
 from parties.learning.spec import MODELS
-from protocols.federated.algorithms import ALGORITHMS
+from protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from protocols.federated.averaging import SecAggPlus
 from protocols.federated.blame import key_of
 from protocols.federated.experiment import settings_of, smallest_cohort
 from protocols.federated.keys import Model, Training, TrainingTables
+from protocols.federated.method import Companion
 from protocols.federated.round import TrainingSettings
 from protocols.privacy.spending import check_noise
 from sim.registry import check_name
@@ -37,6 +37,8 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
+    if ALGORITHMS[tables.protocol.name].buffered:
+        _check_buffered(tables, labels)
     _check_tolerance(tables.training)
     _check_augmentation(tables, held)
     try:
@@ -77,6 +79,29 @@ def _check_update(tables: TrainingTables) -> None:
         raise Problem("training.update", problem + toml(settings))
 
 
+def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
+    """Raise Problem for what [training] may not say where models are averaged as they come."""
+    name, training = toml(tables.protocol.name), tables.training
+    if training.averaging != "plain":
+        problem = f"{toml(training.averaging)} does not go with protocol.name = {name}: clients of a secure sum begin "
+        problem += "together and wait for each other, and here each model is taken by itself"
+        raise Problem("training.averaging", f'{problem}; allowed: "plain"')
+    if not _fits_buffer(UPDATES[training.update]):
+        problem = f"{toml(training.update)} has a part at the server that takes one round's average, and here is none"
+        fit = [one for one, update in UPDATES.items() if _fits_buffer(update)]
+        raise Problem("training.update", f"{problem}; allowed: {', '.join(map(toml, fit))}")
+    able = sum(1 for count in labels if count)
+    for key, value in (("concurrency", training.concurrency), ("buffer", training.buffer)):
+        if value is not None and value > able:
+            problem = f"{value} is more than the clients with labels, each of whom is called once a round"
+            raise Problem(f"training.{key}", f"{problem}; allowed: 1 to {able}")
+
+
+def _fits_buffer(update: Update) -> bool:
+    """Whether all of it is done by clients."""
+    return update.server is None and all(type(make()) is Companion for _, make in update())
+
+
 def _check_tolerance(training: Training) -> None:
     lost, corrupt = training.tolerated_dropouts, training.corrupt_clients
     if training.averaging == SecAggPlus.name and lost + corrupt >= 1:
@@ -111,23 +136,23 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
         why = f'averaging = "{training.averaging}"' if training.min_clients is None else "training.min_clients"
         problem = f"{training.share:g} of {able} {who} are {drawn} in a round, and {why} needs {least}"
         raise Problem("training.share", problem)
+    others = (sum(1 for count in labels if count) if alone else len(labels)) - drawn
+    if settings.extra > others:
+        problem = f"{settings.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"
+        raise Problem("training.extra", problem)
 
 
 def training_memory(tables: TrainingTables, settings: TrainingSettings) -> int:
     """Bytes of models, and of what goes beside them both ways, that are held at most; measured with ten and thirty."""
-    drawn, vectors, kept = _drawn(tables), settings.expected.sizes, settings.expected.sizes[1:]
+    drawn, vectors, kept = settings.together, settings.expected.sizes, settings.expected.sizes[1:]
     others = [str(number) for number in range(tables.data.clients)]
     companions = [make() for _, make in settings.method.additions]
     beside = sum(companion.outgoing_size(settings.spec, others[0], others) for companion in companions)
     return sum(vectors) * (settings.averaging.copies * drawn + 2) + beside * drawn + sum(kept) * len(others)
 
 
-def _drawn(tables: TrainingTables) -> int:
-    return math.ceil(tables.training.share * tables.data.clients - 1e-9)
-
-
 def _check_memory(tables: TrainingTables, settings: TrainingSettings) -> None:
-    clients, drawn, vector = tables.data.clients, _drawn(tables), sum(settings.expected.sizes)
+    clients, drawn, vector = tables.data.clients, settings.together, sum(settings.expected.sizes)
     needed, free = training_memory(tables, settings), psutil.virtual_memory().available
     if needed > free:
         problem = f"{drawn} models of {format_bytes(vector)} at a time, of {tables.model.name}, need about "

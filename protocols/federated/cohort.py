@@ -15,7 +15,7 @@ import numpy as np
 from sim.setting_error import SettingError
 from sim.streams import Entropy
 
-__all__ = ["draw"]
+__all__ = ["draw", "enlarged", "some"]
 
 
 def draw(
@@ -37,7 +37,24 @@ def draw(
     others = [name for name in clients if not labeled.get(name)]
     first = _rounded_up(share * len(having))
     rest = 0 if only_labeled else max(0, _rounded_up(share * len(clients)) - first)
-    chosen = {*_some(having, first, source), *_some(others, rest, source)}
+    chosen = {*some(having, first, source), *some(others, rest, source)}
+    return tuple(name for name in clients if name in chosen)
+
+
+def enlarged(
+    members: Sequence[str],
+    clients: Sequence[str],
+    labeled: Mapping[str, int],
+    extra: int,
+    source: np.random.Generator | Entropy,
+    *,
+    only_labeled: bool = False,
+) -> tuple[str, ...]:
+    """The cohort `members` with `extra` others, as far as there are any; the other arguments are those of `draw`."""
+    if not extra:
+        return tuple(members)
+    others = [name for name in clients if name not in members and (labeled.get(name) or not only_labeled)]
+    chosen = {*members, *some(others, extra, source)}
     return tuple(name for name in clients if name in chosen)
 
 
@@ -46,7 +63,7 @@ def _rounded_up(number: float) -> int:
     return math.ceil(number - 1e-9)
 
 
-def _some(names: list[str], count: int, source: np.random.Generator | Entropy) -> list[str]:
+def some(names: Sequence[str], count: int, source: np.random.Generator | Entropy) -> list[str]:
     """`count` of `names`, or all where there are fewer; each set of them is equally likely."""
     count = min(count, len(names))
     if isinstance(source, Entropy):

@@ -48,7 +48,7 @@ from sim.planned import Planned
 from sim.setting_error import Problem
 from sim.wire import Message
 
-__all__ = ["DECLARATIONS", "LEARNING", "FederatedTraining"]
+__all__ = ["DECLARATIONS", "LEARNING", "TRAINING", "FederatedTraining"]
 
 LEARNING = (
     "model.*",
@@ -58,7 +58,7 @@ LEARNING = (
 )
 """The keys of all that is trained in rounds."""
 
-_TRAINING = tuple(
+TRAINING = tuple(
     f"training.{key}"
     for key in (
         "rounds", "share", "epochs", "labeled_batch", "learning_rate", "decay_rounds", "momentum", "weight_decay",
@@ -66,6 +66,8 @@ _TRAINING = tuple(
         "weighting",
     )
 )  # fmt: skip
+"""Those of rounds in which clients train on labels."""
+
 _PRIVATE = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
 
 _ANSWERS = ("LocalModel", "MaskedChunk")
@@ -107,7 +109,8 @@ class FederatedTraining(Declaration):
         """The keys of training, and those of its pseudo-labels and its noise."""
         return (
             *LEARNING,
-            *_TRAINING,
+            *TRAINING,
+            *(() if self.private or (self.across and self.labels) else ("training.extra",)),
             *(ACROSS if self.across else ()),
             *(GRAPH if self.graph else ()),
             *(("training.label_from",) if self.labels else ()),
@@ -203,7 +206,9 @@ class FederatedTraining(Declaration):
         drawn = {math.ceil(self.share(tables) * many - 1e-9) for many in (able, len(clients)) if many}
         return [f"{way.name}: {degree_of(many, way.tolerance)}" for many in sorted(drawn)]
 
-    def sent_bytes(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
+    def sent_bytes(
+        self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
+    ) -> Mapping[str, int | None] | None:
         return training_payloads(tables, parts.held, shards)
 
     def planned(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
@@ -223,7 +228,9 @@ class FederatedTraining(Declaration):
         if self.private:
             return None
         masks = MASKS_ONCE if tables.training.averaging == "plain" else {}
-        return {**masks, **PROMISES, **promises_of_rounds(tables.training.share, labeled=True, answers=_ANSWERS)}
+        extra = tables.training.extra if "training.extra" in self.uses else 0
+        of_rounds = promises_of_rounds(tables.training.share, labeled=True, answers=_ANSWERS, extra=extra)
+        return {**masks, **PROMISES, **of_rounds}
 
     def sums(self, tables: TrainingTables, clients: int) -> Sequence[SecureSum]:
         found = []

@@ -1,10 +1,11 @@
 """Federated training: from the tables [model] and [training] to clients, a server and an observer."""
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from parties.data.sets import Dataset
 from parties.data.splits import counted
@@ -15,8 +16,8 @@ from parties.learning.spec import ModelSpec
 from parties.life import Present
 from protocols import quorum
 from protocols.crypto.regular_graph import Tolerance
-from protocols.federated import cohort, fedavg_then_xclp
-from protocols.federated.algorithms import ALGORITHMS, UPDATES
+from protocols.federated import cohort, fedavg_then_xclp, fedbuff
+from protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure
 from protocols.federated.dp_fedavg import Clipped
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
@@ -24,7 +25,7 @@ from protocols.federated.keys import Training as TrainingKeys
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
-from protocols.federated.observer import TrainingObserver
+from protocols.federated.observer import BufferedObserver, TrainingObserver
 from protocols.federated.round import TrainingRound, TrainingSettings
 from protocols.observing.experiment import Setting
 from protocols.privacy.spending import Spending, Spent, spending_on_models
@@ -34,6 +35,7 @@ from sim.streams import generator
 from sim.units import duration
 
 __all__ = [
+    "BufferedTraining",
     "Kinds",
     "Training",
     "averaging_of",
@@ -41,6 +43,7 @@ __all__ = [
     "fewest_hidden",
     "method_of",
     "model_of",
+    "overselects",
     "settings_of",
     "smallest_cohort",
 ]
@@ -97,22 +100,30 @@ class Training:
             plan(labeller.parameters.variant.plan(self._present[name], group))
 
 
+class BufferedTraining(Training):
+    """Training without cohorts: FedBuff."""
+
+    kinds = Kinds(fedbuff.FedBuffClient, fedbuff.FedBuffServer, BufferedObserver)
+    settings: fedbuff.BufferedSettings
+
+    def plan(self) -> None:
+        """As it will be if all take their turns: who is called depends on who is fast."""
+        settings, able = self.settings, [known for known in self._labels.values() if known]
+        for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
+            self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
+
+
 def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int) -> list[tuple[str, ...]]:
-    """Who is drawn in each round, of clients that have all enrolled with that many `labels`.
+    """Who is called to each round, of clients that have all enrolled with that many `labels`.
 
     Where training is private, as many as will be drawn and not who: that is the server's entropy's to say.
     """
-    names = tuple(labels)
-    return [
-        cohort.draw(
-            names,
-            labels,
-            settings.share,
-            generator(seed, "cohort", number),
-            only_labeled=not settings.trains_unlabeled(number),
-        )
-        for number in range(1, settings.rounds + 1)
-    ]
+    names, found = tuple(labels), []
+    for number in range(1, settings.rounds + 1):
+        source, alone = generator(seed, "cohort", number), not settings.trains_unlabeled(number)
+        members = cohort.draw(names, labels, settings.share, source, only_labeled=alone)
+        found.append(cohort.enlarged(members, names, labels, settings.extra, source, only_labeled=alone))
+    return found
 
 
 def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
@@ -191,9 +202,12 @@ def settings_of(
         device=training.device,
         additions=tuple(addition for addition, _ in method.additions),
     )
+    algorithm = ALGORITHMS[tables.protocol.name]
     kind: Callable[..., TrainingSettings] = TrainingSettings
-    if ALGORITHMS[tables.protocol.name].predicts:
+    if algorithm.predicts:
         kind = partial(fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes))
+    elif algorithm.buffered:
+        kind = partial(fedbuff.BufferedSettings, **_buffer_of(tables, labels))
     settings = kind(
         spec,
         update,
@@ -201,6 +215,7 @@ def settings_of(
         tables.data.clients,
         rounds=training.rounds,
         share=training.share,
+        extra=training.extra if overselects(algorithm, method) else 0,
         label_from=training.label_from,
         averaging=averaging_of(training),
         by_points=training.weighting == "points",
@@ -208,6 +223,30 @@ def settings_of(
         private=_private(tables, spent),
     )
     return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
+
+
+def overselects(algorithm: Algorithm, method: Method) -> bool:
+    """Whether a round may be over before all that were called have answered.
+
+    XCLP goes on among all of them, noise is made for all of them, and a buffer has no cohort.
+    """
+    return not (algorithm.private or algorithm.buffered or isinstance(method.labeller, Across))
+
+
+def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any]:
+    """M_c, K, a and eta_g of FedBuff among clients with that many `labels`."""
+    training, able = tables.training, sum(1 for count in labels if count)
+    concurrency = training.concurrency or math.ceil(training.share * able - 1e-9)
+    return dict(
+        concurrency=concurrency,
+        buffer=training.buffer or min(_BUFFER, math.ceil(concurrency / 2)),
+        staleness=training.staleness,
+        server_rate=training.server_rate,
+    )
+
+
+_BUFFER = 10
+"""K by default: as in the paper."""
 
 
 def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:

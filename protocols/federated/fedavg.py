@@ -60,14 +60,14 @@ class FedAvgClient(TrainingClient):
     async def take_part(self, call: TrainingRound) -> None:
         await self.unless_over(self.client_update(call))
 
-    async def client_update(self, call: TrainingRound) -> None:
-        """ClientUpdate(k, w), with w the model of `call`."""
+    async def client_update(self, call: TrainingRound, due: float | None = None) -> None:
+        """ClientUpdate(k, w), with w the model of `call`; `due`: see `TrainingClient.train`."""
         pseudo = await self.pseudo_labels(call.model)
-        with self.step("train.update"):
+        with self.step("train.update", entered=due is not None):
             # B <- (split P_k into batches of size B)
             points = self.usable(pseudo)
             # for each local epoch i from 1 to E do, for batch b in B do:  w <- w - eta grad l(w; b)
-            trained = await self.train(call, points)
+            trained = await self.train(call, points, due)
             update = await self.to_send(call.model, trained, self.weight(points))
         # return w to server, with n_k
         await self.send_update(update)

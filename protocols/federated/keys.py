@@ -64,6 +64,41 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "and of the others, each rounded up; where labels alone are trained on, none of the others.",
         ),
     ] = 1.0
+    extra: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Over-selection: each round calls this number of clients more than `share` says, and is over "
+            "with as many models as without them, the first that arrive. Who is later is dismissed, and no loss.",
+            extra={"unit": "clients"},
+        ),
+    ] = 0
+    concurrency: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="M_c, the clients that train at the same time; without it `share` of those with labels.",
+            extra={"unit": "clients"},
+        ),
+    ] = None
+    buffer: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="K: the server's model moves, and a round is over, once this number of models is in; without "
+            "it 10, or half of those that train at the same time, rounded up, where that is fewer.",
+            extra={"unit": "models"},
+        ),
+    ] = None
+    staleness: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="a: what a client has changed since tau moves of the server's model counts (1 + tau)^-a; 0: as "
+            "much as any other.",
+        ),
+    ] = 0.5
+    server_rate: Annotated[
+        float, Meta(gt=0, description="eta_g, times the mean of the changes in the buffer.", extra={"unit": "factor"})
+    ] = 1.0
     epochs: Annotated[int, Meta(ge=1, description="Passes of a client over its points in a round.")] = 5
     labeled_batch: Annotated[
         int,
@@ -187,7 +222,8 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             description="Every N rounds all is kept that `tacit run --resume` needs to go on, or after the "
-            "next round that ends with no client at work; 0: never. It changes nothing about the run.",
+            "next round that ends with no client at work, which `fedbuff` need not wait for; 0: never. It changes "
+            "nothing about the run.",
             extra={"unit": "rounds"},
         ),
     ] = 10

@@ -14,6 +14,7 @@ from parties.learning import jobs
 from parties.learning.vectors import decode
 from parties.life import Present
 from parties.server import Loss
+from protocols.federated.fedbuff import BufferRecord, Call, Change
 from protocols.federated.labelling import PseudoLabels
 from protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from protocols.observing.parts import Parts
@@ -21,7 +22,7 @@ from protocols.rounds_observer import HeldRound, Points, RoundsObserver, known_p
 from sim.faults import Fault
 from sim.world import World
 
-__all__ = ["TrainedRound", "TrainingObserver"]
+__all__ = ["BufferedObserver", "BufferedRound", "TrainedRound", "TrainingObserver"]
 
 
 class TrainedRound(HeldRound, frozen=True, kw_only=True):
@@ -47,6 +48,17 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
 
     def cells(self) -> tuple[str, ...]:
         return (str(len(self.cohort)), str(len(self.averaged)), *self.numbers())
+
+
+class BufferedRound(TrainedRound, frozen=True, kw_only=True):
+    """A filling of FedBuff's buffer: `staleness` is the mean of how often the model had moved since its models began.
+
+    The cohort are those who were at work in it, some of them over earlier rounds, too.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = (*TrainedRound.columns, "staleness")
+    figures: ClassVar[tuple[str, ...]] = (*TrainedRound.figures, "staleness")
+    staleness: float | None
 
 
 class TrainingObserver(RoundsObserver[TrainedRound, Record]):
@@ -99,7 +111,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         validation = self._accuracy(model, self._validation) if measured else None
         if validation is not None and not record.lost and (self._best is None or validation > self._best[0]):
             self._best = (validation, record.number, model)
-        one = TrainedRound(
+        one = self.round_of(
+            record,
             round=record.number,
             began=record.began,
             lost=(),
@@ -112,6 +125,10 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             accuracy=self._accuracy(model, self._test) if measured else None,
         )
         self.tell(one)
+
+    def round_of(self, record: Record, **fields: Any) -> TrainedRound:
+        """The results of a round with these `fields`."""
+        return TrainedRound(**fields)
 
     def _pseudo_accuracy(self, record: Record) -> float | None:
         """The share that is right, of unlabeled points whose label is known; one without a pseudo-label is wrong."""
@@ -138,3 +155,13 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             arrays["selected"] = decode(selected)
         with (folder / "model.npz").open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
+
+
+class BufferedObserver(TrainingObserver):
+    """Tests the model each time that it moves."""
+
+    kinds: ClassVar[tuple[type, ...]] = (*TrainingObserver.kinds, BufferedRound, Call, Change)
+
+    def round_of(self, record: Record, **fields: Any) -> TrainedRound:
+        staleness = record.staleness if isinstance(record, BufferRecord) else ()
+        return BufferedRound(**fields, staleness=float(np.mean(staleness)) if staleness else None)

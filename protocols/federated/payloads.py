@@ -23,8 +23,11 @@ from protocols.xclp.payloads import round_payloads
 __all__ = ["sum_dimension", "training_payloads", "trains"]
 
 
-def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> dict[str, int]:
-    """Payload of each message type of the whole run with nobody lost, among clients with the shards `of` theirs."""
+def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Shard]) -> dict[str, int | None]:
+    """Payload of each message type of the whole run with nobody lost, among clients with the shards `of` theirs.
+
+    None: how many are sent depends on who is fast.
+    """
     points, labels = counted(of)
     settings = settings_of(tables, held, labels=labels.values())
     classes, topology = len(held.classes), tables.network.topology
@@ -45,7 +48,7 @@ def training_payloads(tables: TrainingTables, held: Dataset, of: Mapping[str, Sh
     if isinstance(settings, fedavg_then_xclp.PredictingSettings):
         total["TrainingRound"] += len(of) * settings.expected.sizes[0]
         total.update(round_payloads(tables.protocol, *counted(of), classes, topology))
-    return dict(total)
+    return {**total, **({"LocalModel": None} if settings.extra else {})}
 
 
 def sum_dimension(settings: TrainingSettings) -> int:

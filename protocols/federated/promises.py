@@ -15,7 +15,7 @@ from parties.learning import jobs
 from protocols.federated.server_update import State, updated
 from protocols.promises import Affected, Promise, Trial
 
-__all__ = ["PROMISES"]
+__all__ = ["PROMISES", "Numbers", "begun", "close", "points_of"]
 
 Numbers = NDArray[np.float64]
 
@@ -34,17 +34,18 @@ def equals_plain_average(trial: Trial, affected: Affected) -> Iterator[str]:
             if after != before:
                 yield f"round {record.number} was lost ({record.lost}), and the model has changed"
             continue
-        begun = [_begun(trial, name, record.number, before) for name in record.averaged]
+        updates = [begun(trial, name, record.number, before) for name in record.averaged]
         found = np.frombuffer(after, "<f4").astype(np.float64)
         # One that crashed and rejoined in the round has begun twice.
-        averages = (_average(trial, chosen) for chosen in itertools.product(*begun))
+        averages = (_average(trial, chosen) for chosen in itertools.product(*updates))
         wanted = [_stepped(trial, kept, before, average) for average in averages]
-        kept = next((state for model, state in wanted if _close(found, model)), kept)
-        if not any(_close(found, model) for model, _ in wanted):
+        kept = next((state for model, state in wanted if close(found, model)), kept)
+        if not any(close(found, model) for model, _ in wanted):
             yield f"the model of round {record.number} is not the average of {', '.join(record.averaged)}"
 
 
-def _begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
+def begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
+    """The updates that the client `name` began in round `number` with this `model`."""
     return [one for one in trial.updates if (one.party, one.round) == (name, number) and one.arguments[1] == model]
 
 
@@ -53,12 +54,17 @@ def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
     vectors, weights = [], []
     for one in updates:
         trained = trial.again(jobs.train, *one.arguments)
-        _, _, data, update, *_ = one.arguments
-        points = update.batches(*map(len, update.usable(data))).points
         if trained.steps:
             vectors.append(np.frombuffer(trained.parameters, "<f4").astype(np.float64))
-            weights.append(points if trial.scenario.training.weighting == "points" else 1)
+            weights.append(points_of(one) if trial.scenario.training.weighting == "points" else 1)
     return np.average(vectors, axis=0, weights=weights)
+
+
+def points_of(one: Any) -> int:
+    """The points of an epoch of the update `one`."""
+    _, _, data, update, *_ = one.arguments
+    points: int = update.batches(*map(len, update.usable(data))).points
+    return points
 
 
 def _stepped(trial: Trial, kept: State, before: bytes, average: Numbers) -> tuple[Numbers, State]:
@@ -71,7 +77,8 @@ def _stepped(trial: Trial, kept: State, before: bytes, average: Numbers) -> tupl
     return np.frombuffer(model, "<f4").astype(np.float64), kept
 
 
-def _close(found: Numbers, wanted: Numbers) -> bool:
+def close(found: Numbers, wanted: Numbers) -> bool:
+    """Whether the numbers are equal but for rounding."""
     return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
 
 

@@ -26,8 +26,10 @@ average.
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -96,7 +98,8 @@ class TrainingRound(Message):
 class TrainingSettings:
     """What all parties know beforehand.
 
-    `share`: tau, of the clients in a cohort. From round `label_from` on, counted from 1, the labeller is asked.
+    `share`: tau, of the clients in a cohort, to which `extra` are called that it does not wait for once it has as many
+    models as without them. From round `label_from` on, counted from 1, the labeller is asked.
     `by_points` weighs a model by the points of an epoch that it was trained on, else all models count alike.
     `deadline` in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take.
     `private` clips what clients send and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy.
@@ -108,6 +111,7 @@ class TrainingSettings:
     clients: int
     rounds: int = 1
     share: float = 1.0
+    extra: int = 0
     label_from: int = 1
     averaging: Averaging = field(default_factory=Plain)
     by_points: bool = False
@@ -118,6 +122,9 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         if self.private is not None:
             self._check_private(self.private)
+        if self.extra and not self.averaging.individual:
+            problem = "is a sum over all who began it; use plain, or training.extra = 0"
+            raise SettingError("averaging", self.averaging.name, problem)
         if not self.averaging.individual and any(make().individual for _, make in self.method.additions):
             problem = "hides what the algorithm needs of each client; use plain"
             raise SettingError("averaging", self.averaging.name, problem)
@@ -145,6 +152,11 @@ class TrainingSettings:
         """Virtual seconds that all rounds take at most."""
         waits = 1 + self.averaging.waits(self.clients) + (self.method.labeller.waits if self.method.labeller else 0)
         return (1 + self.rounds * waits) * self.deadline
+
+    @property
+    def together(self) -> int:
+        """The models that the server may hold at a time, besides its own."""
+        return math.ceil(self.share * self.clients - 1e-9) + self.extra
 
     @property
     def expected(self) -> Expected:
@@ -209,10 +221,14 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         self.pseudo, self.labelled_in = pseudo, self.round
         return pseudo
 
-    async def train(self, call: TrainingRound, points: Usable) -> Trained:
-        """The model of `call` after E epochs on `points` in batches of size B, with the method's client terms."""
+    async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
+        """The model of `call` after E epochs on `points` in batches of size B, with the method's client terms.
+
+        `due`: when, if this began before the run was broken off.
+        """
+        compute = self.compute if due is None else partial(self.compute_until, due)
         seed = self.entropy("training").bytes(32)
-        trained: Trained = await self.compute(*self._training(call, points, self.round, seed))
+        trained: Trained = await compute(*self._training(call, points, self.round, seed))
         self.disk["additions"] = trained.kept
         return trained
 
@@ -273,9 +289,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 class TrainingServer(RoundsServer[TrainingSettings, Record]):
     """What the server's part of a round is made of (`fedavg.FedAvgServer`); it holds the `model`."""
 
-    attributes = ("model", "_kept")
+    attributes: ClassVar[tuple[str, ...]] = ("model", "_kept")
     record_type = Record
     _kept: State = ()  # by the server's update
+    _enough = 0  # models in a round
 
     def __init__(
         self, world: World, clients: Iterable[str], settings: TrainingSettings, model: bytes, **access: Any
@@ -303,7 +320,9 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         hidden = settings.private is not None
         source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
         alone = not settings.trains_unlabeled(number)
-        return cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone)
+        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone)
+        self._enough = len(members)
+        return cohort.enlarged(members, self.clients, labeled, settings.extra, source, only_labeled=alone)
 
     def send_model(self, members: Sequence[str]) -> None:
         """Call `members` to the round with w_t, and with what the server terms have for each."""
@@ -325,7 +344,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         """sum_k n_k/n w_{t+1}^k over those of `members` that are left, and the same of what goes beside the models."""
         settings = self.settings
         left = [name for name in members if name not in self.out]
-        return await settings.averaging.server(self, left, settings.expected, settings.min_clients, settings.deadline)
+        limits = settings.min_clients, settings.deadline, min(self._enough, len(left))
+        return await settings.averaging.server(self, left, settings.expected, *limits)
 
     async def next_model(self, averages: Averages) -> bytes:
         """w_{t+1}: the average of the models, to which private training adds noise, or what the server update makes."""

@@ -95,7 +95,8 @@ def signals(
             frame = decode_frame(one.frame)
             probabilities = way.probabilities(decode_body(frame, frame.body, way.message), asked)
             found.setdefault(one.sender, []).append(_of_one(probabilities, labels[asked]))
-    return {client: _of_all(rounds) for client, rounds in found.items()}, sum(map(len, found.values()))
+    several = way.epochs > 1
+    return {client: _of_all(rounds, several) for client, rounds in found.items()}, sum(map(len, found.values()))
 
 
 def _of_one(probabilities: Probabilities, labels: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -108,8 +109,11 @@ def _of_one(probabilities: Probabilities, labels: NDArray[np.int64]) -> NDArray[
     return np.stack([np.log(own) - np.log1p(-own), -(p * np.log(p)).sum(1), p.max(1)], 1)
 
 
-def _of_all(rounds: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """(p, f): the signals of the last round, and with several rounds their mean beside."""
-    if len(rounds) == 1:
-        return rounds[0]
+def _of_all(rounds: list[NDArray[np.float64]], several: bool) -> NDArray[np.float64]:
+    """(p, f): the signals of the last round, and if `several` are attacked their mean beside.
+
+    Also where a client has sent a single message in them: of all clients there are as many signals.
+    """
+    if not several:
+        return rounds[-1]
     return np.concatenate([rounds[-1], np.mean(rounds, axis=0)], 1)

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from protocols.planned import SERVER
-from sim.planned import Planned, PlannedMessage
+from sim.planned import Planned, PlannedMessage, PlannedReaction
 from sim.streams import generator
 
 __all__ = ["groups_of", "in_strand", "parted"]
@@ -41,6 +41,6 @@ def in_strand(planned: Iterator[Planned], strand: str) -> Iterator[Planned]:
                 one = replace(one, strand=strand)
             if SERVER in one.receivers:
                 one = replace(one, into=strand)
-        elif one.party == SERVER:
+        elif not isinstance(one, PlannedReaction) and one.party == SERVER:
             one = replace(one, strand=strand)
         yield one

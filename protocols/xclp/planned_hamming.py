@@ -59,7 +59,7 @@ class _Between:
         if receiver == SERVER:
             return PlannedMessage(step, sender, [receiver], message, self.number, strand=self.strand)
         return PlannedMessage(
-            step, sender, [receiver], message, self.number, 0, OVERHEAD, self.strand, self.strand, False, times
+            step, sender, [receiver], message, self.number, 0, OVERHEAD, self.strand, self.strand, False, times=times
         )
 
     def wait(self, step: str, party: str, kind: type[Message]) -> PlannedWait:

@@ -78,6 +78,11 @@ CONFIGURATIONS = (
     _training("fedavg", "plain, mesh, datagram", _MESH, _DATAGRAM),
     _training("fedavg", "secure, mesh, datagram", _SECURE, _MESH, _DATAGRAM),
     _training("fedavg", "secure, a cohort of two thirds", _SECURE, ("data.clients=6", "training.share=0.67")),
+    _training("fedavg", "plain, one more than needed", ("training.share=0.5", "training.extra=1")),
+    _training("fedbuff", "star", ("training.buffer=2",)),
+    _training(
+        "fedbuff", "mesh, datagram, three at work", _MESH, _DATAGRAM, ("training.concurrency=3", "training.buffer=2")
+    ),
     _training("fedavg", "secure, lossy", _SECURE, ("network.loss=0.05",)),
     _training("fedavg", "secagg+, complete graph", _GRAPH),
     _training("fedavg", "secagg+, eight clients", _GRAPH, ("data.clients=8",)),

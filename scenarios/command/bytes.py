@@ -31,7 +31,7 @@ class Counted(Struct, frozen=True):
     """The messages and bytes of one run.
 
     `values` are those of the swept keys, in a run of a sweep. `formula` is the payload of each type by formula, empty
-    where none applies, as in a run that lost a party.
+    where none applies, as in a run that lost a party, and without types whose number depends on the run.
     """
 
     folder: Path
@@ -47,7 +47,8 @@ class Counted(Struct, frozen=True):
     def sums(self) -> dict[str, int | None]:
         """The numbers of all messages and bytes, and the whole payload by formula."""
         counts = {name: sum(getattr(row, name) for row in self.rows) for name in _COUNTS}
-        return {**counts, "formula": sum(self.formula.values()) if self.formula else None}
+        whole = {row.type for row in self.rows} <= {*self.formula}
+        return {**counts, "formula": sum(self.formula.values()) if self.formula and whole else None}
 
     def lines(self) -> list[dict[str, Any]]:
         """Messages and bytes by step and type; a type's payload by formula is at its first step, None elsewhere."""

@@ -26,6 +26,7 @@ __all__ = ["Prediction", "predict_run", "predicted"]
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
     """The payload of each message type in the run in `folder`, by formula; 0 for those of `types` that carry none.
 
+    Types of which the number depends on the run are left out.
     Empty if the formulas do not apply or lack a value: a party was lost, the run did not complete, its
     protocol has no formula here, or its scenario or data can no longer be read. Raises ScenarioError
     where a plugin's formula fails.
@@ -45,7 +46,8 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         return {}
     except Problem as error:
         raise ScenarioError(str(folder), error.key, error.problem) from error
-    return {} if found is None else {**dict.fromkeys(types, 0), **found}
+    whole = {} if found is None else {**dict.fromkeys(types, 0), **found}
+    return {kind: size for kind, size in whole.items() if size is not None}
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,6 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
         lambda work: 0.0 if free else table.duration(work),
         scenario.seed,
     )
-    found = counts(everything, SERVER if scenario.network.topology == "star" else "")
+    found = counts(course.messages, SERVER if scenario.network.topology == "star" else "")
     memory = predicted_memory(scenario, parts, shards, course.most_held)
     return Prediction(found, course.seconds, memory)

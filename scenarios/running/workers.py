@@ -13,8 +13,9 @@ from parties.learning.extras import MissingExtra, require
 from scenarios.files.arguments import check_count, check_type
 from scenarios.running.ray_jobs import on_ray
 from scenarios.schema.scenario import ScenarioError
-from sim.compute import begin_worker, interrupts_held_back
+from sim.compute import interrupts_held_back
 from sim.ray_cluster import ON_RAY
+from sim.worker import begin_worker
 
 __all__ = ["Jobs", "check_jobs", "in_workers", "jobs_of"]
 

@@ -67,6 +67,7 @@ def assert_held(findings: Findings) -> None:
         ("fedavg", "secure", 2, 12),
         ("fedavg", "secagg+", 4, 6),
         ("fedavg+xclp", "plain", 3, 6),
+        ("fedbuff", "plain", 4, 12),
     ],
 )
 def test_random_mixtures(training: Scenario, name: str, averaged: str, seed: int, schedules: int) -> None:

@@ -41,12 +41,23 @@ def figures(scenario: Scenario, out: Path) -> dict[str, Any]:
     return {k: v for k, v in result.record().items() if k not in ("wall_seconds", "peak_memory", "environment")}
 
 
-@pytest.mark.parametrize("faults", FAULTS)
-def test_nothing_depends_on_whether_clients_rest(faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = small(f"fault={FAULTS[faults]}")
+def alike_at_rest(scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = figures(scenario, tmp_path / "there")
     monkeypatch.setattr(experiment, "AWAKE", 0)
     assert figures(scenario, tmp_path / "resting") == there
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_nothing_depends_on_whether_clients_rest(faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike_at_rest(small(f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("faults", ["nobody", "come and go", "late"])
+@pytest.mark.parametrize("way", ["protocol.name=fedbuff", "training.extra=2"])
+def test_nor_where_no_round_waits_for_all(
+    way: str, faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alike_at_rest(small(way, f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
 
 
 def parties_of(simulation: Simulation) -> int:

@@ -37,6 +37,11 @@ def ran(file: Path, *changes: str, engine: str = "pool:2", watch: Watch | None =
         pytest.param(("protocol.name=dp-fedavg", "training.share=0.5"), "", marks=pytest.mark.long),
         (("protocol.name=fedct", "learner.name=decision-tree", "public.size=10"), ""),
         (("protocol.name=fedavg", "cost=free", "training.share=0.5"), ""),
+        (("protocol.name=fedavg", "training.share=0.5", "training.extra=1"), ""),  # some jobs are for nothing
+        (
+            ("protocol.name=fedbuff", "training.rounds=6"),
+            CRASH.format("client/1", "train.update") + "back_after='1s'\n",
+        ),
         (("protocol.name=fedavg",), CRASH.format("client/1", "train.update") + "back_after = '1s'\n"),
         (("protocol.name=fedavg",), CRASH.format("server", "train.average")),
     ],

@@ -50,6 +50,11 @@ CHANGES = [
     ("fedavg", {"data": {"clients": 5}, "training": {"averaging": "secagg+"}}),
     ("fedmatch", {"training": {"share": 0.5, "rounds": 4}, "data": {"labeled_clients": 2}}),
     ("scaffold", {"training": {"share": 0.5, "rounds": 130}, "data": {"limit": 40}}),
+    ("fedavg", {"data": {"clients": 9, "limit": 90}, "training": {"share": 0.5, "extra": 3, "rounds": 6}}),
+    ("scaffold", {"data": {"clients": 6, "limit": 60}, "training": {"share": 0.5, "extra": 2, "rounds": 6}}),
+    ("fedavg-then-xclp", {"data": {"clients": 6, "limit": 90}, "training": {"share": 0.5, "extra": 1}}),
+    ("fedbuff", {"data": {"clients": 9, "limit": 90}, "training": {"concurrency": 4, "buffer": 3, "rounds": 12}}),
+    ("fedbuff", {"training": {"buffer": 4, "update": "fedprox"}, "network": {"latency": "lognormal:40ms,0.5"}}),
     ("fedprop+mt", {"training": {"label_from": 2}, "network": {"topology": "mesh"}}),
     ("fedct", {"data": {"labeled_clients": 2}, "cotraining": {"rounds": 3}}),
 ]
@@ -70,7 +75,7 @@ WORLDS = [
 ]
 """What a scenario may say of links and machines."""
 
-OVER = [("xclp", {"hamming": "iknp", "recovery": "shamir"}), ("fedavg+xclp", {}), ("fedct", {})]
+OVER = [("xclp", {"hamming": "iknp", "recovery": "shamir"}), ("fedavg+xclp", {}), ("fedct", {}), ("fedbuff", {})]
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: ", ".join(world))

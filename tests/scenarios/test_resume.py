@@ -47,6 +47,11 @@ CASES: dict[str, tuple[list[str], str]] = {
     "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
     "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
     "SCAFFOLD": (["protocol.name=scaffold", "training.share=0.5"], COMES_BACK),
+    "over-selection": (["protocol.name=fedavg", "training.share=0.5", "training.extra=1"], COMES_BACK),
+    "FedBuff": (
+        ["protocol.name=fedbuff", "training.rounds=9", "protocol.deadline=0.2s"],
+        COMES_BACK.replace("12s", "0.1s"),
+    ),
     "FedAvg, then XCLP": (["protocol.name=fedavg-then-xclp", "data.new=0.2"], COMES_BACK),
 }
 
@@ -259,6 +264,20 @@ HARD: dict[str, tuple[list[str], str]] = {
     "FedMatch": (["protocol.name=fedmatch", "training.rounds=3"], ""),
     "FedSem": (["protocol.name=fedsem+"], COMES_BACK),
     "FedProp with a mean teacher": (["protocol.name=fedprop+mt", "training.rounds=3"], COMES_BACK),
+    "models come late": (
+        ["protocol.name=fedbuff", "training.rounds=12", "network.jitter=20ms", "training.concurrency=3"],
+        fault("slow", "client/1", time="0s", factor=200)
+        + fault("slow", "client/2", time="0.1s", factor=9, lasts="0.1s"),
+    ),
+    "who is at work crashes and comes back": (
+        ["protocol.name=fedbuff", "training.rounds=20", "protocol.deadline=0.2s", "training.epochs=40"],
+        fault("crash", "client/*", **AT, probability=0.1, back_after="0.05s")
+        + fault("slow", "client/1", time="0s", factor=9),
+    ),
+    "a client at work stands still": (
+        ["protocol.name=fedbuff", "training.rounds=20", "training.epochs=40"],
+        fault("pause", "client/1", time="0.15s", lasts="0.1s") + fault("slow", "client/2", time="0s", factor=9),
+    ),
     "the server is lost": ([], fault("crash", "server", at="train.average", occurrence=4)),
 }  # fmt: skip
 
@@ -298,6 +317,22 @@ def test_from_the_end_of_every_round_a_run_goes_on_alike(resumable: Resumable, t
         simulation = Simulation(scenario, engine="inline")
         simulation.restore(msgspec.msgpack.decode(state))
         assert ended(simulation) == unbroken
+
+
+def test_fedbuff_is_broken_off_with_clients_at_work(resumable: Resumable, tmp_path: Path) -> None:
+    changes = ["protocol.name=fedbuff", "training.rounds=12", "device.speed=0.002"]
+    scenario = load(resumable(tmp_path, fault("slow", "client/1", time="0s", factor=3)), changes)
+    simulation = Simulation(scenario, engine="inline")
+    at_work: list[bool] = []
+
+    def keep(number: int) -> None:
+        with suppress(NotPlain):
+            simulation.state()
+            at_work.append(simulation.clients[1].place == "train.update")
+
+    simulation.after_rounds(keep)
+    ended(simulation)
+    assert len(at_work) >= 9 and sum(at_work) >= 4
 
 
 def test_no_checkpoint_is_made_while_a_client_still_computes(resumable: Resumable, tmp_path: Path) -> None:

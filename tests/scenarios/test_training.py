@@ -46,7 +46,8 @@ def crash(where: str, party: str = "client/1", back: str = "") -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_runs_by_its_name(tiny: Path, name: str) -> None:
-    result = ran(tiny, "training.rounds=3", name=name)
+    buffer = ["training.buffer=4"] if "training.buffer" in PROTOCOLS[name].uses else []
+    result = ran(tiny, "training.rounds=3", *buffer, name=name)
     assert (result.outcome, result.lost, [one.problem for one in result.round_records]) == (
         "completed",
         [],

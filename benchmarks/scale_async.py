@@ -1,0 +1,101 @@
+"""Training beside stragglers, over virtual time: FedAvg, FedAvg that calls more clients than it needs, and FedBuff.
+
+The scenario is `training-stragglers`: three of twelve clients take three times as long for everything. *Even* is FedAvg
+without them being slow. All figures are virtual, so that they are the same on every machine: seconds a round (in
+FedBuff a filling of the buffer), seconds until the model first has the accuracy of the target, how many models were
+averaged until then, and bytes of the whole run. A run is as long as the last of them needs.
+
+python -c "from benchmarks.scale_async import main; main()"
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from benchmarks.measure import environment, grouped, write_json
+from protocols.federated.observer import TrainingObserver
+from scenarios.console.printing import make_console
+from scenarios.files.reading import load
+from scenarios.running.simulation import Simulation
+from sim.units import format_bytes
+
+__all__ = ["Row", "main", "measure"]
+
+_TARGET = 0.85
+_QUICK = ("data.limit=360",)
+_BUFFERED = ("protocol.name=fedbuff", "training.buffer=4", "training.rounds=75")
+_WAYS: dict[str, tuple[str, ...]] = {
+    "even": ("fault=[]",),
+    "FedAvg": (),
+    "FedAvg, 9 of 12": ("training.share=0.75", "training.extra=3", "training.rounds=30"),
+    "FedBuff, K = 4": _BUFFERED,
+    "FedBuff, K = 4, a = 0": (*_BUFFERED, "training.staleness=0.0"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: `rounds`, virtual seconds of one and of all, when the `target` was reached, and from how many models.
+
+    `until` and `models` are None where it was not reached. `accuracy` is that of the last model.
+    """
+
+    way: str
+    rounds: int
+    seconds_a_round: float
+    seconds: float
+    target: float
+    until: float | None
+    models: int | None
+    accuracy: float
+    bytes: int
+
+
+def main(quick: bool = False, json_file: Path | None = None) -> None:
+    """Measure, print a table, and write it to `json_file`."""
+    console = make_console()
+    rows = measure(quick)
+    console.print(_table(rows))
+    write_json(json_file, environment=environment(("torch", "numpy")), quick=quick, rows=rows)
+
+
+def measure(quick: bool) -> list[Row]:
+    """A row for each way; `quick`: of a quarter of the points, and to half the accuracy."""
+    return [_row(way, (*changes, *(_QUICK if quick else ())), _TARGET / (1 + quick)) for way, changes in _WAYS.items()]
+
+
+def _row(way: str, changes: tuple[str, ...], target: float) -> Row:
+    simulation = Simulation(load("training-stragglers", changes), engine="inline")
+    try:
+        simulation.run()
+    finally:
+        simulation.close()
+    assert isinstance(simulation.observer, TrainingObserver)
+    rounds, ended = simulation.observer.rounds, simulation.observer.ended
+    accuracies = [one.accuracy or 0.0 for one in rounds]
+    at = next((place for place, accuracy in enumerate(accuracies) if accuracy >= target), None)
+    return Row(
+        way=way,
+        rounds=len(rounds),
+        seconds_a_round=(ended[-1] - rounds[0].began) / len(rounds),
+        seconds=ended[-1],
+        target=target,
+        until=None if at is None else ended[at],
+        models=None if at is None else sum(len(one.averaged) for one in rounds[: at + 1]),
+        accuracy=accuracies[-1],
+        bytes=sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows()),
+    )
+
+
+def _table(rows: list[Row]) -> Table:
+    lines = [
+        (
+            row.way, str(row.rounds), f"{row.seconds_a_round:.3f}", f"{row.seconds:.1f}",
+            "-" if row.until is None else f"{row.until:.1f}", "-" if row.models is None else str(row.models),
+            f"{row.accuracy:.3f}", format_bytes(row.bytes),
+        )
+        for row in rows
+    ]  # fmt: skip
+    numbers = ("rounds", "s a round", "s", f"s to {rows[0].target:g}", "models until then", "accuracy", "bytes")
+    return grouped(("way", *numbers), lines, numbers, "Three of twelve clients three times as slow, virtual seconds")

@@ -1,0 +1,89 @@
+"""Chaos of training that waits for nobody finds nothing, and finds what is planted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from protocols.federated import fedbuff
+from protocols.federated.fedbuff import FedBuffServer
+from scenarios.chaos.campaign import Plan, campaign, verdict
+from scenarios.schema.scenario import Fault
+from tacit import Scenario, load
+from tests.chaos.test_training import TRAINING, assert_held
+
+AT = Fault(party="client/1", at="train.update")
+
+
+@pytest.fixture
+def buffered(tmp_path: Path) -> Scenario:
+    path = tmp_path / "buffered.toml"
+    path.write_text(TRAINING.replace('"fedavg"', '"fedbuff"').replace("rounds = 2", "rounds = 3\nbuffer = 2"))
+    return load(path)
+
+
+def broken(scenario: Scenario, *faults: Fault) -> set[str]:
+    return {one.promise for one in verdict(structs.replace(scenario, fault=faults)).broken}
+
+
+@pytest.mark.parametrize("changes", [{}, pytest.param({"concurrency": 3}, marks=pytest.mark.long)])
+def test_a_crash_at_every_step(buffered: Scenario, changes: dict[str, Any]) -> None:
+    scenario = structs.replace(buffered, training=structs.replace(buffered.training, **changes))
+    findings = campaign(scenario, Plan(schedules=0, quick=not changes))
+    assert_held(findings)
+    assert len(findings.verdicts) > 8
+
+
+def test_a_crash_of_over_selected_training(buffered: Scenario) -> None:
+    protocol = structs.replace(buffered.protocol, name="fedavg")
+    training = structs.replace(buffered.training, share=0.5, extra=1, buffer=None)
+    scenario = structs.replace(buffered, protocol=protocol, training=training)
+    assert_held(campaign(scenario, Plan(schedules=8, singles=False, seed=3)))
+
+
+def test_a_model_that_counts_twice_is_found(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_in = FedBuffServer.take_in
+
+    async def twice(self: FedBuffServer) -> None:
+        before = len(self.buffer)
+        await take_in(self)
+        if len(self.buffer) == before + 1 == 1:
+            self.buffer.append(self.buffer[0])
+
+    monkeypatch.setattr(FedBuffServer, "take_in", twice)
+    assert "no model counts twice" in broken(buffered)
+
+
+@pytest.mark.parametrize("planted", ["without staleness", "one too few"])
+def test_a_model_that_moves_otherwise_is_found(
+    buffered: Scenario, planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = fedbuff.moved
+
+    def other(model: bytes, changes: list[tuple[bytes, bytes, float]], total: float, rate: float) -> bytes:
+        if planted == "one too few":
+            return moved(model, changes[1:], total, rate)
+        return moved(model, [(trained, began, 1.0) for trained, began, _ in changes], total, rate)
+
+    monkeypatch.setattr(fedbuff, "moved", other)
+    assert broken(buffered) == {"the model is the oracle's"}
+
+
+def test_a_lost_client_that_keeps_its_place_is_found(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    soon = structs.replace(buffered.protocol, deadline="0.1s")
+    scenario = structs.replace(buffered, protocol=soon, training=structs.replace(buffered.training, rounds=25))
+    assert not broken(scenario, AT)
+    monkeypatch.setattr(FedBuffServer, "dismiss", lambda self, parties, reason, aborted=False: None)
+    assert "nobody holds a place" in broken(scenario, AT)
+
+
+def test_places_that_stay_empty_are_found(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = FedBuffServer.call
+
+    def fewer(self: FedBuffServer, number: int) -> tuple[str, ...]:
+        self._called.add("client/2")
+        return call(self, number)
+
+    monkeypatch.setattr(FedBuffServer, "call", fewer)
+    assert "places are filled" in broken(buffered)

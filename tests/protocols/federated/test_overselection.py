@@ -1,0 +1,99 @@
+"""Over-selection: a round that calls more clients than it needs takes the first models, and waits for no others."""
+
+from typing import Any
+
+import pytest
+
+from parties.data.sets import load
+from parties.data.splits import shards
+from parties.learning import jobs
+from parties.learning.settings import LocalUpdate
+from parties.learning.spec import ModelSpec
+from parties.learning.vectors import average
+from parties.play import play
+from protocols.federated.averaging import Averaging, SecAggPlus, Secure
+from protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from protocols.federated.method import Method
+from protocols.federated.round import Record, TrainingSettings
+from sim.faults import Corrupt, Crash, Fault, Slow
+from sim.latency import parse_latency
+from sim.network import Conditions
+from sim.setting_error import SettingError
+from sim.world import World
+
+SPEC = ModelSpec("linear", (1, 8, 8), 10)
+SHARDS = shards(load("digits", 240), 8, "iid", 0.5, 1)
+UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu")
+SLOW = [Slow(f"client/{number}", time=0.0, factor=1e5) for number in (1, 6)]
+KEYS: dict[str, Any] = {"share": 0.5, "extra": 2, "rounds": 6, "deadline": 10.0}
+
+
+def trained(*faults: Fault, **keys: Any) -> tuple[FedAvgServer, list[FedAvgClient], list[Record], World]:
+    world = World(1, conditions=Conditions(latency=parse_latency("lognormal:20ms,0.3")), faults=faults)
+    settings = TrainingSettings(SPEC, UPDATE, Method(), 8, **{**KEYS, **keys})
+    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
+    server = FedAvgServer(world, [one.name for one in clients], settings, jobs.initial(SPEC, 1))
+    records: list[Record] = []
+    server.observers.append(records.append)
+    try:
+        world.loop.run(play([server, *clients], server))
+    finally:
+        world.loop.finish()
+    return server, clients, records, world
+
+
+def test_each_round_takes_the_first_models_and_as_many_as_without_the_extra_clients() -> None:
+    _, _, records, _ = trained()
+    assert {(len(record.cohort), len(record.averaged)) for record in records} == {(6, 4)}
+    _, _, plain, _ = trained(extra=0)
+    assert [set(one.cohort) <= set(other.cohort) for one, other in zip(plain, records, strict=True)] == [True] * 6
+
+
+def test_stragglers_hold_nobody_up_and_are_no_loss() -> None:
+    server, clients, records, world = trained(*SLOW)
+    assert not server.lost and world.loop.time() < 1.0
+    assert not {name for record in records for name in record.averaged} & {"client/1", "client/6"}
+    assert any("client/1" in record.cohort for record in records)
+    assert "dismissed: the round is over: enough models were received before yours" in {one.ending for one in clients}
+    waiting, _, _, sync = trained(*SLOW, extra=0)
+    assert {loss.party for loss in waiting.lost} == {"client/1", "client/6"} and sync.loop.time() > 20.0
+
+
+def test_the_model_is_the_average_of_the_first() -> None:
+    server, clients, records, _ = trained(rounds=1)
+    first = jobs.initial(SPEC, 1)
+    alone = {
+        one.name: jobs.train(
+            SPEC,
+            first,
+            one.data(None),
+            UPDATE,
+            0,
+            World(1).entropy(one.name, 1, 1, 1, "training").bytes(32),
+        )
+        for one in clients
+    }
+    assert server.model == average([alone[name].parameters for name in records[0].averaged])
+
+
+def test_lost_clients_are_made_up_for_by_the_extra_ones_and_beyond_that_are_missed_at_the_deadline() -> None:
+    for lost in (2, 3):
+        called = trained(rounds=1)[2][0].cohort
+        crashes = [Crash(name, at="train.update") for name in called[:lost]]
+        server, _, records, world = trained(*crashes, rounds=1)
+        assert len(records[0].averaged) == 6 - lost
+        assert len(server.lost) == (0 if lost == 2 else 3)
+        assert (world.loop.time() > 10.0) == (lost == 3)
+
+
+def test_an_invalid_model_is_made_up_for() -> None:
+    called = trained(rounds=1)[2][0].averaged
+    bad = Corrupt(called[0], peer="server", message="LocalModel", occurrence=1)
+    _, _, records, world = trained(bad, rounds=1)
+    assert len(records[0].averaged) == 4 and world.loop.time() < 10.0
+
+
+@pytest.mark.parametrize("averaging", [Secure(), SecAggPlus()], ids=lambda way: way.name)
+def test_a_secure_sum_is_over_all_who_begin_it(averaging: Averaging) -> None:
+    with pytest.raises(SettingError, match="is a sum over all who began it"):
+        trained(averaging=averaging, min_clients=2)
