@@ -6,7 +6,8 @@ is fitted by least squares to the logarithms of the three largest sizes (all, if
 whatever its size makes it smaller than that of the algorithm. Of a size that cannot be run the reason is stated, and
 larger ones are left out.
 
-Besides, tables of their own: jobs on Ray by their length, and the cryptography of XCLP inline and in a pool.
+Besides, tables of their own: jobs on Ray by their length, the cryptography of XCLP inline and in a pool, and training
+beside stragglers over virtual time.
 """
 
 import importlib
@@ -34,7 +35,11 @@ _LONGEST = 1800.0
 
 _FITTED = 3
 
-TABLES = {"Ray": "benchmarks.scale_ray", "cryptography": "benchmarks.scale_crypto"}
+TABLES = {
+    "Ray": "benchmarks.scale_ray",
+    "cryptography": "benchmarks.scale_crypto",
+    "stragglers": "benchmarks.scale_async",
+}
 """Topics that have tables in place of curves, and the module whose `main(quick)` measures and prints them."""
 
 

@@ -5,7 +5,7 @@ without them being slow. All figures are virtual, so that they are the same on e
 FedBuff a filling of the buffer), seconds until the model first has the accuracy of the target, how many models were
 averaged until then, and bytes of the whole run. A run is as long as the last of them needs.
 
-python -c "from benchmarks.scale_async import main; main()"
+python -m benchmarks scale --only stragglers
 """
 
 from dataclasses import dataclass

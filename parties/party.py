@@ -280,10 +280,8 @@ class Party(Lifecycle):
                     arrivals.leave_out(source)
                     if len(answers) >= need:
                         break
-        return Collected(
-            {name: answers[name] for name in order if name in answers},
-            tuple(name for name in order if name not in answers),
-        )
+        missing = tuple(name for name in order if name not in answers)
+        return Collected({name: answers[name] for name in order if name in answers}, missing)
 
     async def each(
         self,

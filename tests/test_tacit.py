@@ -102,7 +102,10 @@ def test_a_run_takes_a_name_or_a_path_and_makes_the_folder_that_a_text_names(els
     [
         (lambda: run(3), r"scenario is 3, of type int; allowed: a Scenario, or a name or path as str or Path"),
         (lambda: run(Scenario(), out=3), "out is 3, of type int; allowed: the folder to make, as str or Path, or None"),
-        (lambda: run(Scenario(), engine=2), 'engine is 2, of type int; allowed: "auto", "inline", "pool:N", "ray:HOST:PORT" or None'),
+        (
+            lambda: run(Scenario(), engine=2),
+            'engine is 2, of type int; allowed: "auto", "inline", "pool:N", "ray:HOST:PORT" or None',
+        ),
         (
             lambda: run(Scenario(), watch=print),
             "watch is <built-in function print>, of type builtin_function_or_method",

@@ -13,7 +13,7 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode
-from parties.play import play
+from parties.playing import play
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.fedbuff import BufferedSettings, BufferRecord, FedBuffClient, FedBuffServer, moved
 from protocols.federated.method import Method

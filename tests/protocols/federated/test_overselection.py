@@ -10,7 +10,7 @@ from parties.learning import jobs
 from parties.learning.settings import LocalUpdate
 from parties.learning.spec import ModelSpec
 from parties.learning.vectors import average
-from parties.play import play
+from parties.playing import play
 from protocols.federated.averaging import Averaging, SecAggPlus, Secure
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.method import Method
