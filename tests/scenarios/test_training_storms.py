@@ -22,7 +22,7 @@ def drawn(seed: int, names: Sequence[str]) -> Scenario:
     """A small scenario of one of these protocols, with faults."""
     dice = random.Random(seed)
     name = dice.choice(names)
-    secure = dice.random() < 0.4 and name not in ("fedmatch", *COTRAINING)
+    secure = dice.random() < 0.4 and name not in ("fedmatch", "fedbuff", *COTRAINING)  # which take single models
     calm = Scenario(
         seed=seed,
         engine="inline",
