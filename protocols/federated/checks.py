@@ -40,6 +40,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     if ALGORITHMS[tables.protocol.name].buffered:
         _check_buffered(tables, labels)
     _check_tolerance(tables.training)
+    _check_order(tables)
     _check_augmentation(tables, held)
     try:
         settings = settings_of(tables, held, labels=labels)
@@ -109,6 +110,13 @@ def _check_tolerance(training: Training) -> None:
             f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (training.corrupt_clients); allowed: "
         )
         raise Problem("training.tolerated_dropouts", f"{problem}less than {1 - corrupt:g}")
+
+
+def _check_order(tables: TrainingTables) -> None:
+    """Raise Problem where a sum in a graph, which no set-up precedes, may begin at a client before its round does."""
+    if tables.training.averaging == SecAggPlus.name and tables.network.transport == "datagram":
+        problem = '"secagg+" begins a sum as soon as a round is called, and datagrams overtake each other'
+        raise Problem("training.averaging", f'{problem}; allowed: "plain", "secure", or network.transport = "reliable"')
 
 
 def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:

@@ -113,10 +113,14 @@ def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def no_round_is_lost_without_need(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A round in which enough clients for a buffer are well is not lost."""
+    """A round in which enough clients for a buffer are well, and were as they were called, is not lost.
+
+    Who is at work in it may have been called in an earlier round, a deadline before it began at most.
+    """
     able = [client.name for client in trial.simulation.clients if client.shard.labeled.any()]
+    deadline = trial.simulation.server.settings.deadline
     for record in trial.records:
-        well = [name for name in able if name in record.cohort and affected.well_since(name, record.began)]
+        well = [name for name in able if name in record.cohort and affected.well_since(name, record.began - deadline)]
         if record.lost and "server" not in affected and len(well) >= trial.simulation.server.settings.buffer:
             yield f"round {record.number} was lost, and {len(well)} clients were well: {record.lost}"
 

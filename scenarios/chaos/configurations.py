@@ -86,7 +86,7 @@ CONFIGURATIONS = (
     _training("fedavg", "secure, lossy", _SECURE, ("network.loss=0.05",)),
     _training("fedavg", "secagg+, complete graph", _GRAPH),
     _training("fedavg", "secagg+, eight clients", _GRAPH, ("data.clients=8",)),
-    _training("fedavg", "secagg+, nine clients, mesh, datagram", _GRAPH, _MESH, _DATAGRAM, ("data.clients=9",)),
+    _training("fedavg", "secagg+, nine clients, mesh", _GRAPH, _MESH, ("data.clients=9",)),
     _training("fedavg+xclp", "plain, restart"),
     _training("fedavg+xclp", "secure, shamir, mesh", _SECURE, _SHAMIR, _MESH),
     _training("fedavg+xclp", "secure, restart, datagram", _SECURE, _DATAGRAM),

@@ -61,7 +61,8 @@ def test_they_make_a_cluster_of_two_nodes(tmp_path: Path, port: int) -> None:
     }  # fmt: skip
     script = [setting, *(line.replace(HOST, f"{here}:{port}").replace("=6379", f"={port}") for line in lines)]
     script[-1] += f" {SMALL} --out run"
-    script.append('python -c \'import ray; ray.init("auto", logging_level=40); print(len(ray.nodes()), "nodes")\'')
+    count = f'import ray; ray.init("{here}:{port}", logging_level=40); print(len(ray.nodes()), "nodes")'
+    script.append(f"python -c {shlex.quote(count)}")  # "auto" may be another test's cluster
     script.append(f"{stop} --help > stop.txt")  # without --help it would end the clusters of other tests
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(script)], cwd=tmp_path, env=own, capture_output=True, text=True,
