@@ -40,7 +40,7 @@ RUN = [block for block in blocks() if block.commands != MAKE]
 LONG = (
     "python -m benchmarks", "tacit chaos", "tacit sweep xclp-digits", "tacit run xclp-digits --seed",
     "tacit run xclp-digits --set protocol.hamming=iknp", "tacit run losses-", "tacit sweep straggler", "tacit run fed",
-    "tacit run examples/",
+    "tacit run examples/", "tacit predict",
 )  # fmt: skip
 """What the commands that take long begin with."""
 
