@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from parties.keeper import Keeper
+from parties.factory import PartyFactory
 from parties.rest import Rest
 from sim.barriers import Barrier
 from sim.compute import Machine
@@ -14,7 +14,7 @@ from sim.trace import Event
 from sim.wire import Packet
 from sim.world import World
 
-__all__ = ["Device", "Keeper"]
+__all__ = ["Device"]
 
 
 def _nothing() -> None:
@@ -24,7 +24,7 @@ def _nothing() -> None:
 class Device:
     """The access to the network, the processor and the `disk` of the `party`, of the class `kind`.
 
-    A party that comes back is made by `make`, or, with a `keeper`, by that, which also makes a party that is at `rest`
+    A party that comes back is made by `make`, or, with a `factory`, by that, which also makes a party that is at `rest`
     when something concerns it. `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` the machine.
     `observed` is what the party stores for observers of a run. `changed` is called whenever the party ends, goes idle,
     goes down or comes back. There may be many: what is empty takes no memory.
@@ -32,7 +32,7 @@ class Device:
 
     __slots__ = (
         "_after_pause", "_has_left", "_machine", "_make", "_party", "_processor", "_slowed", "_world", "changed",
-        "disk", "endpoint", "keeper", "kind", "name", "observed", "pauses", "rest",
+        "disk", "endpoint", "factory", "kind", "name", "observed", "pauses", "rest",
     )  # fmt: skip
 
     disk: dict[str, Any]
@@ -45,15 +45,15 @@ class Device:
         kind: type,
         party: Any = None,
         make: Callable[..., Any] | None = None,
-        keeper: Keeper | None = None,
+        factory: PartyFactory | None = None,
         *,
         up: float = 0.0,
         down: float = 0.0,
         cores: int = 1,
         speed: float = 1.0,
     ) -> None:
-        self.name, self.kind, self.keeper, self._party = name, kind, keeper, party
-        self.rest = None if keeper is None else Rest()
+        self.name, self.kind, self.factory, self._party = name, kind, factory, party
+        self.rest = None if factory is None else Rest()
         self.changed: Callable[[], None] = _nothing
         self._world, self._make = world, make
         self.endpoint = world.network.attach(name, self.receive, up, down)
@@ -75,8 +75,8 @@ class Device:
     def party(self) -> Any:
         """The party in its present incarnation. One that rests is made to be looked at; it goes on resting."""
         if self._party is None:
-            assert self.keeper is not None
-            self._party = self.keeper.make(self)
+            assert self.factory is not None
+            self._party = self.factory.make(self)
             if self.rest is not None:
                 self._party.recall(self.rest)
         return self._party
@@ -143,17 +143,17 @@ class Device:
             self._machine = None
         self._world.loop.waits.pop(self.name, None)
         self._world.network.retire(self.name)
-        if self.keeper is not None:
-            self.keeper.slept(self)
+        if self.factory is not None:
+            self.factory.slept(self)
 
     def wake(self) -> None:
         """Let the party go on from where it rests, because of what now comes."""
         rest = self.rest
-        if rest is not None and rest.idle and self.keeper is not None:
+        if rest is not None and rest.idle and self.factory is not None:
             party = self.party
             party.recall(rest)
             self.rest = None
-            self.keeper.woke(self)
+            self.factory.woke(self)
             party.go_on(rest.number)
 
     def give_up(self) -> None:
@@ -191,10 +191,10 @@ class Device:
         self.changed()
 
     def _begin(self) -> None:
-        if self.keeper is None:
+        if self.factory is None:
             self._party.begin()
         else:
-            self.keeper.begin(self)
+            self.factory.begin(self)
 
     def pause(self, why: str = "pause") -> None:
         """Pause. What arrives is kept, what is sent goes out later, and computing and deadlines wait."""
@@ -245,8 +245,8 @@ class Device:
         if isinstance(state, dict):
             self.rest = None
             self.party.restore(state)
-            if self.keeper is not None:
-                self.keeper.restored(self)
+            if self.factory is not None:
+                self.factory.restored(self)
             return
         rest, ending, own = state
         self.rest = Rest.restored(rest)
@@ -267,9 +267,9 @@ class Device:
     def rest_again(self, when: float) -> None:
         """Rest as before, until `when` at most."""
         rest = self.rest
-        assert rest is not None and self.keeper is not None
+        assert rest is not None and self.factory is not None
         rest.timer = self._world.loop.env.at(when, self.give_up)
-        self.keeper.rested_again(self)
+        self.factory.rested_again(self)
 
     def stand_still_again(self) -> None:
         """Pause as before, once the party waits."""
@@ -303,9 +303,9 @@ class Device:
         if rest.timer is not None:
             rest.timer.cancel()
             rest.timer = None
-        if rest.idle and self.keeper is not None:
+        if rest.idle and self.factory is not None:
             rest.idle = False
-            self.keeper.fell()
+            self.factory.fell()
         if (wait := rest.wait) is not None:
             rest.wait = None
             wait.ended, wait.silent, wait.missing = "cancelled", wait.sources, wait.sources

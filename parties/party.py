@@ -134,7 +134,7 @@ class Party(Lifecycle):
         Only one that its device can make again, and that nothing else concerns. `until` is when its patience is over.
         """
         device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
-        if device.keeper is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
+        if device.factory is None or len(mailbox) or device.pauses or not (old is None or old.in_time):
             return False
         known = interned(tuple(self.incarnations.items()))
         number = hash(self._task)

@@ -47,7 +47,7 @@ class Registered(Sequence[P], Generic[P]):
         self._world, self._make, self._resting = world, make, resting
         self.awake: dict[str, Device] = {}
         self.waiting = self.made = 0
-        self.devices = [Device(world, name, kind, keeper=self, **access) for name in names]
+        self.devices = [Device(world, name, kind, factory=self, **access) for name in names]
 
     def __len__(self) -> int:
         return len(self.devices)

@@ -333,7 +333,7 @@ class Computing:
                 machine.cores.release(turn)
             else:
                 turn.cancel()
-        return self._take_up(party, step, modelled, arguments, result)
+        return self._complete(party, step, modelled, arguments, result)
 
     async def go_on(
         self, machine: Machine, party: str, step: str, work: Work, due: float, function: Callable[..., R], *args: Any
@@ -341,9 +341,9 @@ class Computing:
         """`run`, for the only job of a party, which had begun before a snapshot and is `due` then."""
         job, modelled = self._inline.submit(function, args), self._table.duration(work)
         await machine.work(0.0, due)
-        return self._take_up(party, step, modelled, args, job.result())
+        return self._complete(party, step, modelled, args, job.result())
 
-    def _take_up(self, party: str, step: str, modelled: float, arguments: tuple[Any, ...], result: R) -> R:
+    def _complete(self, party: str, step: str, modelled: float, arguments: tuple[Any, ...], result: R) -> R:
         self.done += modelled
         for computed in self._taps.computed:
             computed(party, step, arguments, result)

@@ -57,7 +57,7 @@ def doubled(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def told(*values: Any) -> tuple[Any, ...]:
+def returned(*values: Any) -> tuple[Any, ...]:
     return values
 
 
@@ -66,7 +66,7 @@ def test_large_things_go_there_and_back(pool: Pool) -> None:
     image, vector = dice.integers(0, 256, (9, LARGE), dtype=np.uint8), dice.bytes(3 * LARGE)
     arguments = (image, [vector, {"model": vector}], np.asfortranarray(dice.random((70, 90))), "text", vector[:5])
     for _ in range(3):
-        found = pool.submit(told, arguments).result()
+        found = pool.submit(returned, arguments).result()
         assert found[1:2] + found[3:] == arguments[1:2] + arguments[3:]
         assert np.array_equal(found[0], image) and found[0].dtype == np.uint8
         assert np.array_equal(found[2], arguments[2])

@@ -2,10 +2,10 @@
 
 from typing import Any, Protocol
 
-__all__ = ["Keeper"]
+__all__ = ["PartyFactory"]
 
 
-class Keeper(Protocol):
+class PartyFactory(Protocol):
     """Who makes the parties of devices that are at rest most of the time (`parties.registered`)."""
 
     def make(self, device: Any) -> Any: ...
