@@ -1,6 +1,6 @@
 # `make demo` runs the main job, `make test` the tests on all cores, `make test-long` the costly ones, `make lint`
-# the style and type checks, `make chaos SEED=7` a broad hour of random faults. Each first makes the environment that it
-# needs in $(VENV), once, and again when what is installed from has changed.
+# the style and type checks, `make chaos SEED=7` a broad hour of random faults, `make docs` the site in build/site.
+# Each first makes the environment that it needs in $(VENV), once, and again when what is installed from has changed.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,8 +14,10 @@ WANTED := Tacit needs Python 3.11 or newer. Name one that is installed: make PYT
 
 # Tests start hundreds of processes: these read compiled modules, where the environment may forbid to write them.
 test test-long: export PYTHONDONTWRITEBYTECODE =
+# There is a worker for each core: threads of linear algebra besides would wait for each other.
+test test-long: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test test-long lint chaos
+.PHONY: demo test test-long lint chaos docs
 
 demo: $(VENV)/.core
 	$(BIN)/tacit run xclp-digits
@@ -25,6 +27,9 @@ test: $(VENV)/.test
 
 test-long: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder -m long $(PYTEST_ARGS)
+
+docs: $(VENV)/.docs
+	$(BIN)/python docs/build_site.py
 
 chaos: $(VENV)/.test
 	$(BIN)/tacit chaos --broad --seed $(SEED) --schedules $(SCHEDULES)
@@ -52,4 +57,9 @@ $(VENV)/.core: $(VENV)/.made setup.cfg setup.py pyproject.toml protocols/crypto/
 $(VENV)/.test: $(VENV)/.made setup.cfg setup.py pyproject.toml protocols/crypto/eightfold.c
 	@echo "Installing Tacit and what its tests need into $(VENV) (once)"
 	@$(INSTALL) -e ".[test]"
+	@touch $(VENV)/.core $@
+
+$(VENV)/.docs: $(VENV)/.made setup.cfg setup.py pyproject.toml protocols/crypto/eightfold.c
+	@echo "Installing Tacit and what its pages need into $(VENV) (once)"
+	@$(INSTALL) -e ".[docs]"
 	@touch $(VENV)/.core $@

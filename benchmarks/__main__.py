@@ -75,5 +75,18 @@ def attacks(quick: Quick = False, json_file: JsonFile = None) -> None:
     benchmark.main(quick, json_file)
 
 
+@app.command()
+def reality(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    only: Annotated[str, typer.Option("--only", metavar="TOPIC", help="Only this topic: tcp, deployed.")] = "",
+    repeats: Annotated[int | None, typer.Option(min=1, help="How often each is measured; default: 5.")] = None,
+) -> None:
+    """Predictions beside real machines, in network namespaces: TCP, and runs whose parties are processes."""
+    from benchmarks import reality as benchmark
+
+    raise typer.Exit(benchmark.main(quick, json_file, only, repeats))
+
+
 if __name__ == "__main__":
     app()

@@ -14,7 +14,10 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks import (
+    attacks_cells,
     attacks_graph,
+    attacks_hashes,
+    attacks_identities,
     attacks_keys,
     attacks_labels,
     attacks_openings,
@@ -56,6 +59,10 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "o, degree": attacks_graph.too_few_neighbours,
     "o, corrupt": attacks_graph.corrupt_neighbours,
     "o, survivors": attacks_graph.other_survivors_for_each,
+    "p": attacks_identities.swapped_key,
+    "p, replay": attacks_identities.key_of_an_earlier_round,
+    "p, U3": attacks_identities.split_survivors,
+    "p, left out": attacks_identities.honest_left_out,
 }
 """The attacks by name; the argument is whether to be quick, with fewer trials of the same attack."""
 
@@ -72,9 +79,18 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
         console,
         [f"{finding.name} ({finding.sought}): {finding.remark}" for finding in findings.values() if finding.remark],
     )
+    hashes = attacks_hashes.guesses(quick)
+    printing.print_lines(console, ["", "What a server makes of distances (H) or of direct hashes, on digits:", ""])
+    console.print(_guesses(hashes))
+    audits = attacks_cells.audits(quick)
+    printing.print_lines(console, ["", "Private cells, audited by canaries (delta = 1e-5, confidence 0.95):", ""])
+    console.print(_audits(audits))
     rows = [{"attack": letter, "verdict": _verdict(f)} | asdict(f) for letter, f in findings.items()]
-    write_json(json_file, environment=environment(("numpy", "gmpy2")), quick=quick, findings=rows)
-    wrong = [finding.name for finding in findings.values() if not finding.as_stated]
+    write_json(
+        json_file, environment=environment(("numpy", "gmpy2")), quick=quick, findings=rows, hashes=hashes, audits=audits
+    )
+    wrong = [finding.name for finding in findings.values() if not finding.as_stated] + attacks_hashes.problems(hashes)
+    wrong += attacks_cells.problems(audits)
     if wrong:
         console.print(f"not as stated: {', '.join(wrong)}")
         raise SystemExit(1)
@@ -87,6 +103,30 @@ def _verdict(finding: Finding) -> str:
     if finding.outside:
         return "outside the model"
     return "above chance" if finding.remains else "at chance"
+
+
+def _guesses(found: list[attacks_hashes.Guess]) -> Table:
+    rows = [
+        (one.sees, one.estimator, f"a client with {one.helped}" if one.helped else "nobody",
+         "none" if one.epsilon is None else f"{one.epsilon:g} a bit", _figure(one.error), _figure(one.cosine))
+        for one in found
+    ]  # fmt: skip
+    columns = ("the server has", "estimator", "helped by", "epsilon", "error of angles' cosines", "cosine to the point")
+    return printing.table(columns, rows, columns[4:])
+
+
+def _audits(found: list[attacks_cells.Audit]) -> Table:
+    rows = [
+        (f"{one.epsilon:g}", f"{one.factor:g}", f"{one.runs:,}", f"{one.false_alarms:.3f}", f"{one.misses:.3f}",
+         f"{one.mu:.3f}", f"{one.least_mu:.3f}", f"{one.epsilon_by_mu:.2f}", "refuted" if one.refuted else "stands")
+        for one in found
+    ]  # fmt: skip
+    columns = ("epsilon", "noise", "runs", "false alarms", "misses", "mu", "mu at least", "epsilon at least")
+    return printing.table((*columns, "the statement"), rows, columns)
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 def _table(findings: dict[str, Finding]) -> Table:

@@ -22,9 +22,9 @@ from protocols.dealing import Announced, DealtKey, Revealed, Survivors
 from protocols.masking import Ring, masks, read
 from protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
 from sim.compute import Free
+from sim.conditions import Conditions
 from sim.faults import Crash, Delay, Fault
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
 

@@ -7,8 +7,9 @@ formula alone. `payload` are the byte strings and the names of parties inside th
 messages between clients, `envelope` all the rest of a message with its TLS records; `round` is the payload of the
 whole round.
 
-Second, secure sums of many clients, all with all or in a graph: see `benchmarks.bytes_sums`. Third, the crossover of
-Paillier and oblivious-transfer extension: see `benchmarks.crossover`.
+Second, secure sums of many clients, all with all or in a graph: see `benchmarks.bytes_sums`. Third, votes that are
+counted in a secure sum beside plain ones: see `benchmarks.bytes_votes`. Fourth, the crossover of Paillier and
+oblivious-transfer extension: see `benchmarks.crossover`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bytes_sums
+from benchmarks import bytes_sums, bytes_votes
 from benchmarks.crossover import Grid, crossings, print_crossings, save_plot, sweep
 from benchmarks.measure import environment, write_json
 from benchmarks.plots import check_plot
@@ -32,8 +33,8 @@ from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from scenarios.console.printing import make_console, table
 from scenarios.schema.scenario import ProtocolKeys
 from sim.compute import Free
+from sim.conditions import Conditions
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.streams import generator
 from sim.wire import LedgerRow
 from sim.world import World
@@ -46,6 +47,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paillier unpacked": {"hamming": "paillier", "packing": "none"},
     "iknp": {"hamming": "iknp"},
     "naor-pinkas": {"hamming": "naor-pinkas"},
+    "direct": {"hamming": "direct"},
 }
 """The [protocol] table of a scenario for each variant."""
 
@@ -111,8 +113,9 @@ class Row:
 
 def cases_of(quick: bool) -> list[Case]:
     """Small cases with all variants and keys of 512 bits, then larger ones with keys of 2048 bits."""
-    everything, large = tuple(VARIANTS), ("plaintext", "paillier", "iknp")
-    small = [Case((5, 5, 5), 64, 512, 3, everything), Case((13, 90, 30), 256, 512, 10, everything[:4])]
+    everything, large = tuple(VARIANTS), ("plaintext", "paillier", "iknp", "direct")
+    most = tuple(variant for variant in VARIANTS if variant != "naor-pinkas")
+    small = [Case((5, 5, 5), 64, 512, 3, everything), Case((13, 90, 30), 256, 512, 10, most)]
     quick_ones = [*small, *(Case((count, count), 1024, 2048, 10, large) for count in (50, 200))]
     if quick:
         return quick_ones
@@ -148,13 +151,16 @@ def main(
         rows += measured
     sums = bytes_sums.measure((20 if quick else 100) if most is None else most)
     bytes_sums.print_sums(console, sums)
+    votes = bytes_votes.measure((5,) if quick else (5, 10, 20))
+    bytes_votes.print_votes(console, votes)
     grid = Grid.make(quick) if grid is None else grid
     points = sweep(grid)
     found = crossings(points)
     print_crossings(console, found, grid)
-    different = any(row.differences for row in rows) or any(row.different for row in sums)
+    unequal = any(one.different for one in sums) or any(one.different for one in votes)
+    different = unequal or any(row.differences for row in rows)
     packages = ("numpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "simpy", "flwr")
-    found_in = {"environment": environment(packages), "quick": quick, "rows": rows, "sums": sums}
+    found_in = {"environment": environment(packages), "quick": quick, "rows": rows, "sums": sums, "votes": votes}
     write_json(json_file, **found_in, grid=grid, points=points, crossings=found, equal=not different)
     if plot is not None:
         save_plot(plot, points, found)

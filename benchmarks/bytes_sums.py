@@ -1,14 +1,17 @@
 """The bytes of a secure sum by the number of clients: all with all (Bonawitz) and in a graph (SecAgg+).
 
-For each n a sum of vectors of 1,000 numbers in a star, its keys included: the set-up of the round and `secure_sum`, and
-`secure_sum` in a graph of the default tolerance. The payload by formula (`protocols.crypto.sizes`) must equal that of a
-run, which is made where n is small enough; what clients send each other counts on both hops. Where flwr is installed,
-the bytes of its SecAgg+ stand beside them, as serialised, with k neighbours, too, or one fewer where k is odd.
+For each n a sum of vectors of 1,000 numbers in a star, its keys included: the set-up of the round and `secure_sum`, the
+same with signed identities, and `secure_sum` in a graph of the default tolerance. The payload by formula
+(`protocols.crypto.sizes`) must equal that of a run, which is made where n is small enough; what clients send each other
+counts on both hops. Where flwr is installed, the bytes of its SecAgg+ stand beside them, as serialised, with k
+neighbours, too, or one fewer where k is odd.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -22,10 +25,11 @@ from parties.server import Server
 from protocols import secure_sum, setup
 from protocols.crypto import sizes
 from protocols.crypto.regular_graph import Tolerance, degree_of
+from protocols.identities import Identities
 from scenarios.console.printing import table
 from sim.compute import Free
+from sim.conditions import Conditions
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.world import World
 
 __all__ = ["SumRow", "measure", "print_sums"]
@@ -38,24 +42,27 @@ _RELAYED = ("Seed", "DealtShares")
 
 @dataclass(frozen=True)
 class SumRow:
-    """The payloads of a sum of `clients` by formula, all with all and in a graph of degree `k`; those of runs, if run.
+    """The payloads of a sum of `clients` by formula: all with all, `signed`, and in a graph of degree `k`.
 
-    `wire`: all bytes of the two runs; `flower`: those of Flower's SecAgg+; None where not measured.
+    `measured`: those of runs, if run; `wire`: all bytes of these, `seconds`: the processor time that they took;
+    `flower`: the bytes of Flower's SecAgg+; None where not measured.
     """
 
     clients: int
     k: int
     threshold: int
     complete: int
+    signed: int
     graph: int
-    measured: tuple[int, int] | None = None
-    wire: tuple[int, int] | None = None
+    measured: tuple[int, ...] | None = None
+    wire: tuple[int, ...] | None = None
+    seconds: tuple[float, ...] | None = None
     flower: int | None = None
 
     @property
     def different(self) -> bool:
         """Whether a run sent other payloads than the formula says."""
-        return self.measured not in (None, (self.complete, self.graph))
+        return self.measured not in (None, (self.complete, self.signed, self.graph))
 
 
 class _Contributor(Client):
@@ -65,11 +72,12 @@ class _Contributor(Client):
 
     async def main(self) -> None:
         with suppress(DismissedError, NoAnswer):
-            secrets = {}
+            group = setup.Group((), {}, {})
             if self.settings.tolerance is None:
                 await self.recv(setup.RoundStart, self.server, _DEADLINE)
-                secrets = (await setup.client(self, _DEADLINE))[0].secrets
-            await secure_sum.client(self, np.ones(_DIMENSION), secrets, self.settings)
+                group, _ = await setup.client(self, _DEADLINE, identities=self.settings.identities)
+            settings = replace(self.settings, identities=group.identities)
+            await secure_sum.client(self, np.ones(_DIMENSION), group.secrets, settings)
 
 
 class _Adder(Server):
@@ -79,9 +87,11 @@ class _Adder(Server):
 
     async def main(self) -> None:
         self.advance(1, 0)
-        if self.settings.tolerance is None:
-            await setup.server(self, self.clients, 1, 2, _DEADLINE)
-        total = await secure_sum.server(self, self.clients, self.settings)
+        settings = self.settings
+        if settings.tolerance is None:
+            group = await setup.server(self, self.clients, 1, 2, _DEADLINE, identities=settings.identities)
+            settings = replace(settings, identities=group.identities)
+        total = await secure_sum.server(self, self.clients, settings)
         assert (total.values == len(self.clients)).all()
 
 
@@ -90,13 +100,15 @@ def measure(most: int) -> list[SumRow]:
     rows = []
     for n in (10, 20, 50, 100, 200, 500, 1000):
         names, degree = [f"client/{i}" for i in range(n)], degree_of(n, Tolerance())
-        every = _relayed({**sizes.setup(names), **sizes.secure_sum(names, _DIMENSION)})
+        once = {**sizes.setup(names), **sizes.secure_sum(names, _DIMENSION)}
+        every, signed = _relayed(once), _relayed(sizes.signed(once, n, True))
         graph = _relayed(sizes.secagg_plus(names, _DIMENSION, degree))
-        found = [_run(names, tolerance) for tolerance in (None, Tolerance())] if n <= most else []
-        (measured, wire) = zip(*found, strict=True) if found else (None, None)
+        ways: tuple[dict[str, Any], ...] = ({}, {"identities": Identities.seeded(1)}, {"tolerance": Tolerance()})
+        found = [_run(names, way) for way in ways] if n <= most else []
+        (measured, wire, seconds) = zip(*found, strict=True) if found else (None, None, None)
         shares = degree.k + 1 - degree.k % 2  # one of them its own; Flower's must be odd
         flower = flower_bytes(n, shares, shares // 2 + 1, _DIMENSION) if n <= most else None
-        rows.append(SumRow(n, degree.k, degree.threshold, every, graph, measured, wire, flower))
+        rows.append(SumRow(n, degree.k, degree.threshold, every, signed, graph, measured, wire, seconds, flower))
     return rows
 
 
@@ -104,30 +116,38 @@ def _relayed(payloads: dict[str, int]) -> int:
     return sum(size * (2 if kind in _RELAYED else 1) for kind, size in payloads.items())
 
 
-def _run(names: Sequence[str], tolerance: Tolerance | None) -> tuple[int, int]:
-    """Payload and all bytes of a sum among `names`."""
+def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]:
+    """Payload and all bytes of a sum among `names`, and the processor time that it takes, in seconds."""
     world = World(1, conditions=Conditions("star", parse_latency("1ms")), cost=Free())
-    settings = secure_sum.Settings(_DIMENSION, deadline=_DEADLINE, tolerance=tolerance)
+    settings = secure_sum.Settings(_DIMENSION, deadline=_DEADLINE, **way)
+    began = time.process_time()
     play_out([_Adder(world, names, settings), *(_Contributor(world, name, settings) for name in names)])
-    rows = world.ledger.rows()
-    return sum(row.payload for row in rows), sum(row.payload + row.sealing + row.envelope for row in rows)
+    seconds, rows = time.process_time() - began, world.ledger.rows()
+    return sum(row.payload for row in rows), sum(row.payload + row.sealing + row.envelope for row in rows), seconds
 
 
 def print_sums(console: Console, rows: Sequence[SumRow]) -> None:
     """A table of bytes a client, by the number of clients."""
-    names = ("k", "t", "Bonawitz", "SecAgg+", "ratio", "Bonawitz, sent", "SecAgg+, sent", "Flower's SecAgg+, sent")
+    ways = ("Bonawitz", "signed", "SecAgg+")
+    names = (
+        "k", "t", *ways, "ratio", *(f"{way}, sent" for way in ways), "Flower's SecAgg+, sent",
+        *(f"{way}, ms" for way in ways),
+    )  # fmt: skip
     lines = []
     for row in rows:
-        sent = row.wire or (None, None)
+        sent, seconds = row.wire or (None, None, None), row.seconds or (None, None, None)
         each = [size if size is None else size // row.clients for size in (*sent, row.flower)]
         lines.append((
             f"{row.clients:,}", str(row.k), str(row.threshold), f"{row.complete // row.clients:,}",
-            f"{row.graph // row.clients:,}", f"{row.complete / row.graph:.2f}",
+            f"{row.signed // row.clients:,}", f"{row.graph // row.clients:,}", f"{row.complete / row.graph:.2f}",
             *("-" if size is None else f"{size:,}" for size in each),
+            *("-" if one is None else f"{1000 * one / row.clients:.2f}" for one in seconds),
         ))  # fmt: skip
-    title = f"secure sums of {_DIMENSION:,} numbers: bytes a client, payload by formula and all that is sent"
+    title = f"secure sums of {_DIMENSION:,} numbers: bytes and milliseconds a client, payload by formula and all sent"
     console.print(table(("clients", *names), lines, names, title))
     for row in rows:
         if row.different:
-            problem = f"NOT THE FORMULA'S  {row.clients} clients: {row.measured}, not {(row.complete, row.graph)}"
+            problem = (
+                f"NOT THE FORMULA'S  {row.clients} clients: {row.measured}, not {(row.complete, row.signed, row.graph)}"
+            )
             console.print(problem, style="bold red", markup=False, highlight=False, soft_wrap=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import tomli_w
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gmpy2 import mpz
 from threadpoolctl import threadpool_limits
 
@@ -38,7 +39,7 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> di
     costs: dict[str, float] = {}
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
-            measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3)
+            measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3) | _measure_signing(3)
             for bits in key_bits:
                 measured |= measure_paillier(bits, quick)
             for name in GROUPS:
@@ -114,6 +115,16 @@ def _measure_agreement(repeats: int) -> dict[str, float]:
     return {
         "x25519.keygen": seconds_each(lambda: [KeyPair.generate(entropy) for _ in range(20)], 20, repeats),
         "x25519.agree": seconds_each(lambda: [pair.agree(peer) for _ in range(20)], 20, repeats),
+    }
+
+
+def _measure_signing(repeats: int) -> dict[str, float]:
+    """The seconds of signing and verifying a statement of a few hundred bytes."""
+    key, text = Ed25519PrivateKey.from_private_bytes(bytes(32)), bytes(300)
+    public, signature = key.public_key(), key.sign(text)
+    return {
+        "ed25519.sign": seconds_each(lambda: [key.sign(text) for _ in range(20)], 20, repeats),
+        "ed25519.verify": seconds_each(lambda: [public.verify(signature, text) for _ in range(20)], 20, repeats),
     }
 
 

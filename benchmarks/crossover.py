@@ -32,8 +32,8 @@ from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
 from scenarios.chaos.memory import Remembering
 from scenarios.console.printing import table
+from sim.conditions import Conditions
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.streams import generator
 from sim.trace import Event
 from sim.world import World

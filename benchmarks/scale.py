@@ -7,7 +7,7 @@ whatever its size makes it smaller than that of the algorithm. Of a size that ca
 larger ones are left out.
 
 Besides, tables of their own: jobs on Ray by their length, the cryptography of XCLP inline and in a pool, and training
-beside stragglers over virtual time.
+beside stragglers over virtual time, and Flower apps.
 """
 
 import importlib
@@ -39,6 +39,7 @@ TABLES = {
     "Ray": "benchmarks.scale_ray",
     "cryptography": "benchmarks.scale_crypto",
     "stragglers": "benchmarks.scale_async",
+    "Flower": "benchmarks.scale_flower",
 }
 """Topics that have tables in place of curves, and the module whose `main(quick)` measures and prints them."""
 

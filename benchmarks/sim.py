@@ -32,10 +32,10 @@ from parties.party import Party
 from parties.playing import play_out
 from scenarios.console.printing import make_console
 from sim.compute import CostTable, Free
+from sim.conditions import Conditions
 from sim.latency import parse_latency
 from sim.link import Link
 from sim.loop import SimLoop
-from sim.network import Conditions
 from sim.wire import Message
 from sim.world import World
 

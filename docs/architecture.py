@@ -1,16 +1,14 @@
-"""Draws docs/architecture.svg: the rooms and their folders, read from the tree, and the path of one message.
+"""Draws the rooms and their folders, read from the tree, and the path of one message.
 
-python docs/architecture.py
+python docs/architecture.py > architecture.svg
 
 Only Python's own library is needed. The picture is plain SVG, whose colours follow the viewer's light or dark scheme.
 """
 
-import sys
 from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "docs" / "architecture.svg"
 
 ROOMS = {
     "sim": "the world: clock, links, faults, costs, bytes",
@@ -176,5 +174,4 @@ def picture() -> str:
 
 
 if __name__ == "__main__":
-    OUT.write_text(picture(), encoding="utf-8")
-    print(OUT, file=sys.stderr)
+    print(picture(), end="")

@@ -1,6 +1,6 @@
 """Draws the probability that FedCT's consensus changes after a round, and Proposition 1's bound on it.
 
-python docs/convergence.py                      into docs/convergence.svg, as the paper's Figure 5: |U| = 10,000
+python docs/convergence.py                      into convergence.svg, as the paper's Figure 5: |U| = 10,000
 python docs/convergence.py --points 1 --out FILE
 
 Needs matplotlib, the extra `plots`.
@@ -22,7 +22,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Draw Proposition 1.")
     parser.add_argument("--points", type=int, default=10_000, help="public points, |U|")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("convergence.svg"))
+    parser.add_argument("--out", type=Path, default=Path("convergence.svg"))
     return parser.parse_args()
 
 

@@ -33,19 +33,24 @@ def embedded(folder: Path, scenario: Scenario, points: Matrix) -> Matrix:
     return features
 
 
-def propagated(features: Matrix, known: NDArray[np.int64], classes: int, k: int, alpha: float) -> NDArray[np.int64]:
-    """The label of every point; `known` is -1 for unknown labels."""
+def propagated(
+    features: Matrix, known: NDArray[np.int64], classes: int, k: int, alpha: float, recipe: str = "paper"
+) -> NDArray[np.int64]:
+    """The label of every point by `recipe`, "paper" or "authors-code"; `known` is -1 for unknown labels."""
+    authors = recipe == "authors-code"
     n, rows = len(features), np.arange(len(features))[:, None]
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-300)
     cosines = unit @ unit.T
     np.fill_diagonal(cosines, -2.0)
     nearest = np.argpartition(-cosines, k, axis=1)[:, :k]
     weights = np.zeros((n, n))
-    weights[rows, nearest] = np.maximum(cosines[rows, nearest], 0.0)
+    weights[rows, nearest] = np.maximum(cosines[rows, nearest], 0.0) ** (3 if authors else 1)
     weights += weights.T
     roots = np.sqrt(np.maximum(weights.sum(axis=1), 1e-300))
     labels = np.eye(classes)[np.maximum(known, 0)] * (known >= 0)[:, None]
     scores = np.linalg.solve(np.eye(n) - alpha * weights / roots[:, None] / roots, labels)
+    if authors:
+        scores /= np.maximum(labels.sum(axis=0), 1.0)
     return np.where(scores.max(axis=1) > 1e-9, scores.argmax(axis=1), -1)
 
 
@@ -65,7 +70,8 @@ def main(folders: Sequence[str]) -> None:
         held, shards = split_data(scenario)
         features = embedded(folder, scenario, np.concatenate([shard.features for shard in shards]))
         known = np.concatenate([np.where(shard.labeled, shard.labels, -1) for shard in shards])
-        found = propagated(features, known, len(held.classes), scenario.protocol.k, scenario.protocol.alpha)
+        keys = scenario.protocol
+        found = propagated(features, known, len(held.classes), keys.k, keys.alpha, keys.recipe)
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         figures.append((balanced(found, shards), result["balanced_accuracy"]))
         print("{}: dense {:.4f}, run {:.4f}".format(folder.name, *figures[-1]), flush=True)

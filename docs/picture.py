@@ -1,6 +1,6 @@
 """Runs a scenario and draws the command's output as an SVG.
 
-python docs/picture.py                          the main job, into docs/run.svg
+python docs/picture.py                          the main job, into run.svg
 python docs/picture.py NAME --out FILE --set data.limit=240
 """
 
@@ -34,12 +34,12 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Draw what a run prints.")
     parser.add_argument("scenario", nargs="?", default="xclp-digits")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("run.svg"))
+    parser.add_argument("--out", type=Path, default=Path("run.svg"))
     return parser.parse_args()
 
 
-def draw(command: str, loaded: Loaded) -> str:
-    """The SVG of one run, which is carried out with its folder in the current one. Raises ValueError if it fails.
+def draw(command: str, loaded: Loaded, out: Path | None = None) -> str:
+    """The SVG of one run, whose folder is `out`, else one in the current folder. Raises ValueError if it fails.
 
     The picture is self-contained: the fonts that rich would fetch from the web are taken out.
     """
@@ -47,7 +47,7 @@ def draw(command: str, loaded: Loaded) -> str:
     console.print(Text(f"$ {command}", style="bold"))
     printing.print_lines(console, [f"{loaded.scenario.title or loaded.name}   (seed {loaded.scenario.seed})"])
     printing.print_lines(console, (f"WARNING  {line}" for line in cautions(loaded.scenario)))
-    result = carry_out(loaded.scenario, loaded.name)
+    result = carry_out(loaded.scenario, loaded.name, out=out)
     if result.outcome not in ("completed", "aborted") or result.unmet:
         raise ValueError("\n".join([f"{result.outcome}: {result.reason}", *result.unmet]))
     printed.print_result(console, result, byte_rows(result.folder), loaded.scenario.network.topology)

@@ -1,10 +1,14 @@
 """Puts the results of sweeps into docs/results.md: the table.md of each folder, in its place on the page.
 
-python docs/results.py runs/NAME-sweep-1 ...
+python docs/results.py [runs/NAME-sweep-1 ...]
 
 A table goes between the lines `<!-- table: NAME -->` and `<!-- end -->`, with the scenario's name. If there is also a
 line `<!-- curves: NAME -->`, the accuracy after each measured round goes there: a column for each row of the table, for
 the first of the table's columns, as the mean over the seeds.
+
+A table that does not say which code made it is from before tables did, and a line says so. Between `<!-- claims -->`
+and `<!-- end -->` each claim of the papers goes, with what the orders below the tables say of it. Without a folder
+these two are made again.
 """
 
 import csv
@@ -35,6 +39,158 @@ def put(page: str, table: str) -> str:
     return _fill(page, mark, table)
 
 
+OLDER = "Made by an earlier code, before tables named theirs, and not run again since."
+
+
+def marked(page: str) -> str:
+    """`page` with a line above each table that does not say which code made it."""
+    for name in re.findall(r"^<!-- table: (.+) -->$", page, re.MULTILINE):
+        text = block(page, name)
+        if "made by Tacit" not in text and OLDER not in text:
+            page = _fill(page, f"<!-- table: {name} -->", f"{OLDER}\n\n{text.strip()}")
+    return page
+
+
+def block(page: str, name: str) -> str:
+    """What stands between the lines of the table `name`. Raises ValueError if the page has none."""
+    found = re.search(rf"<!-- table: {re.escape(name)} -->\n(.*?)<!-- end -->", page, re.DOTALL)
+    if found is None:
+        raise ValueError(f"{PAGE.name} has no table {name}")
+    return found[1]
+
+
+XCLP, FEDCT = "Scott et al.", "Abourayya et al."
+
+CLAIMS: tuple[tuple[str, str, tuple[tuple[str, str], ...] | str], ...] = (
+    ("New points: XCLP labels better than each client alone", XCLP, (
+        ("prediction-size", "pretrained: XCLP above pretrained: per-client LP"),
+        ("prediction-size", "finetuned: XCLP above finetuned: per-client LP"),
+        ("prediction-mnist", "identity: XCLP above identity: per-client LP"),
+        ("prediction-mnist", "linear: XCLP above linear: per-client LP"),
+        ("prediction-fashion-mnist", "identity: XCLP above identity: per-client LP"),
+        ("prediction-fashion-mnist", "linear: XCLP above linear: per-client LP"),
+    )),
+    ("... and than what the federated model predicts", XCLP, (
+        ("prediction-size", "finetuned: XCLP above finetuned: FedAvg"),
+        ("prediction-labeled", "XCLP (labeled) above FedAvg"),
+        ("prediction-mnist", "linear: XCLP above linear: FedAvg"),
+        ("prediction-fashion-mnist", "linear: XCLP above linear: FedAvg"),
+    )),
+    ("... and for a client without training data", XCLP, (("prediction-leave-one-out", "XCLP above FedAvg"),)),
+    ("Unlabeled points in the graph help", XCLP, (
+        ("prediction-labeled", "XCLP (labeled+unlabeled) above XCLP (labeled)"),
+    )),
+    ("Training, iid: FedAvg+XCLP above labels alone", XCLP, (
+        ("training-cifar10-iid", "FedAvg+XCLP above FedAvg (labeled only)"),
+        ("training-mnist", "FedAvg+XCLP above FedAvg (labeled only)"),
+    )),
+    ("... above each client's own graph", XCLP, (
+        ("training-cifar10-iid", "FedAvg+XCLP above FedAvg+perclientLP"),
+        ("training-mnist", "FedAvg+XCLP above FedAvg+perclientLP"),
+    )),
+    ("... above the network's own labels", XCLP, (
+        ("training-cifar10-iid", "FedAvg+XCLP above FedAvg+network"),
+        ("training-mnist", "FedAvg+XCLP above FedAvg+network"),
+    )),
+    ("Training, not iid: FedAvg+XCLP above labels alone", XCLP, (
+        ("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg (labeled only)"),
+    )),
+    ("... above each client's own graph", XCLP, (
+        ("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg+perclientLP"),
+    )),
+    ("... above the network's own labels", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg+network"),)),
+    ("... above FedSem+", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedSem+"),)),
+    ("... above FedMatch and FedSiam", XCLP, "missing"),
+    ("Training on CIFAR-100 and Mini-ImageNet", XCLP, "missing"),
+    ("FedCT is better than learning alone", FEDCT, (("fedct-table-10", "FedCT above no communication"),)),
+    ("FedCT is as accurate as FedAvg", FEDCT, "fedct-table-10"),
+    ("FedCT is more accurate than PATE", FEDCT, (
+        ("fedct-table-1", "FedCT above PATE: "),
+        ("fedct-table-8", "FedCT above PATE"),
+    )),
+    ("Hard labels betray less than probabilities", FEDCT, (("fedct-table-1", "DD above FedCT"),)),
+    ("Models betray more than probabilities", FEDCT, (("fedct-table-1", "FedAvg above DD"),)),
+    ("With unlike clients FedCT is above probabilities", FEDCT, (("fedct-table-2", "FedCT above DD"),)),
+    ("... a qualified majority helps the least alike", FEDCT, (("fedct-table-2", "FedCT (QM) above FedCT"),)),
+    ("... and FedAvg is above FedCT", FEDCT, (("fedct-table-2", "FedAvg above FedCT"),)),
+    ("The more U is like the data, the better", FEDCT, (
+        ("fedct-table-4", "i.i.d. CIFAR-10 above CIFAR-10, Dirichlet α = 1.0"),
+        ("fedct-table-4", "CIFAR-10, Dirichlet α = 1.0 above CIFAR-10, Dirichlet α = 0.5"),
+    )),
+    ("FedCT trains trees, rules and forests", FEDCT, "fedct-interpretable"),
+    ("Learners of different kinds learn together", FEDCT, "fedct-mixed"),
+    ("On film reviews FedCT is above FedAvg", FEDCT, (("fedct-imdb", "FedCT above FedAvg"),)),
+    ("At epsilon = 0.1 DP-FedCT stays accurate", FEDCT, "fedct-privacy"),
+    ("Many clients (figures 8, 9), sizes of U (12), FedMD", FEDCT, "missing"),
+)  # fmt: skip
+"""Each claim, whose it is, and by which orders (the table, what its line begins with), or where words say it."""
+
+MISSING = "missing"
+SAID = {
+    "fedct-table-10": "does not show; see the figures",
+    "fedct-interpretable": "holds, by the figures beside the paper's",
+    "fedct-mixed": "holds, by the figures beside the paper's",
+    "fedct-privacy": "does not show: worse than learning alone",
+}
+
+
+def claims(page: str) -> str:
+    """The table of all claims, by the orders that stand in the page's tables."""
+    lines = ["| claim | of | here | tables |", "| --- | --- | --- | --- |"]
+    for claim, source, found in CLAIMS:
+        if found == MISSING:
+            here, tables = "not run", "[missing](#what-is-missing)"
+        elif isinstance(found, str):
+            here, tables = SAID[found], _link(page, found)
+        else:
+            orders = [_order(page, name, start) for name, start in found]
+            here = stands([line for line in orders if line]) if any(orders) else "not run"
+            tables = ", ".join(_link(page, name) for name in dict.fromkeys(name for name, _ in found))
+        lines.append(f"| {claim} | {source} | {here} | {tables} |")
+    return "\n".join(lines)
+
+
+def _link(page: str, name: str) -> str:
+    """A link to the heading above the table `name`."""
+    before = page[: page.index(f"<!-- table: {name} -->")]
+    heading = re.findall(r"^#+ (.+)$", before, re.MULTILINE)[-1]
+    anchor = re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+    return f"[{name}](#{anchor})"
+
+
+def _order(page: str, name: str, start: str) -> str:
+    """The line of an order of a table, "" where the table has none. Raises ValueError if there is no table."""
+    return next((line for line in block(page, name).splitlines() if line.startswith(f"- {start}")), "")
+
+
+def stands(orders: Sequence[str]) -> str:
+    """What the lines of `orders` say together: in how many cells they hold, and in how many beyond the spread."""
+    held = beyond = cells = 0
+    older = False
+    for line in orders:
+        _, _, said = line.partition(": in ")
+        while not re.match(r"every |\d+ of ", said):
+            _, _, said = said.partition(": in ")
+        gaps = len(re.findall(r": [+-][\d,.]+(?: \[|, without)", said))
+        some = re.match(r"(\d+) of (\d+)", said)
+        older = older or not gaps
+        cells += int(some[2]) if some else gaps or 1
+        held += int(some[1]) if some else gaps or 1
+        spread = re.search(r"beyond the spread in (\d+)", said)
+        beyond += int(spread[1]) if spread else 0
+    if older:
+        every = "in every cell" if held == cells else "in none" if not held else "in part"
+        return f"{every} by the means (an earlier code)"
+    if not held:
+        return "does not show"
+    if beyond == cells:
+        return "holds beyond the spread"
+    how = "holds" if held == cells else f"shows in {held} of {cells}"
+    if not beyond:
+        return f"{how} by the means alone"
+    return f"{how}, beyond the spread in {beyond}" + (f" of {cells}" if held == cells else "")
+
+
 def _fill(page: str, mark: str, text: str) -> str:
     place = re.compile(rf"({re.escape(mark)}\n).*?(<!-- end -->)", re.DOTALL)
     return place.sub(lambda found: f"{found[1]}\n{text.strip()}\n\n{found[2]}", page)
@@ -57,7 +213,7 @@ def curves(folder: Path) -> str:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Put the table and the curves of each folder into the page; an error is reported in one line."""
+    """Put the tables and curves of the folders into the page, and what follows from all; an error is one line."""
     page = PAGE.read_text(encoding="utf-8")
     for folder in folders:
         try:
@@ -69,7 +225,11 @@ def main(folders: Sequence[str]) -> None:
             raise SystemExit(f"error: {error.filename}: {error.strerror}; needed: the folder of a sweep") from None
         except ValueError as error:
             raise SystemExit(f"error: {folder}: {error}") from None
-    PAGE.write_text(page, encoding="utf-8")
+    page = marked(page)
+    try:
+        PAGE.write_text(_fill(page, "<!-- claims -->", claims(page)), encoding="utf-8")
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
 
 
 if __name__ == "__main__":

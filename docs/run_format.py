@@ -1,16 +1,11 @@
-"""Writes docs/run-format.md: the tables and views of run.sqlite, from scenarios/running/record_format.py.
+"""The site's page of the tables and views of run.sqlite, from scenarios/running/record_format.py.
 
-python docs/run_format.py
+python docs/run_format.py    prints it
 """
-
-from pathlib import Path
 
 from scenarios.running.record_format import FORMAT, TABLES, VIEWS, Table
 
-PAGE = Path(__file__).with_name("run-format.md")
-
 HEAD = f"""\
-<!-- Made by docs/run_format.py from scenarios/running/record_format.py; edit there. -->
 # The record of a run: run.sqlite
 
 Every run's folder holds `run.sqlite`, an SQLite data base with all that happened. This page is format {FORMAT};
@@ -116,4 +111,4 @@ def _indented(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page(), end="")

@@ -1,18 +1,14 @@
-"""Writes docs/scenario-keys.md: every key of a scenario file, from the structs of scenarios/schema/table.py.
+"""The site's page of every key of a scenario file, from the structs of scenarios/schema/table.py.
 
-python docs/scenario_keys.py
+python docs/scenario_keys.py    prints it
 """
 
 from itertools import groupby
-from pathlib import Path
 
 from scenarios.observing.faults import KINDS
 from scenarios.schema.keys import Key, keys
 
-PAGE = Path(__file__).with_name("scenario-keys.md")
-
 HEAD = """\
-<!-- Made by docs/scenario_keys.py from scenarios/schema/scenario.py; edit there. -->
 # The keys of a scenario file
 
 A scenario is a TOML file. Every key may be left out unless its default says "needed"; a key that is not listed
@@ -81,4 +77,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page(), end="")

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from parties.device import Device
 from parties.life import IDLE, Present
 from parties.party import Party
 from parties.registered import Registered
@@ -37,7 +38,7 @@ class BrokenOff:
                     waits[name] = device.rest.timer
                 continue
             party = self._parties[name]
-            if party is self._coordinator:
+            if name == self._coordinator.name:
                 if party.paused or not party.alive:
                     raise NotPlain(f"{name} does not go on")
             elif party.alive and not party.finished:
@@ -61,7 +62,7 @@ class BrokenOff:
             device.restore_program(stored["parties"][name])
         return stored["rest"]
 
-    async def begin(self, changed: Callable[[], None]) -> None:
+    async def begin(self, watcher: Callable[[Device], None]) -> None:
         """Start all parties, for `play`; the coordinator goes on with its next round."""
         count = self._world.trace.count
 
@@ -81,7 +82,7 @@ class BrokenOff:
                 raise RuntimeError(f"{name} does not rest at {party.place!r} as it did")
 
         for device in self._parties.devices.values():
-            device.changed = changed
+            device.watcher = watcher
         await self._snapshot.schedule(begin_again)
         self._coordinator.device.begin_again()
         self._snapshot.restore_task_count()

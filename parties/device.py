@@ -10,6 +10,8 @@ from parties.rest import Rest
 from sim.barriers import Barrier
 from sim.compute import Machine
 from sim.faults import Crash, Fired, Hold, Leave, Partition, PartyFault, Pause, Slow
+from sim.handling import Handling
+from sim.machine import Host
 from sim.trace import Event
 from sim.wire import Packet
 from sim.world import World
@@ -17,22 +19,23 @@ from sim.world import World
 __all__ = ["Device"]
 
 
-def _nothing() -> None:
-    """At first, `Device.changed`."""
+def _nothing(device: "Device") -> None:
+    """At first, `Device.watcher`."""
 
 
 class Device:
     """The access to the network, the processor and the `disk` of the `party`, of the class `kind`.
 
     A party that comes back is made by `make`, or, with a `factory`, by that, which also makes a party that is at `rest`
-    when something concerns it. `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` the machine.
-    `observed` is what the party stores for observers of a run. `changed` is called whenever the party ends, goes idle,
-    goes down or comes back. There may be many: what is empty takes no memory.
+    when something concerns it. `up` and `down` are bytes a second (0: unlimited), `cores` and `speed` the machine,
+    which may share the cores of a `host` and takes `handling` for messages. `observed` is what the party stores for
+    observers of a run. `watcher` is called with the device whenever the party ends, goes idle, goes down or comes back.
+    There may be many: what is empty takes no memory.
     """
 
     __slots__ = (
-        "_after_pause", "_has_left", "_machine", "_make", "_party", "_processor", "_slowed", "_world", "changed",
-        "disk", "endpoint", "factory", "kind", "name", "observed", "pauses", "rest",
+        "_after_pause", "_has_left", "_machine", "_make", "_party", "_processor", "_slowed", "_world", "disk",
+        "endpoint", "factory", "kind", "name", "observed", "pauses", "rest", "watcher",
     )  # fmt: skip
 
     disk: dict[str, Any]
@@ -46,18 +49,15 @@ class Device:
         party: Any = None,
         make: Callable[..., Any] | None = None,
         factory: PartyFactory | None = None,
-        *,
-        up: float = 0.0,
-        down: float = 0.0,
-        cores: int = 1,
-        speed: float = 1.0,
-    ) -> None:
+        *, up: float = 0.0, down: float = 0.0,
+        cores: int = 1, speed: float = 1.0, host: Host | None = None, handling: Handling | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.kind, self.factory, self._party = name, kind, factory, party
         self.rest = None if factory is None else Rest()
-        self.changed: Callable[[], None] = _nothing
+        self.watcher: Callable[[Device], None] = _nothing
         self._world, self._make = world, make
-        self.endpoint = world.network.attach(name, self.receive, up, down)
-        self._processor = (cores, speed)
+        self.endpoint = world.network.attach(name, self.receive, up, down, handling, host)
+        self._processor = (cores, speed, host)
         self._machine: Machine | None = None
         self._slowed: tuple[Slow, ...] = ()
         self.pauses = 0  # those that go on
@@ -105,7 +105,8 @@ class Device:
     def machine(self) -> Machine:
         """The processor."""
         if self._machine is None:
-            self._machine = Machine(self._world.loop.env, *self._processor, self._factor)
+            cores, speed, host = self._processor
+            self._machine = Machine(self._world.loop.env, cores, speed, self._factor, host)
             if self.endpoint.paused:
                 self._machine.stretch(math.inf)
         return self._machine
@@ -125,9 +126,13 @@ class Device:
             self.wake()
         self._party.receive(packet)
 
-    def start(self, changed: Callable[[], None] = _nothing) -> None:
+    def changed(self) -> None:
+        """Report that the party has ended, goes idle, goes down or comes back."""
+        self.watcher(self)
+
+    def start(self, watcher: "Callable[[Device], None]" = _nothing) -> None:
         """Begin the party's program, and apply the faults that have a time when it comes."""
-        self.changed = changed
+        self.watcher = watcher
         self._begin()
         for fault in self._world.faults.timed(self.name):
             assert fault.time is not None

@@ -180,7 +180,8 @@ class Lifecycle:
 
     def check_alive(self) -> None:
         """Raises Crashed in a task of a party that is down, and in one that an earlier incarnation left behind."""
-        if not self.alive:
+        device = self.device
+        if not (device.endpoint.alive and device.runs(self)):  # `alive`, which each message asks several times
             raise Crashed(self.name)
 
     def receive(self, packet: Packet) -> None:

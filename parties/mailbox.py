@@ -5,7 +5,6 @@ A message is taken by type and sender. Messages wait as frames, undecoded, until
 one are late, unless their type is lasting.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
@@ -115,10 +114,13 @@ class Mailbox:
         for ends, count in self._ends.items():
             if count and kind in ends:
                 return [waiter for waiter in self.waiting if waiter.concerns(frame)]
-        one, many = self._lanes.get(frame.sender, {}), self._lanes[""]
-        if not many:
-            return [waiter for waiter in one if waiter.concerns(frame)]
-        return sorted((waiter for waiter in (*one, *many) if waiter.concerns(frame)), key=_number)
+        one, many = self._lanes.get(frame.sender), self._lanes[""]
+        found = [waiter for waiter in one if waiter.concerns(frame)] if one else []
+        if many:
+            found += [waiter for waiter in many if waiter.concerns(frame)]
+            if len(found) > 1:
+                found.sort(key=_number)
+        return found
 
     def advance(self, stamp: tuple[int, int]) -> list[Frame]:
         """Enter a later (round, attempt); returns the frames that are too late by that, taken out."""
@@ -158,13 +160,13 @@ class Mailbox:
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
         """Whether one of `kinds` was received, from anybody and for any round."""
-        return any(self._frames.get(kind.__name__) for kind in kinds)
+        return any(map(self._frames.get, [kind.__name__ for kind in kinds]))
 
     def check_interrupts(self) -> None:
         """Raise the error of an interrupting message that was received, if any."""
+        self.owner.check_alive()
         for kind in self.owner.interrupts:
-            stop = self.take((kind,), None)
-            if stop is not None:
+            if self._frames.get(kind.__name__) and (stop := self.take((kind,), None)) is not None:
                 self.owner.interrupted(*stop)
 
     def add(self, waiter: Waiter) -> None:
@@ -185,14 +187,6 @@ class Mailbox:
         del self.waiting[waiter]
         del self._lanes[waiter.lane][waiter]
         self._ends[waiter.ends] -= 1
-
-    async def wait(self, waiter: Waiter, future: "asyncio.Future[None]") -> None:
-        """Wait for `future`, which `waiter` sets when it is woken."""
-        self.add(waiter)
-        try:
-            await future
-        finally:
-            self.remove(waiter)
 
     def _may_take(self, frame: Frame, kind: type[Message], sources: Container[str] | None) -> bool:
         return (sources is None or frame.sender in sources) and (

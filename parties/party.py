@@ -15,9 +15,9 @@ from parties.life import Lifecycle, own_step
 from parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
 from parties.rest import Rest, interned
 from parties.waiting import Arrivals, Watch, names_of, type_names
+from sim.clock import Timer
 from sim.compute import Work
 from sim.faults import PartyFault
-from sim.loop import Timer
 from sim.streams import Entropy
 from sim.taps import Wait
 from sim.wire import (
@@ -31,6 +31,7 @@ from sim.wire import (
     digest_of_body,
     encode_body,
     pack_frame,
+    payload_size,
     unpack_frame,
 )
 from sim.world import World
@@ -223,7 +224,7 @@ class Party(Lifecycle):
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
         """`send` to each of `receivers`, in order; what they have in common is done once."""
         kind, plain = type(message).__name__, encode_body(message)
-        step, plain_digest = own_step.get() or self._step, digest_of_body(plain)
+        step, plain_digest, payload = own_step.get() or self._step, digest_of_body(plain), payload_size(message)
         for receiver in receivers:
             self.check_alive()
             if due := self.world.faults.at_send(self.name, kind):
@@ -235,7 +236,7 @@ class Party(Lifecycle):
                 body, digest, sealing = channel.seal(plain, bound), b"", channel.overhead
             sealed = channel is not None
             frame = Frame(kind, self.name, receiver, self.incarnation, self.round, self.attempt, sealed, body)
-            self.world.network.send(pack_frame(frame, message, step, sealing, digest))
+            self.world.network.send(pack_frame(frame, message, step, sealing, digest, payload))
 
     def channel_to(self, receiver: str) -> Channel | None:
         """The channel that seals what goes to `receiver`, or None where the link's own encryption is enough."""

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from parties.device import Device
 from parties.life import Present
 from parties.party import Party
 from parties.registered import Registered
 
 __all__ = ["Begin", "play", "play_out"]
 
-Begin = Callable[[Callable[[], None]], Awaitable[None]]
+Begin = Callable[[Callable[[Device], None]], Awaitable[None]]
 
 
 async def play(parties: Sequence[Party | Registered[Any]], coordinator: Party, begin: Begin | None = None) -> None:
@@ -19,28 +20,33 @@ async def play(parties: Sequence[Party | Registered[Any]], coordinator: Party, b
     Raises the error of the first party, in order, whose program raised. A lost coordinator is no error: the others end
     by their deadlines. `begin` starts restored parties, in place of `start`.
     """
-    changed, present = asyncio.Event(), Present(parties)
+    changed, latest, present = asyncio.Event(), dict[str, Device](), Present(parties)
+
+    def watch(device: Device) -> None:
+        latest[device.name] = device
+        changed.set()
+
     always = [party.device for party in parties if not isinstance(party, Registered)]
     if begin is not None:
-        await begin(changed.set)
+        await begin(watch)
     else:
         for device in present.devices.values():
-            device.start(changed.set)
+            device.start(watch)
     while True:
-        awake = [device.party for device in always]
-        for some in present.registered:
-            awake += [device.party for device in some.awake.values() if device.rest is None]
-        failed = {party.name: party.failure for party in awake if party.failure is not None}
+        changes = [device.party for device in latest.values() if device.rest is None]
+        latest.clear()
+        failed = {party.name: party.failure for party in changes if party.failure is not None}
         for name in present if failed else ():
             if name in failed:
                 raise failed[name]
         head = present[coordinator.name]
-        if not head.finished and head.alive:
-            pass
-        elif all(not party.alive or party.finished or (party.idle and head.alive) for party in awake) and (
-            head.alive or not any(some.waiting for some in present.registered)
-        ):
-            return
+        if head.finished or not head.alive:
+            awake = [device.party for device in always]
+            for some in present.registered:
+                awake += [device.party for device in some.awake.values() if device.rest is None]
+            over = all(not party.alive or party.finished or (party.idle and head.alive) for party in awake)
+            if over and (head.alive or not any(some.waiting for some in present.registered)):
+                return
         await changed.wait()
         changed.clear()
 

@@ -31,6 +31,8 @@ class Resting:
 class Registered(Sequence[P], Generic[P]):
     """The clients of a run with these `names`, of the class `kind`; `make` makes the party of a name and a `device`.
 
+    `access` is, of a name, what the device has, as `parties.device.Device` takes it.
+
     `awake` are the devices of those that are not at rest, `waiting` counts those that are and have not ended or gone
     down, `made` how many parties were made so far.
     """
@@ -42,12 +44,12 @@ class Registered(Sequence[P], Generic[P]):
         names: Sequence[str],
         make: Callable[[str, Device], P],
         resting: Resting,
-        access: Mapping[str, Any],
+        access: Callable[[str], Mapping[str, Any]],
     ) -> None:
         self._world, self._make, self._resting = world, make, resting
         self.awake: dict[str, Device] = {}
         self.waiting = self.made = 0
-        self.devices = [Device(world, name, kind, factory=self, **access) for name in names]
+        self.devices = [Device(world, name, kind, factory=self, **access(name)) for name in names]
 
     def __len__(self) -> int:
         return len(self.devices)

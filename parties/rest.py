@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from sim.loop import Timer
+from sim.clock import Timer
 from sim.taps import Wait
 
 __all__ = ["Rest", "interned"]

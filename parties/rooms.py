@@ -23,6 +23,9 @@ class Room(Server):
     def alive(self) -> bool:
         return self._main.alive
 
+    def check_alive(self) -> None:
+        self._main.check_alive()
+
     @property
     def _step(self) -> str:
         return self._own_step

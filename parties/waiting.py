@@ -1,14 +1,15 @@
 """Waiting for messages: an iterator over those that arrive, and a context that a message ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cache, partial
 from typing import Any, Generic
 
 from parties.mailbox import Mailbox, Waiter
 from parties.owner import Kinds, M
 from parties.rest import Rest
-from sim.loop import Timer, timer_of
+from sim.clock import Timer
+from sim.loop import timer_of
 from sim.taps import Wait
 from sim.wire import Message
 
@@ -32,6 +33,8 @@ class Arrivals(Waiter, Generic[M]):
         self._timer: asyncio.TimerHandle | Timer | None = None
         self._in_time, self._until_found = True, False
         self._future: asyncio.Future[None] | None = None
+        self._handle: Callable[[str, M], bool] | None = None  # what messages are handed to, while it waits
+        self._enough = False  # is what that said last
         self.types, self.ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
         self._is_timed = not self._owner.paused
         self._wait: Wait | None = None  # as reported to those who look on
@@ -99,6 +102,30 @@ class Arrivals(Waiter, Generic[M]):
             if not await self._look_again():
                 return None
 
+    async def hand_each(self, handle: Callable[[str, M], bool]) -> None:
+        """Hand each message to `handle` on receipt, until that returns true or the waiting has ended.
+
+        A task that takes one after another is woken for each, which costs more than most of them do.
+        """
+        self._hand_over(handle)
+        try:
+            while not self._enough:
+                self._handle = handle
+                if not await self._look_again():
+                    return
+                self._hand_over(handle)
+        finally:
+            self._handle = None
+
+    def _hand_over(self, handle: Callable[[str, M], bool]) -> int:
+        """How many messages there were to hand over, until they were enough."""
+        count = 0
+        while not self._enough and (found := self._mailbox.take(self._kinds, self.sources)) is not None:
+            count += 1
+            self._hear(found[0])
+            self._enough = handle(*found)
+        return count
+
     async def one_each(self) -> AsyncIterator[tuple[str, M]]:
         """One message of each source: of those already received, in the order of the sources; the others on receipt."""
         found: dict[str, M] = {}
@@ -147,8 +174,12 @@ class Arrivals(Waiter, Generic[M]):
             self._times = (mailbox.loop.time(),) * 2
         if self._timer is None and self._is_timed:
             self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
-        self._future = mailbox.loop.create_future()
-        await mailbox.wait(self, self._future)
+        self._future = asyncio.Future(loop=mailbox.loop)
+        mailbox.add(self)
+        try:
+            await self._future
+        finally:
+            mailbox.remove(self)
         return True
 
     def _begin_clock(self) -> None:
@@ -164,6 +195,13 @@ class Arrivals(Waiter, Generic[M]):
 
     def wake(self) -> None:
         if self._future and not self._future.done():
+            if self._handle is not None:
+                try:
+                    if self._hand_over(self._handle) and not self._enough:
+                        return
+                except BaseException as error:
+                    self._future.set_exception(error)
+                    return
             self._future.set_result(None)
 
 

@@ -34,30 +34,33 @@ both secrets of one. The server learns the seeds of U3 and the second keys of A 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from parties.client import Client
 from parties.server import Server
-from protocols import quorum, uncovering
-from protocols.crypto import shamir, share_errors
+from protocols import consistency, quorum
+from protocols.consistency import Agreement, Signed
+from protocols.crypto import shamir
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from protocols.outcome import Abort
+from protocols.identities import Claim, Identities, parted
 from protocols.refusal import Least, enter, refuse
 from protocols.uncovering import Announced, Uncovered, personal_key, signed_keys
-from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
+from protocols.values import announced, understood, values_of, with_usable_keys
 from sim.streams import derive
 from sim.wire import Message
 
 __all__ = [
     "Announced", "Circle", "Dealt", "OwnKeys", "Uncovered", "announce", "check_own", "collect_keys", "deal",
-    "deal_among", "gather", "make_keys", "may_deal", "personal_key", "signed_keys", "uncover",
+    "deal_among", "gather", "make_keys", "may_deal", "personal_key", "signed_keys",
 ]  # fmt: skip
 
 SHARE = shamir.share_bytes(KEY_BYTES)
 
 K = TypeVar("K", bound=Any)
+
+
+_SIGNED = "dealt key"
 
 
 class DealtKey(Message):
@@ -90,7 +93,8 @@ class Dealt:
 
     `holders`: those of `names` that deal with it, itself too where it holds a share of its own. Its dealt pair secrets,
     its personal key, others' shares. `clients`: |A|; `dealers`: of how many it must have shares before it masks. U3
-    holds `least`, and `fewest` who dealt among the same.
+    holds `least`, and `fewest` who dealt among the same. `signed`: how what is shown is signed, if it is; `shown`: who
+    has signed U3. `revealed`: it has done its part.
     """
 
     stamp: tuple[int, int]
@@ -105,6 +109,9 @@ class Dealt:
     dealers: int = 0
     answered: tuple[str, ...] = ()
     fewest: int = 0
+    signed: Signed | None = None
+    shown: Agreement | None = None
+    revealed: bool = False
 
     def is_current(self, me: Client) -> bool:
         """Whether `me` is still in this attempt."""
@@ -128,6 +135,32 @@ class Dealt:
             refuse(me, f"reveal shares: {problem}")
         return not problem
 
+    async def respond(self, me: Client, answer: Survivors | Agreement, part: str, deadline: float) -> None:
+        """Do what `answer` asks for, in the steps `part`.agree and `part`.reveal."""
+        if isinstance(answer, Agreement):
+            self.shown = answer
+        elif not self.accepts(me, answer.names):
+            return
+        else:
+            self.answered, self.revealed = tuple(answer.names), False
+            if self.signed is not None:
+                with me.step(f"{part}.agree"):
+                    await consistency.sign(me, self.signed.identities, self.names, self.answered)
+        if self.answered and not self.revealed and self.is_current(me) and (self.signed is None or self.shown):
+            self.revealed = True
+            with me.step(f"{part}.reveal"):
+                if await self._is_agreed(me):
+                    await self.reveal(me, self.answered, deadline)
+
+    async def _is_agreed(self, me: Client) -> bool:
+        """Whether enough have signed A and U3 as `me` sees them, where they are signed."""
+        if self.signed is None or self.shown is None:
+            return self.signed is None
+        own = self.signed
+        return await consistency.is_agreed(
+            me, own.identities, self.shown, self.names, self.answered, own.titles, own.least
+        )
+
     async def hear(self, me: Client, deadline: float) -> None:
         """Learn U3 when the sum is there already and shares are of no more use. Raises NoAnswer, or ValueError."""
         survivors = await me.recv(Survivors, me.server, deadline)
@@ -143,7 +176,6 @@ class Dealt:
 
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
         """Answer an accepted U3: one share for each who deals with it, of the seed or of the dealt key."""
-        self.answered = tuple(survivors)
         # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
         await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
         count = sum(name in self.shares for name in survivors)
@@ -192,42 +224,75 @@ class Circle:
     threshold: int
     least: Least
     clients: int
+    signed: Signed | None = None
 
 
 async def deal(
-    me: Client, secrets: Mapping[str, SharedSecret], chosen: int | None, least: Least, deadline: float
+    me: Client,
+    secrets: Mapping[str, SharedSecret],
+    chosen: int | None,
+    least: Least,
+    deadline: float,
+    signed: Signed | None = None,
 ) -> Dealt | None:
     """Make a second pair and a personal seed, learn A, and deal both among it; None where `me` refuses A.
 
     Once `may_deal`. `secrets`: of the set-up, whose keys seal the shares, with all whom `me` knows; `chosen`: t, where
-    more than a majority; `least`: of A and of U3.
+    more than a majority; `least`: of A and of U3. `signed`: keys are, and t is at least the number of signatures.
     """
     own = await make_keys(me)
-    me.send(me.server, DealtKey(own.pair.public))
+    await send_key(me, own.pair, signed)
     keys = await me.recv(DealtKeys, me.server, 2 * deadline)
     with values_of(me, me.server, "DealtKeys"):
-        circle = _everybody(me, keys, own, secrets, chosen, least)
+        known = dict.fromkeys(name for name in keys.names if name == me.name or name in secrets)
+        names = announced(me, keys.names, known)
+        if len(names) != len(keys.public_keys):
+            raise ValueError(f"{len(keys.public_keys)} keys are not those of {len(names)} clients")
+        public_keys = await verified(me, dict(zip(names, keys.public_keys, strict=True)), signed)
+        circle = _everybody(me, public_keys, own, secrets, chosen, least, signed)
         return None if circle is None else await deal_among(me, own, circle)
 
 
+async def send_key(me: Client, pair: KeyPair, signed: Signed | None) -> None:
+    """Send the public half of the second `pair`, signed where keys are."""
+    signature = b"" if signed is None else await signed.identities.sign(me, _SIGNED, me.attempt, pair.public)
+    me.send(me.server, DealtKey(pair.public + signature))
+
+
+async def verified(me: Client, keys: Mapping[str, bytes], signed: Signed | None) -> dict[str, bytes]:
+    """The second `keys` of clients, without signatures. Raises ValueError where one is not as it was signed."""
+    if signed is None:
+        return dict(keys)
+    found = {name: parted(key) for name, key in keys.items()}
+    claims = {name: Claim(signed.titles[name], (key,), signature) for name, (key, signature) in found.items()}
+    problems = await signed.identities.problems(me, _SIGNED, me.attempt, claims)
+    if problems:
+        raise ValueError("; ".join(problems.values()))
+    return {name: key for name, (key, _) in found.items()}
+
+
 def _everybody(
-    me: Client, keys: DealtKeys, own: OwnKeys, secrets: Mapping[str, SharedSecret], chosen: int | None, least: Least
+    me: Client,
+    public_keys: dict[str, bytes],
+    own: OwnKeys,
+    secrets: Mapping[str, SharedSecret],
+    chosen: int | None,
+    least: Least,
+    signed: Signed | None,
 ) -> Circle | None:
     """A, all of whom deal with all; None where `me` refuses it. Raises ValueError."""
-    names = announced(me, keys.names, dict.fromkeys(name for name in keys.names if name == me.name or name in secrets))
-    if len(names) != len(keys.public_keys):
-        raise ValueError(f"{len(keys.public_keys)} keys are not those of {len(names)} clients")
-    public_keys = dict(zip(names, keys.public_keys, strict=True))
+    names = tuple(public_keys)
     check_own(me, public_keys, own.pair)
-    threshold = quorum.threshold_of(chosen, len(names))
+    threshold = max(quorum.threshold_of(chosen, len(names)), signed.least if signed else 0)
     problem = least.problem(names) or ("" if threshold <= len(names) else f"{len(names)} are fewer than {threshold}")
     if problem:
         refuse(me, f"take part in a sum: {problem}")
         return None
-    shown = derive(b"DealtKeys", *names, *(key.hex() for key in keys.public_keys))
+    shown = derive(b"DealtKeys", *names, *(key.hex() for key in public_keys.values()))
     others = [name for name in names if name != me.name]
     titles = {name: secrets[name].names for name in others}
-    return Circle(names, names, public_keys, titles, dict.fromkeys(others, shown), threshold, least, len(names))
+    contexts = dict.fromkeys(others, shown)
+    return Circle(names, names, public_keys, titles, contexts, threshold, least, len(names), signed)
 
 
 def check_own(me: Client, public_keys: Mapping[str, bytes], pair: KeyPair) -> None:
@@ -259,7 +324,9 @@ async def deal_among(me: Client, own: OwnKeys, circle: Circle) -> Dealt:
     personal = personal_key(own.secrets[1], me.world.run_id, me.round, me.attempt, title)
     stamp = (me.round, me.attempt)
     names, holders = circle.names, circle.holders
-    return Dealt(stamp, names, circle.threshold, circle.least, pairs, personal, kept, holders, circle.clients)
+    dealt = Dealt(stamp, names, circle.threshold, circle.least, pairs, personal, kept, holders, circle.clients)
+    dealt.signed = circle.signed
+    return dealt
 
 
 def _usable(name: str, dealt: DealtShares) -> bytes:
@@ -282,17 +349,33 @@ def _agree_and_split(
 
 
 async def gather(
-    me: Server, candidates: Sequence[str], chosen: int | None, deadline: float, least: int = 0
+    me: Server,
+    candidates: Sequence[str],
+    chosen: int | None,
+    deadline: float,
+    least: int = 0,
+    identities: Identities | None = None,
 ) -> Announced:
     """Collect the second public keys of an attempt that was just begun; those that do not come are lost.
 
-    `least`: the fewest clients over whom clients let a sum be opened, where they see to that themselves.
+    `least`: the fewest clients over whom clients let a sum be opened, where they see to that themselves. With
+    `identities` keys are signed.
     """
-    keys = await collect_keys(me, DealtKey, candidates, deadline)
-    public_keys = {name: answer.public_key for name, answer in keys.items()}
-    titles = {name: f"{name}#{me.incarnations[name]}" for name in public_keys}
-    t = quorum.threshold_of(chosen, len(public_keys))
-    return Announced(me.attempt, public_keys, titles, t, quorum.fewest_left(len(public_keys), t, least) if least else t)
+    size = None if identities is None else KEY_BYTES
+    answers = await collect_keys(me, DealtKey, candidates, deadline, lambda answer: (answer.public_key[:size],))
+    keys = {name: answer.public_key[:size] for name, answer in answers.items()}
+    titles = {name: f"{name}#{me.incarnations[name]}" for name in keys}
+    signatures = {}
+    if identities is not None:
+        signatures = {name: answer.public_key[size:] for name, answer in answers.items()}
+        claims = {name: Claim(titles[name], (key,), signatures[name]) for name, key in keys.items()}
+        for name, problem in (await identities.problems(me, _SIGNED, me.attempt, claims)).items():
+            del keys[name], titles[name]
+            me.lose([name], f"its key to be dealt is refused: {problem}")
+            me.dismiss([name], f"your key to be dealt is refused: {problem}")
+    t = quorum.threshold_of(chosen, len(keys))
+    fewest = quorum.fewest_left(len(keys), t, least) if least else t
+    return Announced(me.attempt, keys, titles, t, fewest, None, identities, signatures, signers=t)
 
 
 async def collect_keys(
@@ -313,85 +396,4 @@ async def collect_keys(
 
 def announce(me: Server, attempt: Announced) -> None:
     """Name A, and hand the second public keys out."""
-    me.broadcast(attempt.names, DealtKeys(list(attempt.names), list(attempt.public_keys.values())))
-
-
-async def uncover(
-    me: Server, attempt: Announced, survivors: tuple[str, ...], purpose: str, deadline: float
-) -> Uncovered:
-    """Announce U3 = `survivors` and work out which masks are left in their values.
-
-    `purpose`: of the pair masks. Goes on as soon as t shares of each secret are there, or all have answered.
-    """
-    t, names = attempt.threshold, attempt.names
-    if problem := attempt.too_few(survivors):
-        return Uncovered({}, problem=problem)
-    _name_survivors(me, attempt, survivors)
-    left = frozenset(survivors)
-    gone = [name for name in names if name not in left]
-    work = {"x25519.keygen": len(gone), "x25519.agree": uncovering.agreements(attempt, left)}
-    held: uncovering.Held = {name: {} for name in names}
-    short = set(names)  # whose secrets are still short of shares
-    answered: set[str] = set()
-    secrets: uncovering.Secrets | None = None
-    doubtful = False  # shares do not fit together: the more there are, the more wrong ones can be found
-    with me.incoming((Revealed,), survivors, deadline=deadline) as arrivals:
-        async for source, message in arrivals:
-            arrivals.leave_out(source)
-            with suppress(BadValues), values_of(me, source, "Revealed"):
-                dealers = attempt.holders(source)  # who deal with it: all are each other's holders
-                for name, share in zip(dealers, _shares(message, len(dealers)), strict=True):
-                    if share:
-                        held[name][attempt.place(name, source)] = share
-                        if len(held[name]) == t:
-                            short.discard(name)
-                answered.add(source)
-            everybody = len(answered) == len(survivors)
-            if not doubtful and (everybody or not short):
-                if short:
-                    break
-                work |= uncovering.combine_work(attempt, held)
-                secrets = await me.compute(work, uncovering.combine, attempt, survivors, held)
-                doubtful = secrets is None
-            if everybody or secrets is not None:
-                break
-    if short:
-        lost = {name: "it revealed no shares" for name in survivors if name not in answered}
-        problem = f"{len(answered)} of {len(survivors)} clients answered to Survivors; {t} are needed"
-        if attempt.graph is not None or len(answered) >= t:  # it is not the number of answers, but what they hold
-            few = [name for name in names if name in short]
-            lost |= {name: "too few have its shares" for name in few if name in left}
-            problem = f"fewer than {t} clients have shares of {', '.join(few)}"
-        return Uncovered({}, lost, problem)
-    if secrets is None:
-        secrets = await _without_wrong_shares(me, attempt, survivors, held, work)
-    return Uncovered(signed_keys(attempt, survivors, secrets, purpose, me.world.run_id, me.round))
-
-
-def _name_survivors(me: Server, attempt: Announced, survivors: tuple[str, ...]) -> None:
-    """Announce U3 to each of it; in a graph, who of it and its neighbours are."""
-    if attempt.graph is None:
-        me.broadcast(survivors, Survivors(list(survivors)))
-        return
-    left = frozenset(survivors)
-    for name in survivors:
-        me.send(name, Survivors([one for one in attempt.graph.around(name) if one in left]))
-
-
-def _shares(message: Revealed, count: int) -> list[bytes]:
-    if len(message.shares) != count or any(len(share) not in (0, SHARE) for share in message.shares):
-        raise ValueError(f"{count} shares of {SHARE} bytes, or none, were due")
-    return message.shares
-
-
-async def _without_wrong_shares(
-    me: Server, attempt: Announced, survivors: tuple[str, ...], held: uncovering.Held, work: dict[str, int]
-) -> uncovering.Secrets:
-    """The secrets from those shares that fit together; the trace says whose do not. Raises Abort."""
-    work = {name: count * len(attempt.holders(attempt.names[0])) for name, count in work.items()}  # each share is tried
-    found = await me.compute(work, uncovering.correct, attempt, survivors, held)
-    for problem in share_errors.blamed(found.wrong):
-        me.world.note("drop", me.name, step=me.step_name, note=problem)
-    if found.hopeless:
-        raise Abort(f"the sum cannot be unmasked: {'; '.join(found.hopeless)}")
-    return found.secrets
+    me.broadcast(attempt.names, DealtKeys(list(attempt.names), [attempt.shown(name) for name in attempt.names]))

@@ -27,6 +27,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -53,9 +54,11 @@ class Needs:
     """Which points a protocol needs besides the clients'.
 
     `testing`: a part to test models on, and public points, if a scenario asks for them. `validation`: a part to select
-    a model by. `texts`: points may be texts, for learners that read them.
+    a model by. `texts`: points may be texts, for learners that read them. Without `points` there are none: each client
+    has a placeholder for one.
     """
 
+    points: bool = True
     testing: bool = False
     validation: bool = False
     texts: bool = False
@@ -78,8 +81,9 @@ class Declaration:
     `learned`: by role, what the server and a client learn, in words. `steps`: in the order in which they are taken.
     `message_types`: what its parties send, besides what the server sends in every protocol. `learns`: whether something
     is trained, in rounds, so that a run can go on from a checkpoint. `rests`: whether many clients take
-    no memory at rest (`parties.registered`). `quick`: of keys, the most that they need for a
-    quick look.
+    no memory at rest (`parties.registered`). `server_returns`: whether a server that was lost may come back, which
+    goes on or ends the run by what is on its disk (`protocols.returning`). `quick`: of keys, the most that they need
+    for a quick look.
     """
 
     name: str
@@ -93,6 +97,7 @@ class Declaration:
     needs: Needs = Needs()
     learns: bool = False
     rests: bool = False
+    server_returns: bool = False
     quick: Mapping[str, int] = {}
 
     def check_declared(self) -> None:
@@ -153,6 +158,13 @@ class Declaration:
     def trains_networks(self, tables: Any) -> bool:
         """Whether networks are trained, so that it matters where they run."""
         return False
+
+    def code(self, tables: Any) -> Mapping[str, tuple[str, Mapping[str, Path]]]:
+        """The user's own code that keys name: by key, its place in a folder of copies, and the file of each copy.
+
+        A key without files keeps its value.
+        """
+        return {}
 
     def build(self, setting: Setting) -> Experiment:
         """The parties of a run and their observer."""

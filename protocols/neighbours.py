@@ -5,7 +5,7 @@
 | client, `deal` | FreshKeys | j -> server | 64 | public halves of two fresh X25519 pairs: to seal with, and to deal |
 | server, `announce` | Neighbours | server -> each in A | 64 (k + 1), k + 1 names | j and its neighbours: their keys |
 | client, `deal` | DealtShares | j -> each neighbour, sealed | 72 | as in `dealing` |
-| server, `dealing.uncover` | Survivors | server -> each in U3 | k + 1 names, without the lost | who of them is in U3 |
+| server, `opening.uncover` | Survivors | server -> each in U3 | k + 1 names, without the lost | who of them is in U3 |
 | client, `reveal` | Revealed | j in U3 -> server | 36 k | a share of each neighbour's seed (U3) or key (A \\ U3) |
 
 Paper: Bell et al., CCS 2020, Algorithm 2 (SecAgg+). In each attempt the server draws a graph over A (`regular_graph`
@@ -116,9 +116,13 @@ def _context(clients: int, *public_keys: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Acquainted(Announced):
-    """An attempt in which keys to seal with were received, too."""
+    """An attempt in which keys to seal with were received, too; no client is shown more of A than its neighbours."""
 
     channel_keys: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def local(self) -> bool:
+        return self.graph is not None
 
 
 async def gather(
@@ -141,7 +145,7 @@ async def gather(
         me.world.note("metric", me.name, step=me.step_name, note=f"secagg+: {degree}")
     public_keys = {name: sent.public_key for name, sent in keys.items()}
     channel_keys = {name: sent.channel_key for name, sent in keys.items()}
-    return Acquainted(me.attempt, public_keys, titles, threshold, fewest, graph, channel_keys)
+    return Acquainted(me.attempt, public_keys, titles, threshold, fewest, graph, channel_keys=channel_keys)
 
 
 def announce(me: Server, attempt: Acquainted) -> None:

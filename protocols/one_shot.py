@@ -13,6 +13,7 @@ here.
 """
 
 import math
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from protocols.observing.parts import Parts
 from protocols.observing.simulated import Simulated
 from protocols.outcome import Abort, require
 from protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
+from protocols.returning import NOT_AGAIN, OnceServer
 from protocols.rounds import CalledClient
 from protocols.setup import Group
 from protocols.steps import Step
@@ -46,7 +48,7 @@ from sim.units import duration
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["Found", "OneRound", "OneShot", "OneShotClient", "OneShotServer"]
+__all__ = ["Found", "OneRound", "OneShot", "OneShotClient", "OneShotObserver", "OneShotServer"]
 
 ENROL = (
     Step("client", "round.enrol", "say that it takes part"),
@@ -92,9 +94,10 @@ class OneShot(Declaration):
 
     A subclass sets `name`, `summary` and `own_steps`, and defines `client`, `server`, `oracle` and, for `tacit bytes`,
     `own_payloads`. `agrees`: clients first agree on a key for each pair (`setup`); what they send each other is sealed
-    with those. `modules`: whose message types it sends; `between_clients`: those
+    with those. `modules`: whose message types it sends, besides those of its own file; `between_clients`: those
     that one client sends another. `patience`: the number of deadlines for which a client waits until the round
-    begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact.
+    begins. `tolerance`: by how much the value may differ from the oracle's, for one that is not exact. `defines`: the
+    methods that a subclass must have; one whose observer compares by itself needs no `oracle`.
 
     What its methods get as `keys` is the [protocol] table, with `deadline` and `min_clients` among its fields.
     """
@@ -104,8 +107,10 @@ class OneShot(Declaration):
     modules: ClassVar[tuple[Any, ...]] = ()
     between_clients: ClassVar[tuple[type[Message], ...]] = ()
     patience: ClassVar[int] = 8
+    server_returns: bool = True
     uses: Collection[str] = ("protocol.min_clients",)
     tolerance: ClassVar[float] = 0.0
+    defines: ClassVar[tuple[str, ...]] = ("client", "server", "oracle")
 
     @property
     def steps(self) -> Sequence[Step]:  # type: ignore[override]
@@ -119,9 +124,10 @@ class OneShot(Declaration):
 
     @property
     def message_types(self) -> Sequence[type[Message]]:  # type: ignore[override]
-        """Those of the set-up, and of its modules."""
+        """Those of the set-up, of its modules, and of the file that defines it."""
         enrolling = messages_in(setup) if self.agrees else (RoundOpens, TakesPart, TakingPart)
-        return (*enrolling, *messages_in(*self.modules))
+        own = [module for module in (sys.modules.get(type(self).__module__),) if module and module not in self.modules]
+        return (*enrolling, *messages_in(*self.modules, *own))
 
     def check_declared(self) -> None:
         super().check_declared()
@@ -130,7 +136,7 @@ class OneShot(Declaration):
             raise ValueError(f"own_steps of {kind} must be steps of the roles client and server.")
         if not all(isinstance(module, ModuleType) for module in self.modules):
             raise ValueError(f"modules of {kind} must be modules, which define the messages that it sends.")
-        for method in ("client", "server", "oracle"):
+        for method in self.defines:
             if getattr(type(self), method) is getattr(OneShot, method):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
         for method in ("client", "server"):
@@ -196,8 +202,10 @@ class OneShot(Declaration):
             return None
         if wrong := {kind: size for kind, size in once.items() if not isinstance(size, Integral) or size < 0}:
             raise Problem("protocol.name", f"{where}: {wrong} are no numbers of bytes; allowed: whole ones, 0 or more")
-        if strange := [kind for kind in once if kind not in self.messages_with(tables)]:
-            raise Problem("protocol.name", f"{where}: {', '.join(map(str, strange))} is no message that it sends")
+        sent = self.messages_with(tables)
+        if strange := [kind for kind in once if kind not in sent]:
+            problem = f"{where}: {', '.join(map(str, strange))} is no message that it sends; allowed: {', '.join(sent)}"
+            raise Problem("protocol.name", problem)
         twice = self.relayed if tables.network.topology == "star" else frozenset()
         return {kind: size * (2 if kind in twice else 1) for kind, size in once.items()}
 
@@ -237,7 +245,7 @@ class OneShotClient(CalledClient):
         await self.protocol.client(self, self.keys, group)
 
 
-class OneShotServer(Server):
+class OneShotServer(OnceServer):
     """The server of a `protocol`. `found`: what it ended with; None, and `aborted` says why, if with nothing.
 
     The former is reported, too.
@@ -251,6 +259,9 @@ class OneShotServer(Server):
         self.protocol, self.keys = protocol, keys
 
     async def main(self) -> None:
+        if self.ends_run():
+            self.aborted = NOT_AGAIN
+            return
         try:
             group = await (self._agree() if self.protocol.agrees else self._enrol())
             self.found = self._understood(await self.protocol.server(self, self.keys, group), group)
@@ -297,22 +308,7 @@ def _numbers(value: Any, what: str) -> NDArray[np.float64]:
     raise TypeError(f"{what} must be numbers, not {value!r}.")
 
 
-class OneRound:
-    """The parties of a run of a declared protocol of one round, and its observer."""
-
-    rounds = 1
-
-    def __init__(self, setting: Setting, protocol: OneShot) -> None:
-        world, keys = setting.world, setting.keys
-        self.clients = setting.clients(OneShotClient, protocol, keys)
-        self.server = OneShotServer(world, tuple(setting.shards), protocol, keys, **setting.server_access)
-        self.observer = _Observer(setting, protocol, self.server, self.clients)
-
-    def plan(self) -> None:
-        """Announce nothing: how long the computing of a declared protocol takes is known as it begins."""
-
-
-class _Observer(EndingsObserver[OneShotClient]):
+class OneShotObserver(EndingsObserver[OneShotClient]):
     """Compares what the server ended with with the protocol's oracle, over the clients whose inputs count."""
 
     def __init__(
@@ -335,7 +331,7 @@ class _Observer(EndingsObserver[OneShotClient]):
             output=output,
             lost=self._losses(),
             round_records=[],
-            equals_plaintext=self._equals_oracle(),
+            equals_plaintext=self.equals_oracle(),
             endings=endings,
             silent=self._fault_record.silent(),
         )
@@ -351,20 +347,31 @@ class _Observer(EndingsObserver[OneShotClient]):
         return "aborted", server.aborted
 
     def _losses(self) -> list[Loss]:
-        """Those that the server reported, with the steps at which they fell, and then those that it did not notice."""
-        server, now = self._server, self.world.loop.time()
-        found = [self._fault_record.noticed(loss, 0.0) for loss in server.lost]
-        for party in (server, *self._named.values()):
-            fall = self._fault_record.fall(party.name, 0.0, now)
-            if fall is not None and party.name not in {loss.party for loss in found}:
-                action = "every client ends without it" if party is server else "its part was not missed"
-                found.append(Loss(party.name, fall.step, action, 1, fall.time))
-        return found
+        return self.losses_beside(self._server, "its part was not missed", lambda time: 1)
 
-    def _equals_oracle(self) -> bool | None:
+    def equals_oracle(self) -> bool | None:
+        """Whether what was found is the oracle's; None if nothing was."""
         found = self._server.found
         if found is None:
             return None
         wanted = self._protocol.oracle(self._keys, {name: self._shards[name] for name in found.over})
         value, expected = found.value, _numbers(wanted, f"what {type(self._protocol).__name__}.oracle returns")
         return value.shape == expected.shape and bool((abs(value - expected) <= self._protocol.tolerance).all())
+
+
+class OneRound:
+    """The parties of a run of a declared protocol of one round, and its observer, of these classes."""
+
+    rounds = 1
+    client_type: ClassVar[type[OneShotClient]] = OneShotClient
+    server_type: ClassVar[type[OneShotServer]] = OneShotServer
+    observer_type: ClassVar[type[OneShotObserver]] = OneShotObserver
+
+    def __init__(self, setting: Setting, protocol: OneShot) -> None:
+        world, keys = setting.world, setting.keys
+        self.clients = setting.clients(self.client_type, protocol, keys)
+        self.server = self.server_type(world, tuple(setting.shards), protocol, keys, **setting.access("server"))
+        self.observer = self.observer_type(setting, protocol, self.server, self.clients)
+
+    def plan(self) -> None:
+        """Announce nothing: how long the computing of a declared protocol takes is known as it begins."""

@@ -15,6 +15,8 @@ def fewest_left(members: int, threshold: int, least: int) -> int:
     of them at most; each other one, of which t reveal the key, in g - t. So g u <= s g + (g - s) (g - t) for the s
     clients that are summed: s >= g (u + t - g) / t, the least where g = |A|.
     """
+    if not members:  # nobody is left, and nothing is opened
+        return max(threshold, least)
     return max(threshold, least, members - threshold + (least - 1) * threshold // members + 1)
 
 

@@ -1,9 +1,11 @@
 """The protocols that a scenario can name: those that come with Tacit, and those that plugins add."""
 
+from protocols.cells import declaration as cells
 from protocols.cotraining import declaration as cotraining
 from protocols.declaration import Declaration
 from protocols.federated import declaration as federated
 from protocols.federated import fedbuff_declaration as fedbuff
+from protocols.flower import declaration as flower
 from protocols.xclp import declaration as xclp
 from sim.registry import Registry
 
@@ -13,7 +15,8 @@ PROTOCOLS: Registry[Declaration] = Registry(
     "protocol",
     {
         one.name: one
-        for one in (*xclp.DECLARATIONS, *federated.DECLARATIONS, *fedbuff.DECLARATIONS, *cotraining.DECLARATIONS)
+        for declarations in (xclp, federated, fedbuff, cotraining, flower, cells)
+        for one in declarations.DECLARATIONS
     },
 )
 

@@ -11,9 +11,14 @@ all later rounds, however late it is; a round without a known client waits a dea
 over goes on with the latest call, and takes no call for a round that it has ended or was dismissed from. A round that
 an Abort ends is lost, and the next begins. Federated training (`federated`) and co-training (`cotraining`) are made of
 such rounds.
+
+A server that comes back goes on from its disk, with what the rounds have left that it has ended. The round that it was
+in is lost, as by an Abort, and is not opened again; privacy charges it as any other. If it had a secure sum, the run
+ends with it: the next round would begin from the same model or consensus, clients that learn without chance would give
+the same again, and the difference of two sums over other clients is what one of them gave.
 """
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -25,18 +30,35 @@ from parties.registered import Resting
 from parties.server import Server
 from protocols.outcome import Abort, Overtaken
 from protocols.refusal import refuse
+from protocols.returning import NOT_AGAIN, SERVER_LOST, copied
 from protocols.steps import Step
 from protocols.values import BadValues
 from sim.wire import Message
 from sim.world import World
 
-__all__ = ["ENROLL", "CalledClient", "Enroll", "Enrolled", "Record", "RoundsClient", "RoundsServer", "Settings"]
+__all__ = [
+    "ENROLL",
+    "NEVER_DRAWN",
+    "CalledClient",
+    "Enroll",
+    "Enrolled",
+    "Record",
+    "RoundsClient",
+    "RoundsServer",
+    "Settings",
+]
+
+NEVER_DRAWN = "never drawn"
+"""How the part of a client ends that was called to no round."""
 
 ENROLL = (
     Step("client", "train.enroll", "say how many points and labels it has"),
     Step("server", "train.enroll", "ask who is there, with how many points and labels; once, before the first round"),
 )
 """The steps before the first round."""
+
+
+_ENDED, _OPENED, _OVER = "ended rounds", "opened round", "over"  # on the server's disk
 
 
 class Enroll(Message):
@@ -178,7 +200,7 @@ class RoundsClient(CalledClient, Generic[S]):
     What must survive a crash is stored on its disk.
     """
 
-    ending = Observed(lambda: "never drawn")
+    ending = Observed(lambda: NEVER_DRAWN)
     other = (Enroll,)
     done = False
     further = 0  # rounds, after those of the settings
@@ -211,6 +233,7 @@ class RoundsServer(Server, Generic[S, R]):
 
     attributes: ClassVar[tuple[str, ...]] = ()
     further = 0  # rounds, after those of the settings
+    aborted = ""  # why there is no next round, though not all have ended
     record_type: type[R]
 
     def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
@@ -220,28 +243,88 @@ class RoundsServer(Server, Generic[S, R]):
         self.ended = 0  # rounds
         self.out: set[str] = set()  # of this round
 
+    @property
+    def last_round(self) -> int:
+        """The number of the last round that there is to be."""
+        return self.settings.rounds + self.further
+
     def dismiss(self, parties: Iterable[str], reason: str, *, aborted: bool = False) -> None:
         parties = tuple(parties)
         self.out.update(parties)
         super().dismiss(parties, reason, aborted=aborted)
 
     async def main(self) -> None:
-        if not self.ended:
+        if not self.ended and _ENDED in self.disk:
+            if not self._go_on():
+                self.aborted = NOT_AGAIN
+                return
+        elif not self.ended:
             with self.step("train.enroll"):
                 self.advance(1, 0)
                 self.broadcast(self.clients, Enroll())
                 await self._enroll(self.settings.deadline)
-        while self.ended < self.settings.rounds + self.further:
-            record = await self._round(self.ended + 1)
-            self.ended = record.number
-            self.report(record)
+        self.disk[_ENDED] = self.kept()
+        while self.ended < self.last_round:
+            self._end(await self._round(self.ended + 1))
+
+    def _end(self, record: R) -> None:
+        self.ended = record.number
+        self.disk[_ENDED] = self.kept()
+        self.report(record)
+
+    def _go_on(self) -> bool:
+        """Go on from the disk; returns whether there is to be a next round.
+
+        A round that was opened and not ended is lost. If only a sum of what clients gave in it was to be seen, there is
+        no other: model and consensus are as they were, so clients would give the same again, in a sum over others.
+        """
+        self.take_up(self.disk[_ENDED])
+        number, began, called = self.disk.get(_OPENED, (0, 0.0, ()))
+        if number > self.ended:
+            over = self.sums_in(number)
+            if over:
+                self.disk[_OVER] = True
+            self.advance(number, 0)  # it is at this one until that has ended
+            with self.step("train.enroll"):
+                self.advance(number + 1, 0)  # to whatever attempt of the lost one clients are at, this is not late
+                if over:
+                    self.dismiss(self.clients, NOT_AGAIN, aborted=True)
+                else:
+                    self.dismiss(called, f"the round is lost: {SERVER_LOST}")
+            self._end(self.lost_in(number, began, called))
+        return _OVER not in self.disk
+
+    def sums_in(self, number: int) -> bool:
+        """Whether clients give something in round `number` of which nobody may see more than a sum."""
+        return False
+
+    def kept(self) -> dict[str, Any]:
+        """What a server that comes back goes on from, as nothing changes it any more."""
+        return {"enrolled": self.enrolled, "ended": self.ended} | {
+            name: copied(getattr(self, name)) for name in self.attributes
+        }
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what was `kept`."""
+        for name, value in kept.items():
+            setattr(self, name, copied(value))
+
+    def lost_in(self, number: int, began: float, called: tuple[str, ...]) -> R:
+        """The record of round `number`, in which the server was lost that is back now."""
+        return self.record_type(number, began, called, SERVER_LOST)
+
+    def may_call(self, members: tuple[str, ...]) -> tuple[str, ...]:
+        """Who may be called in the round to which `members` were called as it began."""
+        return members
 
     async def _round(self, number: int) -> R:
         began = self.world.loop.time()
         with self.step("train.open"):
             self.advance(number, 1)
             self.out.clear()
+            self.disk[_OPENED] = number, began, self.clients  # before anybody can know of it
             members = self.invite(number)
+            self.disk[_OPENED] = number, began, self.may_call(members)
             called = {*members, *self.enrolled}
             self.broadcast([name for name in self.clients if name not in called], Enroll())
         try:
@@ -263,9 +346,12 @@ class RoundsServer(Server, Generic[S, R]):
     def state(self) -> dict[str, Any]:
         """The state of a party that has just ended a round."""
         names = ("enrolled", "lost", "ended", *self.attributes)
-        return super().state() | {name: getattr(self, name) for name in names}
+        found = super().state() | {name: getattr(self, name) for name in names}
+        return found | {"device": found["device"] | {"disk": {}}}  # which is written again from the rest
 
     async def _enroll(self, deadline: float) -> None:
         """Add the clients that have answered to `enrolled`."""
         absent = [name for name in self.clients if name not in self.enrolled]
-        self.enrolled |= (await self.collect(Enrolled, absent, deadline=deadline)).answers
+        answers = (await self.collect(Enrolled, absent, deadline=deadline)).answers
+        if answers:
+            self.enrolled = self.enrolled | answers  # another one, for the disk may have the old one

@@ -14,7 +14,9 @@ from protocols.endings import EndingsObserver
 from protocols.observing.parts import Parts
 from protocols.observing.scores import counting
 from protocols.observing.simulated import SHOWN, ResultFields, Round, Simulated, more_than
+from protocols.privacy.released import Releasing, nothing_released
 from protocols.privacy.spent import Spending, Spent
+from protocols.returning import SERVER_LOST
 from protocols.rounds import Record, RoundsClient, RoundsServer
 from sim.faults import Fault
 from sim.trace import Event
@@ -62,7 +64,8 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
 
     `faults`: those that each [[fault]] stands for. `after_round` is called with the number of each round that has
     ended. `answer` is what a client is to send in a round, and `last_step` where it does. `spending` gives what rounds
-    reveal, where that is known; `measured_on` are the points that models are tested on, in words.
+    reveal, where that is known, `randomised` what randomised answers do; `measured_on` are the points that models are
+    tested on, in words.
     """
 
     measured_on = ""
@@ -79,11 +82,12 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     ) -> None:
         super().__init__(world, clients, faults)
         self.every = every
-        self._coordinator = server
+        self._server = server
         self.rounds: list[H] = []
         self.ended: list[float] = []
         self.after_round: Callable[[int], None] = lambda number: None
         self.spending: Spending | None = None
+        self.randomised: Releasing = nothing_released
         server.observers.append(self._end_round)
 
     def keep(self, record: R, *, measured: bool) -> None:
@@ -91,7 +95,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         raise NotImplementedError(f"{type(self).__name__} keeps nothing")
 
     def _end_round(self, record: R) -> None:
-        number, rounds = record.number, self._coordinator.settings.rounds
+        number, rounds = record.number, self._server.settings.rounds
         self.keep(record, measured=number % self.every == 0 or number == rounds)
         self.after_round(number)
 
@@ -103,14 +107,18 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         for name in one.figures:
             value = getattr(one, name)
             if value is not None:
-                self.world.trace.tell(
-                    Event(now, "metric", self._coordinator.name, round=one.round, note=name, value=value)
-                )
+                self.world.trace.tell(Event(now, "metric", self._server.name, round=one.round, note=name, value=value))
 
     @property
     def last(self) -> int:
         """The number of the last round that began; the enrolling before the first belongs to it."""
-        return max(1, self._coordinator.round)
+        return max(1, self._begun)
+
+    @property
+    def _begun(self) -> int:
+        """The number of the round that the server is at; one that comes back is at one after the last."""
+        server = self._server
+        return int(server.ended) if server.aborted else min(int(server.round), int(server.last_round))
 
     @property
     def unended(self) -> dict[str, Any] | None:
@@ -129,15 +137,20 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         """
         if self.spending is None:
             return None
-        server = self._coordinator
+        server = self._server
         called = sum(bool(one.cohort) for one in self.rounds[: server.ended])
-        return self.spending(called + (server.round > server.ended))
+        return self.spending(called + (self._begun > server.ended))
+
+    @property
+    def _revealed(self) -> dict[str, Any]:
+        """What private releases and randomised answers have revealed by now."""
+        return {"privacy": self.privacy, "randomised": self.randomised(self._begun)}
 
     def so_far(self) -> ResultFields:
         """The results, so far, of a run that was broken off."""
         lost = self.losses()
         endings = self.endings(noted=False)
-        return ResultFields(lost=lost, round_records=self.reported(lost), endings=endings, privacy=self.privacy)
+        return ResultFields(lost=lost, round_records=self.reported(lost), endings=endings, **self._revealed)
 
     def reported(self, lost: Sequence[Loss]) -> list[Round]:
         """The rounds, each with those of the `lost` that were lost in it."""
@@ -150,18 +163,18 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
     def sum_up(self) -> Simulated:
         """The results, once all parties have ended."""
         if self.unended is not None:
-            self.keep(self._coordinator.record_type(**self.unended), measured=False)
+            self.keep(self._server.record_type(**self.unended), measured=False)
         found, lost = self.found(), self.losses()
         outcome, reason = self.outcome(lost)
         return Simulated(
             outcome=outcome,
             reason=reason,
             measured_on=self.measured_on,
-            privacy=self.privacy,
             lost=lost,
             round_records=self.reported(lost),
             endings=self.endings(),
             silent=self._fault_record.silent(),
+            **self._revealed,
             **found,
         )
 
@@ -173,20 +186,17 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         Losses that the server did not notice follow those of the same round that it did.
         """
         found: list[Loss] = []
+        falls = self._falls_of_server()
         for one, ended in zip(self.rounds, self.ended, strict=True):
-            reported = [loss for loss in self._coordinator.lost if loss.round == one.round]
+            reported = [loss for loss in self._server.lost if loss.round == one.round]
             noticed = [self._fault_record.noticed(loss, one.began) for loss in reported]
-            found += noticed + self._unnoticed(one, ended, {loss.party for loss in noticed})
+            found += noticed + falls.get(one.round, [])
+            found += self._unnoticed(one, ended, {loss.party for loss in noticed})
         return found
 
     def _unnoticed(self, one: H, ended: float, reported: set[str]) -> list[Loss]:
         """Who fell in the round and was not missed: its answer was in already, or the round was lost."""
-        server, found = self._coordinator, []
-        if one.round == self.last and not server.alive:
-            fall = self._fault_record.fall(server.name, 0.0, ended)
-            time = fall.time if fall else ended
-            found.append(Loss(server.name, server.step_name, "every client ends without it", one.round, time))
-        fallen = self._fault_record.fallen
+        fallen, found = self._fault_record.fallen, []
         for name in self._named if fallen else ():
             if name not in fallen:
                 continue
@@ -200,14 +210,34 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             found.append(Loss(name, fall.step or self.last_step, action, one.round, fall.time))
         return found
 
+    def _falls_of_server(self) -> dict[int, list[Loss]]:
+        """The server's losses by round: until it was back, or for good."""
+        server, found = self._server, dict[int, list[Loss]]()
+        falls = self._fault_record.fallen.get(server.name, ())
+        for fall in falls if server.alive else falls[:-1]:
+            for one, ended in zip(self.rounds, self.ended, strict=True):
+                lost = one.problem == SERVER_LOST
+                if fall.time < ended or (lost and fall.time == ended):
+                    action = "it is back: the round is lost" if lost else "it is back before the round began"
+                    found.setdefault(one.round, []).append(Loss(server.name, fall.step, action, one.round, fall.time))
+                    break
+        if not server.alive:
+            last = self._fault_record.fall(server.name, 0.0, self.world.loop.time())
+            time = last.time if last else self.ended[-1] if self.ended else 0.0
+            gone = Loss(server.name, server.step_name, "every client ends without it", self.last, time)
+            found.setdefault(self.last, []).append(gone)
+        return found
+
     def outcome(self, lost: Sequence[Loss]) -> tuple[str, str]:
         """Outcome and reason. A run that all clients are lost to has failed, whatever its rounds gave."""
-        server = self._coordinator
+        server = self._server
         last = set(self.names_of(lost, self.last)) - set(self.rounds[-1].counted)
         if last >= set(self._named) or not any(device.alive for device in self._named.devices.values()):
             return "failed", "every client was lost"
         if not server.alive:
             return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+        if server.aborted:
+            return "aborted", server.aborted
         problems = [one.problem for one in self.rounds]
         if all(problems):
             return "aborted", f"every round was lost: {problems[-1]}"

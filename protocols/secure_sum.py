@@ -44,18 +44,19 @@ sums of several rounds reveal together where a client's vectors in them are alik
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parties.client import Client
 from parties.server import Server
-from protocols import dealing, neighbours, quorum
+from protocols import consistency, dealing, neighbours, opening, quorum
 from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import decode, encode
 from protocols.crypto.regular_graph import Tolerance
+from protocols.identities import Identities
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import Abort, require
 from protocols.refusal import Least, enter, latest, refuse
@@ -68,6 +69,7 @@ __all__ = ["STEPS", "Settings", "Total", "client", "server"]
 STEPS = (
     Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
     Step("client", "sum.mask", "mask its vector and send it chunk by chunk; again when another is lost amid it"),
+    Step("client", "sum.agree", "sign who takes part and who is left; only with identity = signed"),
     Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
 )
@@ -99,8 +101,8 @@ class SumDone(Message):
     pass
 
 
-_ANSWERS = (SumStart, ChunkWanted, dealing.Survivors, SumDone)
-BEFORE_END = ("SumStart", "ChunkWanted", "Survivors")
+_ANSWERS = (SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement, SumDone)
+BEFORE_END = ("SumStart", "ChunkWanted", "Survivors", "Agreement")
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ class Settings:
 
     `threshold`: t, where it is more than floor(|A| / 2) + 1; `min_clients`: the fewest in a sum; `deadline`: longest
     wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph (`neighbours`)
-    that withstands this, after no set-up; None: all with all, after that of the round.
+    that withstands this, after no set-up; None: all with all, after that of the round. `identities`: by which keys and
+    sets are signed, if they are; not with `tolerance`.
     """
 
     dimension: int
@@ -119,8 +122,11 @@ class Settings:
     deadline: float = 60.0
     chunk: int = 1 << 16
     tolerance: Tolerance | None = None
+    identities: Identities | None = None
 
     def __post_init__(self) -> None:
+        if self.tolerance is not None and self.identities is not None:
+            raise ValueError("sets of a sum in a graph are not signed: no client sees all of them.")
         if self.dimension < 1 or self.chunk < 1:
             raise ValueError(f"dimension(={self.dimension}) and chunk(={self.chunk}) must be >= 1.")
 
@@ -149,10 +155,10 @@ class Total:
         return decode(self.ring, self.fraction_bits)
 
 
-async def client(
-    me: Client, vector: NDArray[np.floating], secrets: Mapping[str, SharedSecret], settings: Settings
-) -> None:
-    """Contribute `vector` (dimension,). `secrets`: of the set-up, whose channels seal the shares.
+async def client(me: Client, vector: NDArray[Any], secrets: Mapping[str, SharedSecret], settings: Settings) -> None:
+    """Contribute `vector` (dimension,), of numbers, or of words of Z_{2^64} (uint64), which are summed as they are.
+
+    `secrets`: of the set-up, whose channels seal the shares.
 
     Raises ValueError for a number that is too large to be summed (see `fixed_point.encode`), before it is sent.
     """
@@ -160,7 +166,7 @@ async def client(
         raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
     number, dealt = 0, None
     while True:
-        if dealt is not None and dealt.answered:
+        if dealt is not None and dealt.revealed:
             me.rest_at(END)
         answer = await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
         me.rest_at("")
@@ -183,16 +189,16 @@ async def client(
             enter(me, "sum.mask")
             with me.step("sum.mask"):
                 await _send_chunks(me, vector, dealt, answer.number, settings)
-        elif isinstance(answer, dealing.Survivors) and dealt.accepts(me, answer.names):
-            with me.step("sum.reveal"):
-                await dealt.reveal(me, answer.names, settings.deadline)
+        elif isinstance(answer, dealing.Survivors | consistency.Agreement):
+            await dealt.respond(me, answer, "sum", settings.deadline)
 
 
 async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
     """Deal in the attempt that has begun; None where `me` refuses those with whom it is to."""
     if settings.tolerance is not None:
         return await neighbours.deal(me, settings.tolerance, settings.min_clients, settings.deadline)
-    dealt = await dealing.deal(me, secrets, settings.threshold, Least(settings.min_clients), settings.deadline)
+    signed, least = consistency.signed_by(me, settings.identities, secrets), Least(settings.min_clients)
+    dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline, signed)
     if dealt is not None:
         dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, settings.min_clients)
     return dealt
@@ -217,9 +223,7 @@ def _may_begin(me: Client, number: int) -> bool:
     return False
 
 
-async def _send_chunks(
-    me: Client, vector: NDArray[np.floating], dealt: dealing.Dealt, number: int, settings: Settings
-) -> None:
+async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, number: int, settings: Settings) -> None:
     """Send chunk `number` and those that the server wants next, until the last is sent."""
     names, mine = dealt.names, dealt.names.index(me.name)
     keys = [(pair.key(PURPOSE, me.attempt), mine < names.index(name)) for name, pair in dealt.pairs.items()]
@@ -230,9 +234,9 @@ async def _send_chunks(
             if not 0 <= number < len(blocks):
                 raise ValueError(f"there is no chunk {number}; there are {len(blocks)}")
         block = blocks[number]
-        shared = encode(
-            vector[settings.part(number)].astype(np.float64, copy=False), settings.fraction_bits, dealt.clients
-        )
+        shared = vector[settings.part(number)]
+        if vector.dtype != np.uint64:
+            shared = encode(shared.astype(np.float64, copy=False), settings.fraction_bits, dealt.clients)
         (mask,) = await me.compute(masks_work(len(keys), [block]), masks, keys, [block])
         me.send(me.server, MaskedChunk(number, joined([shared + mask])))
         if number == len(blocks) - 1:
@@ -242,6 +246,9 @@ async def _send_chunks(
 
 async def server(me: Server, clients: Sequence[str], settings: Settings) -> Total:
     """Sum the vectors of `clients`, or of those of them who live. Raises Abort."""
+
+    if settings.identities is not None:
+        settings = replace(settings, threshold=max(settings.threshold or 0, consistency.needed(len(clients))))
 
     def require_enough(members: tuple[str, ...]) -> None:
         require(len(members), "clients", settings.min_clients)
@@ -261,7 +268,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             if candidates == attempt.names:
                 break
         survivors, ring = await _gather_chunks(me, attempt.names, settings)
-        found = await dealing.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
+        found = await opening.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
         if not found.signed:
             for name, why in found.lost.items():
                 me.lose([name], f"{why}: the round ends without a sum")
@@ -281,7 +288,9 @@ async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings
     """The attempt that was just begun, with the second keys of those who have sent them."""
     if settings.tolerance is not None:
         return await neighbours.gather(me, candidates, settings.tolerance, settings.deadline, settings.min_clients)
-    return await dealing.gather(me, candidates, settings.threshold, settings.deadline, settings.min_clients)
+    return await dealing.gather(
+        me, candidates, settings.threshold, settings.deadline, settings.min_clients, settings.identities
+    )
 
 
 def _announce(me: Server, attempt: dealing.Announced) -> None:
@@ -309,7 +318,8 @@ async def _with_shares(me: Server, attempt: dealing.Announced, settings: Setting
         # What the silent hold nobody knows: without them, who is to blame for missing shares is seen among the others.
         said = [missing[holder] for holder in attempt.holders(name) if holder in missing]
         all_said = len(said) == len(attempt.holders(name))
-        needed = attempt.threshold if all_said else quorum.threshold_of(settings.threshold, len(said))
+        some = min(len(said), quorum.threshold_of(settings.threshold, len(said)))
+        needed = attempt.threshold if all_said else some
         return sum(name not in other for other in said) >= needed
 
     kept = tuple(name for name in missing if is_held(name))

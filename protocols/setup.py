@@ -18,12 +18,14 @@ bytes that mean nothing here. Whoever gets one, the server and each peer, examin
 not pass is left out by the server, and a list with such a one is refused by a client.
 
 Security: semi-honest parties, and the server relays public keys unchanged (one that swaps them could read the
-channels). Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes
-part with how many points. The seed is known to clients alone: a client that colludes with the server gives it away.
+channels), unless these are signed: with `identities` each contribution has a signature of 64 bytes at its end, and what
+the group signs from then on is bound to the whole Roster and to P as it stands.
+Revealed: to the server, public keys, the numbers of points and a hash of the seed; to clients, who takes part with how
+many points. The seed is known to clients alone: a client that colludes with the server gives it away.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from parties.client import Client
@@ -31,10 +33,12 @@ from parties.party import Party
 from parties.server import Server
 from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
 from protocols.crypto.sealing import PairChannel
+from protocols.identities import Claim, Identities, parted
 from protocols.outcome import require
 from protocols.steps import Step
 from protocols.values import BadValues, announced, understood, values_of, with_usable_keys
-from sim.wire import Message
+from sim.streams import derive
+from sim.wire import Message, encode_body
 
 __all__ = [
     "STEPS",
@@ -57,6 +61,7 @@ STEPS = (
 )
 
 
+_SIGNED = "set-up key"
 SEED_BYTES = 32
 CHECK_BYTES = 16
 MOST_POINTS = 1 << 20  # of a client: what others reserve for its points follows from its word alone
@@ -142,7 +147,8 @@ class Group:
     """The clients of a round as announced: `names` in the order of their numbers, and what each published.
 
     `contributions` are what is of use in those that passed. A client holds in `secrets` what it shares with each other
-    client, and the group `seed`; the server holds neither.
+    client, and the group `seed`; the server holds neither. `identities`: by which keys what follows is signed, bound to
+    the group and all that was published, if anything is.
     """
 
     names: tuple[str, ...]
@@ -150,11 +156,12 @@ class Group:
     contributions: dict[str, bytes]
     seed: bytes = field(default=b"", repr=False)
     secrets: dict[str, SharedSecret] = field(default_factory=dict, repr=False)
+    identities: Identities | None = None
 
     def without(self, names: tuple[str, ...]) -> "Group":
         """The group of those that are not in `names`."""
         kept = tuple(name for name in self.names if name not in names)
-        return Group(kept, self.points, self.contributions, self.seed, self.secrets)
+        return replace(self, names=kept)
 
 
 async def server(
@@ -164,9 +171,14 @@ async def server(
     min_clients: int,
     deadline: float,
     contribution: Contribution = _NOTHING,
+    identities: Identities | None = None,
 ) -> Group:
-    """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left."""
+    """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left.
+
+    With `identities` what each publishes is signed.
+    """
     me.advance(round_number, 0)
+    begun = me.attempt
     with me.step("setup.keys"):
         me.broadcast(clients, RoundStart())
         joined = await me.collect(Join, clients, deadline=deadline)
@@ -176,13 +188,15 @@ async def server(
         missing = [name for name in clients if name not in published]
         me.lose(missing, "never joined: the round begins without it")
         me.dismiss(missing, f"the round goes on without you: your keys did not come within {deadline:g} s")
-        offered = {name: join.contribution for name, join in published.items()}
+        titles = {name: f"{name}#{me.incarnations[name]}" for name in published}
+        offered, unsigned = await _contributions(me, published, titles, begun, identities)
         usable, refused = await contribution.examine(me, offered)
-        for name, problem in refused.items():
+        wrong = {name: f"set-up key is refused: {problem}" for name, problem in unsigned.items()}
+        wrong |= {name: f"{contribution.published} is refused: {problem}" for name, problem in refused.items()}
+        for name, problem in wrong.items():
             del published[name]
-            me.lose([name], f"left out of the round: its {contribution.published} is refused: {problem}")
-            why = f"your {contribution.published} is refused: {problem}"
-            me.dismiss([name], f"the round goes on without you: {why}")
+            me.lose([name], f"left out of the round: its {problem}")
+            me.dismiss([name], f"the round goes on without you: your {problem}")
     names, attempt = tuple(published), me.attempt + 1
     with me.step("setup.seed"):
         require(len(names), "clients", min_clients)
@@ -213,22 +227,32 @@ async def server(
         names,
         {name: published[name].points for name in names},
         {name: usable[name] for name in names},
+        identities=_bound(identities, roster, names),
     )
 
 
-async def client(me: Client, deadline: float, contribution: Contribution = _NOTHING) -> tuple[Group, Keys]:
-    """Join the round that was just announced. Returns the group with seed and secrets, and the contribution's keys."""
+async def client(
+    me: Client, deadline: float, contribution: Contribution = _NOTHING, identities: Identities | None = None
+) -> tuple[Group, Keys]:
+    """Join the round that was just announced. Returns the group with seed and secrets, and the contribution's keys.
+
+    With `identities` it refuses a Roster in which anybody's keys are not as they were signed.
+    """
     with me.step("setup.keys"):
+        begun = me.attempt
         pair = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("x25519"))
         keys = await contribution.generate_keys(me)
         sent = Join(pair.public, keys.public, len(me.shard.features))
+        if identities is not None:
+            signature = await identities.sign(me, _SIGNED, begun, *_signed_parts(sent, keys.public))
+            sent = Join(pair.public, keys.public + signature, sent.points)
         me.send(me.server, sent)
         # Public keys are handed out only when all have answered or the server's deadline has passed.
         roster = await me.recv(Roster, me.server, 2 * deadline)
     with me.step("setup.seed"):
         with values_of(me, me.server, "Roster"):
             group = _group(me, roster, sent)
-            contributions = await _examined(me, group, contribution)
+            contributions = await _examined(me, group, roster, begun, contribution, identities)
             secrets = await agree(me, pair, roster.names, roster.incarnations, roster.public_keys)
         leader, names = roster.leader, group.names
         while True:
@@ -254,7 +278,13 @@ async def client(me: Client, deadline: float, contribution: Contribution = _NOTH
             leader = answer.leader
         if not seed:
             raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
-    return Group(names, group.points, contributions, seed, secrets), keys
+    left = {name: secret for name, secret in secrets.items() if name in names}  # no sum is to be among others
+    return Group(names, group.points, contributions, seed, left, _bound(identities, roster, names)), keys
+
+
+def _bound(identities: Identities | None, roster: Roster, names: tuple[str, ...]) -> Identities | None:
+    """`identities`, bound to what was shown in the `roster` and to those `names` of it who are left."""
+    return None if identities is None else identities.bound(derive(encode_body(roster), *names))
 
 
 def _group(me: Client, roster: Roster, sent: Join) -> Group:
@@ -281,9 +311,44 @@ def check_incarnation(me: Client, shown: int) -> None:
         raise ValueError(f"incarnation {shown} is ascribed to {me.name}, which is in its {me.incarnation}.")
 
 
-async def _examined(me: Client, group: Group, contribution: Contribution) -> dict[str, bytes]:
+async def _contributions(
+    me: Party, joins: Mapping[str, Join], titles: Mapping[str, str], begun: int, identities: Identities | None
+) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The contributions without signatures, and what is wrong with those of others.
+
+    `titles`: with incarnations; `begun`: the attempt in which the round was opened.
+    """
+    if identities is None:
+        return {name: join.contribution for name, join in joins.items()}, {}
+    found: dict[str, bytes] = {}
+    problems: dict[str, str] = {}
+    claims: dict[str, Claim] = {}
+    for name, join in joins.items():
+        try:
+            found[name], signature = parted(join.contribution)
+        except ValueError as error:
+            problems[name] = str(error)
+        else:
+            claims[name] = Claim(titles[name], _signed_parts(join, found[name]), signature)
+    problems |= await identities.problems(me, _SIGNED, begun, claims)
+    return {name: data for name, data in found.items() if name not in problems}, problems
+
+
+def _signed_parts(join: Join, contribution: bytes) -> tuple[bytes, ...]:
+    return join.public_key, contribution, join.points.to_bytes(8, "big")
+
+
+async def _examined(
+    me: Client, group: Group, roster: Roster, begun: int, contribution: Contribution, identities: Identities | None
+) -> dict[str, bytes]:
     """What is of use in the contributions in the list. Raises ValueError naming whose does not pass."""
-    usable, refused = await contribution.examine(me, group.contributions)
+    lists = zip(roster.public_keys, roster.contributions, roster.points, strict=True)
+    joins = dict(zip(group.names, (Join(*one) for one in lists), strict=True))
+    titles = {name: f"{name}#{life}" for name, life in zip(group.names, roster.incarnations, strict=True)}
+    offered, unsigned = await _contributions(me, joins, titles, begun, identities)
+    if unsigned:
+        raise ValueError("; ".join(unsigned.values()))
+    usable, refused = await contribution.examine(me, offered)
     if refused:
         what = contribution.published
         raise ValueError("; ".join(f"the {what} of {name} is refused: {why}" for name, why in refused.items()))

@@ -1,4 +1,4 @@
-"""The secrets of the masks from shares of seeds and dealt keys: the computing of `dealing.uncover`."""
+"""The secrets of the masks from shares of seeds and dealt keys: the computing of `opening.uncover`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ import numpy as np
 from protocols.crypto import shamir, share_errors
 from protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
 from protocols.crypto.regular_graph import Graph
+from protocols.identities import Identities
 from protocols.masking import SignedKey
 
 __all__ = [
@@ -27,7 +28,9 @@ Secrets = dict[tuple[str, str], bytes]
 class Announced:
     """Attempt `number` as the server announced it: A with its second public keys and its titles (incarnations).
 
-    U3 holds `fewest`, where that is more than `threshold`. `graph`: who deals with whom; None: all with all.
+    U3 holds `fewest`, where that is more than `threshold`. `graph`: who deals with whom; None: all with all. `local`:
+    each client knows its neighbours in it alone, not all of A. `identities`: by which keys and sets are signed, if they
+    are; `signatures`: on second keys; `signers`: how many of U3 must sign it.
     """
 
     number: int
@@ -36,6 +39,17 @@ class Announced:
     threshold: int
     fewest: int = 0
     graph: Graph | None = None
+    identities: Identities | None = None
+    signatures: Mapping[str, bytes] = field(default_factory=dict)
+    signers: int = 0
+
+    def shown(self, name: str) -> bytes:
+        """The second key of `name` as clients are shown it: with its signature, if there is one."""
+        return self.public_keys[name] + self.signatures.get(name, b"")
+
+    @property
+    def local(self) -> bool:
+        return False
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 A party that sends such values is treated as if it had sent nothing, and the trace names it. A run never fails for them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from parties.party import Party
@@ -20,15 +20,22 @@ class BadValues(Exception):
     """A party's message decodes, but is invalid. The text names the sender, the message and the problem."""
 
 
-@contextmanager
-def values_of(me: Party, sender: str, what: str) -> Iterator[None]:
+class values_of:  # reads as a function, and is entered for every message
     """While `me` works with what `sender` sent: a ValueError is traced, and becomes BadValues."""
-    try:
-        yield
-    except ValueError as error:
-        problem = BadValues(f"{what} from {sender}: {error}")
-        me.world.note("drop", me.name, step=me.step_name, note=str(problem))
-        raise problem from None
+
+    __slots__ = ("_me", "_sender", "_what")
+
+    def __init__(self, me: Party, sender: str, what: str) -> None:
+        self._me, self._sender, self._what = me, sender, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        if isinstance(error, ValueError):
+            problem = BadValues(f"{self._what} from {self._sender}: {error}")
+            self._me.world.note("drop", self._me.name, step=self._me.step_name, note=str(problem))
+            raise problem from None
 
 
 def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R]) -> dict[str, R]:

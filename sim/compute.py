@@ -29,6 +29,7 @@ from sim.trace import Event, Trace
 
 __all__ = [
     "ONE_THREAD",
+    "SECOND",
     "Computing",
     "Cost",
     "CostTable",
@@ -49,6 +50,10 @@ R = TypeVar("R")
 
 Work = Mapping[str, float]
 """Operations of a job: how many of each that the cost table names."""
+
+
+SECOND = "second"
+"""The operation that takes a second of one core by every cost table: of work whose duration is known as such."""
 
 
 def total_work(*parts: Work) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def _table_in(data: bytes, where: str) -> CostTable:
     """The table in the content of a file: to read one takes a good part of a short run."""
     try:
         table = tomllib.loads(data.decode())
-        seconds = {name: float(value) for name, value in table["seconds"].items()}
+        seconds = {SECOND: 1.0, **{name: float(value) for name, value in table["seconds"].items()}}
         machine = str(table["machine"]["text"])
     except (ArithmeticError, RecursionError, KeyError, TypeError, ValueError, AttributeError) as error:
         problem = " ".join(str(error).split())
@@ -284,6 +289,11 @@ class Computing:
             self._forget(party)
             self._ahead[party] = _Ahead(function, arguments, self.engine.submit(function, arguments))
 
+    def beside(self, function: Callable[..., R], *arguments: Any) -> Callable[[], R]:
+        """What returns `function(*arguments)`, which no party computes: begun now, if several jobs run at a time."""
+        concurrent = getattr(self.engine, "concurrent", False)
+        return (self.engine if concurrent else self._inline).submit(function, arguments).result
+
     def _forget(self, party: str) -> None:
         if (begun := self._ahead.pop(party, None)) is not None:
             begun.job.cancel()
@@ -301,10 +311,7 @@ class Computing:
         self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
     ) -> R:
         """Run `function(*arguments)` as a job of `party` and return its result at its virtual due time."""
-        for begun in self._taps.begun:
-            begun(party, step, work, function, arguments)
-        modelled = self._table.duration(work)
-        index = self._count[party, step] = self._count.get((party, step), 0) + 1
+        modelled, index = self._enter(party, step, work, function, arguments)
         actual = self._stand_in(function)
         elsewhere = modelled > self.engine.least and actual is function and not uses_all_cores(function)
         engine = self.engine if elsewhere else self._inline
@@ -313,7 +320,7 @@ class Computing:
             job = engine.submit(actual, arguments)
         turn = machine.cores.request()
         try:
-            await self._loop.future_of(turn)
+            await turn.begins
             began = time.perf_counter()
             if job is None:
                 job = _finished(actual, arguments)
@@ -329,11 +336,17 @@ class Computing:
                 job.cancel()
             raise
         finally:
-            if turn.triggered:
-                machine.cores.release(turn)
-            else:
-                turn.cancel()
+            machine.cores.release(turn)
         return self._complete(party, step, modelled, arguments, result)
+
+    def _enter(
+        self, party: str, step: str, work: Work, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> tuple[float, int]:
+        """The modelled seconds of a job that begins, and which of its party and step it is."""
+        for begun in self._taps.begun:
+            begun(party, step, work, function, arguments)
+        index = self._count[party, step] = self._count.get((party, step), 0) + 1
+        return self._table.duration(work), index
 
     async def go_on(
         self, machine: Machine, party: str, step: str, work: Work, due: float, function: Callable[..., R], *args: Any

@@ -1,10 +1,13 @@
 """A party's access to the network."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from sim.clock import Environment
+from sim.handling import Handler, Handling
 from sim.link import Pipe
-from sim.loop import Environment
+from sim.machine import Host
 from sim.wire import Packet
 
 __all__ = ["Endpoint"]
@@ -18,12 +21,13 @@ class Endpoint:
     `receive` is called with the packets that arrive. `incarnation` grows by one each time the party comes back; `alive`
     is false between a crash and that, and once it has left. While it is `paused`, `arrivals` and `sends` store what is
     to go on when it resumes. `outgoing` and `incoming` are, by their links, what to call when its life as a sender, or
-    as a receiver, ends. There may be many that are not used: what is empty takes no memory.
+    as a receiver, ends. There may be many that are not used: what is empty takes no memory. With a `handling`, each
+    message takes time on the cores of `host` before it leaves, and before it is received.
     """
 
     __slots__ = (
-        "_down", "_env", "_factor", "_rates", "_up", "alive", "arrivals", "incarnation", "incoming", "name",
-        "outgoing", "paused", "receive", "sends",
+        "_down", "_env", "_factor", "_handled", "_handler", "_rates", "_up", "alive", "arrivals", "incarnation",
+        "incoming", "name", "outgoing", "paused", "receive", "sends",
     )  # fmt: skip
 
     arrivals: list[Callable[[], object]]
@@ -32,8 +36,11 @@ class Endpoint:
     incoming: dict[tuple[str, ...], Callable[[], object]]
 
     def __init__(
-        self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0
-    ) -> None:
+        self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
+        handling: Handling | None = None, host: Host | None = None,
+    ) -> None:  # fmt: skip
+        if handling is not None and host is None:
+            raise ValueError(f"{name} has a handling and no host on which it is done.")
         self.name = name
         self.receive = receive
         self.incarnation = 1
@@ -42,6 +49,8 @@ class Endpoint:
         self._env, self._rates, self._factor = env, (up, down), 1.0
         self._up: Pipe | None = None
         self._down: Pipe | None = None
+        self._handled = None if handling is None or host is None else (handling, host)
+        self._handler: Handler | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _EMPTY:
@@ -69,6 +78,13 @@ class Endpoint:
         """Those that are there."""
         return self._up, self._down
 
+    @property
+    def handler(self) -> Handler | None:
+        """What handles messages before they leave or are received; None if that takes no time."""
+        if self._handler is None and self._handled is not None:
+            self._handler = Handler(self._env, *self._handled, math.inf if self.paused else self._factor)
+        return self._handler
+
     def fall(self) -> None:
         """Go down. What is on the way through the party's own access to the network, either way, goes no further."""
         self._stop()
@@ -76,6 +92,8 @@ class Endpoint:
             end()
         if self._up is not None:
             self._up.empty()
+        if self._handler is not None:
+            self._handler.empty()
 
     def leave(self) -> None:
         """Go for good. What was sent already still goes out."""
@@ -89,10 +107,14 @@ class Endpoint:
     def pause(self) -> None:
         """Pause: nothing is received or sent."""
         self.paused = True
+        if self._handler is not None:
+            self._handler.slow(math.inf)
 
     def resume(self) -> None:
         """Go on with what arrived meanwhile, in order, and then with what was to be sent."""
         self.paused = False
+        if self._handler is not None:
+            self._handler.slow(self._factor)
         for calls in (self.arrivals, self.sends):
             waiting = calls[:]
             calls.clear()
@@ -105,31 +127,36 @@ class Endpoint:
         for pipe in self.pipes:
             if pipe is not None:
                 pipe.stretch(factor)
+        if self._handler is not None and not self.paused:
+            self._handler.slow(factor)
 
     def let_go(self) -> None:
         """Forget what is empty, for a party without links; it is made again when it is needed."""
         self._up = self._down = None
+        if self._handler is not None and self._handler.is_empty:
+            self._handler = None
         for name in _EMPTY:
             if not getattr(self, name):
                 delattr(self, name)
 
     def state(self) -> list[Any]:
         """Whether it is there, what waits for it to resume, and what is in its pipes."""
-        pipes = [None if pipe is None else pipe.state() for pipe in self.pipes]
-        return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, *pipes]
+        parts = [None if part is None else part.state() for part in (*self.pipes, self._handler)]
+        return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, *parts]
 
     @property
     def is_new(self) -> bool:
         """Whether its state is that of one that was never used."""
-        used = self.arrivals or self.sends or any(pipe is not None and not pipe.is_empty for pipe in self.pipes)
+        parts = (*self.pipes, self._handler)
+        used = self.arrivals or self.sends or any(part is not None and not part.is_empty for part in parts)
         return (self.incarnation, self.alive, self.paused, self._factor) == (1, True, False, 1.0) and not used
 
     def restore(self, state: list[Any]) -> None:
         """Go on from a `state`."""
-        self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, up, down = state
-        for pipe, pipe_state in ((self.up, up), (self.down, down)):
-            if pipe is not None and pipe_state is not None:
-                pipe.restore(pipe_state)
+        self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, up, down, handler = state
+        for part, own in ((self.up, up), (self.down, down), (self.handler, handler)):
+            if part is not None and own is not None:
+                part.restore(own)
 
     def _pipe(self, rate: float) -> Pipe:
         pipe = Pipe(self._env, rate)

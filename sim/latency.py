@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sim.units import duration
 
-__all__ = ["Latency", "parse_latency", "uniforms"]
+__all__ = ["Latency", "added", "parse_latency", "uniforms"]
 
 _FIRST = 8
 _BATCH = 256  # draws at a time; a call of numpy's generator costs as much as a whole batch
@@ -37,6 +37,12 @@ class Latency:
     def stream(self, make: Callable[[], np.random.Generator]) -> Iterator[float]:
         """Endless delays in seconds, drawn from the generator that `make` makes, the same each time."""
         return _drawn(make, self.draw)
+
+
+def added(first: Latency, second: Latency) -> Latency:
+    """The latency of a way that consists of two, drawn one batch after the other."""
+    seconds = None if first.seconds is None or second.seconds is None else first.seconds + second.seconds
+    return Latency(f"{first.text} + {second.text}", lambda rng, n: first.draw(rng, n) + second.draw(rng, n), seconds)
 
 
 def uniforms(make: Callable[[], np.random.Generator]) -> Iterator[float]:

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import islice, repeat
 from typing import Any
 
+from sim.clock import Environment, Line
 from sim.latency import Latency, uniforms
-from sim.loop import Environment
 from sim.pace import Span
 from sim.streams import child
 
@@ -27,32 +27,40 @@ Then = Callable[[], object]
 class Pipe(Span):
     """One direction of a party's access to the network, `rate` bytes a second, one packet after another."""
 
-    __slots__ = ("_queue", "rate")
+    __slots__ = ("_idle_since", "_queue", "rate")
 
     def __init__(self, env: Environment, rate: float) -> None:
         if not rate > 0:
             raise ValueError(f"rate(={rate}) must be > 0 bytes/s.")
-        super().__init__(env, self._pass_on)
+        super().__init__(env)
         self._queue: deque[tuple[int, Then, Then]] | None = None  # the first one is on its way through
         self.rate = rate
+        self._idle_since = 0.0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is on its way through."""
         return not self._queue
 
-    def carry(self, size: int, through: Then, cut: Then) -> None:
-        """Call `through` when `size` bytes have gone through, after all before them; `cut` if the pipe is emptied."""
+    def carry(self, size: int, through: Then, cut: Then, since: float = 0.0) -> None:
+        """Call `through` when `size` bytes have gone through, after all before them; `cut` if the pipe is emptied.
+
+        `since`: for how many seconds they have been coming in; while the pipe was idle, part of them went through.
+        """
         if self._queue is None:
             self._queue = deque()
         self._queue.append((size, through, cut))
         if len(self._queue) == 1:
-            self.begin(size / self.rate)
+            seconds = size / self.rate
+            if since:
+                seconds = max(0.0, seconds - min(since, self._env.now - self._idle_since))
+            self.begin(seconds)
 
     def empty(self) -> None:
         """Drop the packet that is being sent and those that wait: the party at this end is gone."""
         self.cancel()
         dropped, self._queue = self._queue, None
+        self._idle_since = self._env.now
         for _, _, cut in dropped or ():
             cut()
 
@@ -65,14 +73,16 @@ class Pipe(Span):
         queue, self._timer, self._due, self._left, self._factor = state
         self._queue = deque((size, through, cut) for size, through, cut in queue) or None
 
-    def _pass_on(self) -> None:
+    def _end(self) -> None:
         queue = self._queue
         assert queue is not None
+        self._timer = None
         _, through, _ = queue.popleft()
         if queue:
             self.begin(queue[0][0] / self.rate)
         else:
             self._queue = None  # an empty one takes 600 bytes
+            self._idle_since = self._env.now
         through()
 
 
@@ -83,8 +93,8 @@ class Link:
     """
 
     __slots__ = (
-        "_answers", "_chances", "_delays", "_down", "_drawn", "_env", "_jitter", "_last", "_loss", "_ordered",
-        "_shakes", "_up",
+        "_answers", "_chances", "_delays", "_down", "_drawn", "_env", "_flight", "_jitter", "_last", "_loss",
+        "_ordered", "_shakes", "_up", "fixed",
     )  # fmt: skip
 
     def __init__(
@@ -105,12 +115,14 @@ class Link:
         if not 0 <= loss < 1:
             raise ValueError(f"loss(={loss}) must lie in [0, 1).")
         self._env = env
+        self._flight: Line | None = None
         stream = partial(child, seed, "link", *ends)
         fixed = latency.seconds
         self._delays = latency.stream(partial(stream, number=0)) if fixed is None else repeat(fixed)
         self._chances: Iterator[float] | None = uniforms(partial(stream, number=1)) if loss else None
         self._answers: Iterator[float] | None = uniforms(partial(stream, number=3)) if loss else None
         self._shakes: Iterator[float] | None = uniforms(partial(stream, number=2)) if jitter else None
+        self.fixed = None if jitter else fixed  # what `draw` always returns
         self._up, self._down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
@@ -168,7 +180,38 @@ class Link:
             if arrival < self._last:
                 arrival = self._last
             self._last = arrival
+        if self._flight is None:
+            self._flight = Line(self._env)
+        self._flight.at(arrival, then)
+
+    def draw(self) -> float:
+        """The seconds of latency and jitter of what is sent next."""
+        self._drawn[0] += 1
+        seconds = next(self._delays)
+        return seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
+
+    def go(self, seconds: float, then: Then) -> None:
+        """Call `then` after `seconds`, and after all before it."""
+        arrival = self._env.now + seconds
+        if arrival < self._last:
+            arrival = self._last
+        self._last = arrival
         self._env.at(arrival, then)
+
+    def flow_in(self, size: int, then: Then) -> None:
+        """Take `size` bytes through the receiver's downlink, of which the last is there; then call `then`.
+
+        The first has been there for as long as they took through the sender's uplink.
+        """
+        if self._down is None:
+            then()
+        else:
+            self._down.carry(size, then, then, 0.0 if self._up is None else size / self._up.rate)
+
+    @property
+    def pace(self) -> float:
+        """Seconds a byte, through the slower of both pipes."""
+        return max((1 / pipe.rate for pipe in (self._up, self._down) if pipe is not None), default=0.0)
 
     def come_in(self, size: int, then: Then) -> None:
         """Take `size` bytes through the receiver's downlink, or as far as they get; then call `then`."""

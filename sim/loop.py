@@ -6,23 +6,19 @@ or hands work to a thread; what asyncio offers for that raises instead.
 """
 
 import asyncio
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
-from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar
 
-import simpy
+from sim.clock import Environment, Timer
 
-__all__ = ["Deadlock", "Environment", "Livelock", "SimLoop", "Timer", "timer_of"]
+__all__ = ["REFUSED", "Deadlock", "Livelock", "SimLoop", "settle", "timer_of"]
 
 T = TypeVar("T")
 
-_NORMAL = simpy.events.NORMAL  # the priority of all that is due at one moment
-_SWEEP = 1000  # cancelled timers that may lie in the heap before it is worth looking
 _MOST_TURNS = 1_000_000  # turns of the loop at one moment, after which it is taken to last for ever
 _UNWINDING = 1000  # turns of the loop that tasks have for ending once they are cancelled
 
@@ -44,94 +40,6 @@ class Livelock(RuntimeError):
         self.time, self.places = time, places
         where = ", ".join(places) or "nobody knows where"
         super().__init__(f"{_MOST_TURNS:,} turns at {time:.6f} s, and nothing that takes time: {where}")
-
-
-class Timer:
-    """Calls `call()` when it is due, unless it is cancelled before. Not an event of SimPy: nobody waits for it."""
-
-    __slots__ = ("call", "env", "pending")
-    stored = ("call",)
-
-    def __init__(self, env: "Environment", call: Callable[[], object]) -> None:
-        self.env = env
-        self.call = call
-        self.pending = True
-
-    def cancel(self) -> None:
-        """Do not call. Does nothing to a timer that has fired or was cancelled already."""
-        if self.pending:
-            self.pending = False
-            self.call = _nothing  # what it would have called need not stay until it leaves the heap
-            self.env.count_cancelled()
-
-
-def _nothing() -> None:
-    """What a cancelled timer calls."""
-
-
-class Environment(simpy.Environment):
-    """A SimPy environment with timers at exact times, which can be cancelled.
-
-    `cancelled` counts the cancelled timers still in the heap. By themselves they must not move the clock.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cancelled = 0
-
-    @property
-    def live(self) -> int:
-        """How many events are still to happen."""
-        return len(self._queue) - self.cancelled
-
-    def step(self) -> None:
-        """Go to the time of the next event and process it. Raises simpy.core.EmptySchedule if there is none."""
-        queue = self._queue
-        if not queue or type(timer := queue[0][3]) is not Timer:
-            super().step()
-            return
-        self._now = heappop(queue)[0]
-        if timer.pending:
-            timer.pending = False
-            timer.call()
-        else:
-            self.cancelled -= 1
-
-    def at(self, when: float, call: Callable[[], object]) -> Timer:
-        """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past, never if infinite.
-
-        SimPy's own timeout takes a delay; two of them for one moment, set at different times, can differ in their last
-        bit, and would not keep their order.
-        """
-        timer = Timer(self, call)
-        if when < math.inf:
-            self.put(when, timer)
-        else:
-            timer.pending = False  # it is not in the heap, so there is nothing to cancel
-        return timer
-
-    def put(self, when: float, timer: Timer) -> None:
-        """Schedule `timer`, a new one, for the virtual time `when`."""
-        now = self._now
-        queue: list[Any] = self._queue
-        heappush(queue, (when if when > now else now, _NORMAL, next(self._eid), timer))
-
-    def to_come(self) -> list[tuple[float, simpy.Event | Timer]]:
-        """The events to come and their times, in the order in which they were scheduled; no cancelled timers."""
-        order = sorted(self._queue, key=lambda item: item[2])
-        return [(when, event) for when, _, _, event in order if getattr(event, "pending", True)]
-
-    def set_clock(self, now: float) -> None:
-        """Set the clock to `now`; only for restoring a world from a snapshot."""
-        self._now = now
-
-    def count_cancelled(self) -> None:
-        """Take note of one more cancelled timer; clear them out when they are most of the heap."""
-        self.cancelled += 1
-        if self.cancelled > _SWEEP and 2 * self.cancelled > len(self._queue):
-            self._queue[:] = [item for item in self._queue if getattr(item[3], "pending", True)]
-            heapify(self._queue)  # every entry is unlike every other, so the order they come in does not change
-            self.cancelled = 0
 
 
 class _Task(asyncio.Task[Any]):
@@ -164,6 +72,8 @@ class SimLoop(asyncio.BaseEventLoop):
     """
 
     _ready: deque[asyncio.Handle]  # of asyncio: the callbacks that are due now
+    _closed: bool  # of asyncio
+    _debug: bool  # of asyncio
     _stopping: bool  # of asyncio: the turn under way is the last
     _thread_id: int | None  # of asyncio: where the loop runs, while it runs
 
@@ -238,26 +148,27 @@ class SimLoop(asyncio.BaseEventLoop):
         handle.timer = self.env.at(when, partial(self._ready.append, handle))
         return handle
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        """asyncio's own, without what it does to find mistakes in programs with threads."""
+        if self._closed or self._debug:
+            return super().call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
     def _timer_handle_cancelled(self, handle: _TimerHandle) -> None:
         handle.timer.cancel()
 
     async def hold(self, seconds: float) -> None:
         """Wait for `seconds`; a wait that is cancelled leaves nothing behind that could move the clock."""
         future = self.create_future()
-        timer = self.env.at(self.env.now + seconds, partial(_settle, future, None))
+        timer = self.env.at(self.env.now + seconds, partial(settle, future, None))
         try:
             await future
         finally:
             timer.cancel()
-
-    def future_of(self, event: simpy.Event) -> "asyncio.Future[Any]":
-        """A future that is done when the SimPy `event` is processed."""
-        future = self.create_future()
-        if event.callbacks is None:
-            future.set_result(event.value)
-        else:
-            event.callbacks.append(lambda done: _settle(future, done.value))
-        return future
 
     # A turn
 
@@ -317,14 +228,17 @@ def _no_sockets(self: SimLoop, *args: Any, **kwargs: Any) -> NoReturn:
     _refuse("there are no sockets, pipes, processes or signals; parties exchange messages over links")
 
 
-for _name in (
+REFUSED = (
     "add_reader", "add_writer", "remove_reader", "remove_writer", "add_signal_handler", "remove_signal_handler",
     "connect_accepted_socket", "connect_read_pipe", "connect_write_pipe", "create_connection",
     "create_datagram_endpoint", "create_server", "create_unix_connection", "create_unix_server", "getaddrinfo",
     "getnameinfo", "sendfile", "sock_accept", "sock_connect", "sock_recv", "sock_recv_into", "sock_recvfrom",
     "sock_recvfrom_into", "sock_sendall", "sock_sendfile", "sock_sendto", "start_tls", "subprocess_exec",
     "subprocess_shell",
-):  # fmt: skip
+)  # fmt: skip
+"""What asyncio's loops have and a simulation refuses."""
+
+for _name in REFUSED:
     setattr(SimLoop, _name, _no_sockets)
 
 
@@ -351,7 +265,8 @@ def _others_suspended() -> Iterator[None]:
             asyncio.tasks._enter_task(other, task)
 
 
-def _settle(future: "asyncio.Future[Any]", value: Any) -> None:
+def settle(future: "asyncio.Future[Any]", value: Any) -> None:
+    """Give `future` its result, unless nobody waits for it any more."""
     if not future.done():
         future.set_result(value)
 

@@ -1,56 +1,199 @@
-"""A party's processor in virtual time."""
+"""A party's processor in virtual time, and what several of them share."""
 
 import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 
-import simpy
-
-from sim.loop import Environment
+from sim.clock import Environment
+from sim.loop import settle
 from sim.pace import Span
 
-__all__ = ["Machine"]
+__all__ = ["Cores", "Host", "Jobs", "Machine"]
 
 
-class Machine:
-    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
+class Turn:
+    """A turn on a core: `begins` is done as it begins; once it is `granted` the core is to be given back."""
 
-    All jobs may for a while take `factor` times as long, those that have begun too; infinity stops them.
+    __slots__ = ("begins", "granted")
+
+    def __init__(self) -> None:
+        self.begins: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.granted = False
+
+
+class Cores:
+    """The cores of a processor: `capacity` jobs have one at a time, first come, first served; `count` have one now.
+
+    Turns come at the very places among the events of a moment at which those of a SimPy resource do, for less: a core
+    that is given back, too, goes to the next job one event later.
     """
 
-    def __init__(self, env: Environment, cores: int = 1, speed: float = 1.0, factor: float = 1.0) -> None:
-        if not speed > 0:
-            raise ValueError(f"speed(={speed}) must be > 0.")
-        self.cores = simpy.Resource(env, capacity=cores)
-        self.speed = speed
-        self._env, self._factor = env, factor
+    def __init__(self, env: Environment, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"cores(={capacity}) must be >= 1.")
+        self._env, self.capacity, self.count = env, capacity, 0
+        self.queue: deque[Turn] = deque()
+
+    def request(self) -> Turn:
+        """A turn, as soon as there is one."""
+        turn = Turn()
+        self.queue.append(turn)
+        self._grant()
+        return turn
+
+    def release(self, turn: Turn) -> None:
+        """Give the core of `turn` back, or ask for none any more."""
+        if not turn.granted:
+            self.queue.remove(turn)
+            return
+        self.count -= 1
+        if self.queue:
+            self._env.put(self._env.now, self._grant)
+
+    def _grant(self) -> None:
+        while self.queue and self.count < self.capacity:
+            turn = self.queue.popleft()
+            turn.granted = True
+            self.count += 1
+            self._env.put(self._env.now, partial(settle, turn.begins, None))
+
+
+class Paced(Protocol):
+    """What takes turns on the cores of a host."""
+
+    def set_pace(self, *, as_before: bool = False) -> None:
+        """Go on at the pace that the host now has; `as_before`: what is due stays due."""
+
+
+class Host:
+    """`cores` that several machines share, a positive number of them.
+
+    While more jobs go on than there are cores, each takes as many times longer as there are jobs for a core: they take
+    turns, as processes do. Jobs that stand still take no turn.
+    """
+
+    def __init__(self, cores: int) -> None:
+        if cores < 1:
+            raise ValueError(f"cores(={cores}) must be >= 1.")
+        self.cores = cores
+        self._counts: dict[Paced, int] = {}
+
+    @property
+    def factor(self) -> float:
+        """How many times as long a job takes now as on a core of its own."""
+        return max(1.0, sum(self._counts.values()) / self.cores)
+
+    def count(self, jobs: Paced, number: int, *, as_before: bool = False) -> None:
+        """Take note that this `number` of `jobs` go on; all others get faster or slower by that.
+
+        `as_before`: they went on together before a snapshot, so what is due stays due.
+        """
+        before = self.factor
+        if number:
+            self._counts[jobs] = number
+        else:
+            self._counts.pop(jobs, None)
+        if self.factor != before:
+            for others in list(self._counts):
+                others.set_pace(as_before=as_before)
+
+
+class Jobs:
+    """The jobs of one party that go on. All take `factor` times as long as at full speed; infinity stops them.
+
+    With a `host` they share its cores with the jobs of others.
+    """
+
+    def __init__(self, env: Environment, factor: float = 1.0, host: Host | None = None) -> None:
+        self._env, self._factor, self._host = env, factor, host
         self._busy: dict[Span, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._busy)
 
     @property
     def only(self) -> Span | None:
         """The job that is going on; None if it is not a single one."""
         return next(iter(self._busy)) if len(self._busy) == 1 else None
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has nothing to do."""
-        return not (self._busy or self.cores.users or self.cores.queue)
-
-    async def work(self, seconds: float, due: float | None = None) -> None:
-        """Wait until a job is done that takes `seconds` at full speed, or is `due` if it began before a snapshot."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        span = Span(self._env, lambda: None if done.done() else done.set_result(None), self._factor)
+    def begin(self, seconds: float, done: Callable[[], object], due: float | None = None) -> Span:
+        """Begin a job that takes `seconds`, and then calls `done`; or is `due` if it began before a snapshot."""
+        span = Span(self._env, done, self._pace)
         self._busy[span] = None
+        self._report(as_before=due is not None)
         if due is None:
             span.begin(seconds)
         else:
             span.go_on(due)
-        try:
-            await done
-        finally:
-            span.cancel()
-            del self._busy[span]
+        return span
+
+    def end(self, span: Span) -> None:
+        """Take out a job that is done, or is broken off."""
+        span.cancel()
+        del self._busy[span]
+        self._report()
 
     def stretch(self, factor: float) -> None:
         """Make everything take `factor` times as long as at full speed from now on."""
         self._factor = factor
+        self.set_pace()
+        self._report()
+
+    def set_pace(self, *, as_before: bool = False) -> None:
+        """Let jobs go on at the pace that follows from the factor and the host; `as_before`: what is due stays due."""
         for span in self._busy:
-            span.stretch(factor)
+            if as_before:
+                span.keep_due(self._pace)
+            else:
+                span.stretch(self._pace)
+
+    @property
+    def _pace(self) -> float:
+        return self._factor if self._host is None else self._factor * self._host.factor
+
+    def _report(self, *, as_before: bool = False) -> None:
+        if self._host is not None:
+            self._host.count(self, 0 if math.isinf(self._factor) else len(self._busy), as_before=as_before)
+
+
+class Machine:
+    """A party's processor: `cores` of them, each `speed` times as fast as the cost table's.
+
+    All jobs may for a while take `factor` times as long, those that have begun too; infinity stops them. With a `host`
+    they share its cores with the jobs of other machines.
+    """
+
+    def __init__(
+        self, env: Environment, cores: int = 1, speed: float = 1.0, factor: float = 1.0, host: Host | None = None
+    ) -> None:
+        if not speed > 0:
+            raise ValueError(f"speed(={speed}) must be > 0.")
+        self.cores = Cores(env, cores)
+        self.speed = speed
+        self._jobs = Jobs(env, factor, host)
+
+    @property
+    def only(self) -> Span | None:
+        """The job that is going on; None if it is not a single one."""
+        return self._jobs.only
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to do."""
+        return not (len(self._jobs) or self.cores.count or self.cores.queue)
+
+    async def work(self, seconds: float, due: float | None = None) -> None:
+        """Wait until a job is done that takes `seconds` at full speed, or is `due` if it began before a snapshot."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        span = self._jobs.begin(seconds, partial(settle, done, None), due)
+        try:
+            await done
+        finally:
+            self._jobs.end(span)
+
+    def stretch(self, factor: float) -> None:
+        """Make everything take `factor` times as long as at full speed from now on."""
+        self._jobs.stretch(factor)

@@ -9,21 +9,23 @@ Each copy of a packet ends as delivered, lost or dropped, or is still in flight:
 that of relays with a note (copies made at the relay) is the number of ends plus `in_flight`.
 """
 
-import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from sim.barriers import Barrier
+from sim.conditions import Conditions, Statistics
 from sim.endpoint import Endpoint
 from sim.faults import Duplicate, Fired, MessageFault
+from sim.handling import Handling
 from sim.journey import EFFECTS, Journey, is_refused
-from sim.latency import Latency, parse_latency
 from sim.link import SENDER_GONE, Link
 from sim.loop import SimLoop
+from sim.machine import Host
 from sim.taps import Taps
+from sim.tcp import TcpStream
+from sim.tcp_losses import connected
 from sim.trace import Event, Trace
 from sim.transport import CUT, Transport
 from sim.triggers import Faults
@@ -31,45 +33,13 @@ from sim.wire import Ledger, Packet, altered
 
 _SWEEP = 64  # the most parties whose links are let go when one more rests
 
-__all__ = ["Conditions", "Endpoint", "LinkNetwork", "Statistics"]
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What all links have in common: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
-
-    `transport` is "reliable" or "datagram" (see `sim.transport`), `retransmission_timeout` the reliable one's first, in
-    seconds.
-    """
-
-    topology: str = "star"
-    latency: Latency = field(default_factory=lambda: parse_latency("0ms"))
-    jitter: float = 0.0
-    loss: float = 0.0
-    transport: str = "reliable"
-    retransmission_timeout: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.topology not in ("mesh", "star"):
-            raise ValueError(f"topology(={self.topology!r}) must be mesh or star.")
-        if self.transport not in ("reliable", "datagram"):
-            raise ValueError(f"transport(={self.transport!r}) must be reliable or datagram.")
-        if not 0 < self.retransmission_timeout < math.inf:
-            raise ValueError(f"retransmission_timeout(={self.retransmission_timeout}) must be > 0 seconds, and finite.")
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """The network's disturbances so far: copies sent again, and how many were lost by reason, as in the trace."""
-
-    sent_again: int
-    lost: dict[str, int]
+__all__ = ["Endpoint", "LinkNetwork"]
 
 
 class LinkNetwork:
     """Carries packets between endpoints; `hub` is the relay of a star.
 
-    Only a network whose links lose, or have faults, takes the trouble of `sim.transport`.
+    Only a network whose links lose, or have faults, takes the trouble of `sim.transport`; one over TCP uses `sim.tcp`.
     """
 
     def __init__(
@@ -86,34 +56,38 @@ class LinkNetwork:
         self._loop, self._trace, self._ledger, self._seed = loop, trace, ledger, seed
         self._conditions, self._hub = conditions, hub
         self._is_mesh = conditions.topology == "mesh"
-        self._is_reliable = conditions.transport == "reliable"
+        self._is_reliable = conditions.transport != "datagram"
+        self._is_tcp = conditions.transport == "tcp"
         self._faults = faults or Faults()
         self._taps = taps or Taps()
-        self._is_perfect = not (conditions.loss or self._faults.of_links)
+        self._is_perfect = not (conditions.loses or self._faults.of_links)
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._draws: dict[tuple[str, str], int] = {}  # of links that were let go
         self._retired: deque[Endpoint] = deque()  # whose links are to be let go
-        self._transports: dict[tuple[str, str], Transport[Journey]] = {}
+        self._transports: dict[tuple[str, str], Transport[Journey] | TcpStream[Journey]] = {}
         self._barriers: list[Barrier] = []
-        self._sent_again = 0
-        self._copies = 0
+        self._sent_again = self._copies = 0
         self._lost: Counter[str] = Counter()
         self.in_flight = 0
 
-    def attach(self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0) -> Endpoint:
-        """Add a party with `up` and `down` bytes a second (0: unlimited)."""
+    def attach(
+        self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
+        handling: Handling | None = None, host: Host | None = None,
+    ) -> Endpoint:  # fmt: skip
+        """Add a party with `up` and `down` bytes a second (0: unlimited), whose messages take `handling` on `host`."""
         if name in self._endpoints:
             raise ValueError(f"two parties are called {name}")
-        endpoint = self._endpoints[name] = Endpoint(self._loop.env, name, receive, up, down)
+        endpoint = self._endpoints[name] = Endpoint(self._loop.env, name, receive, up, down, handling, host)
         return endpoint
 
     def retire(self, name: str) -> None:
         """Let go of the links of the party `name`, which rests, when nothing is on its way through them any more.
 
-        They go on from where they were as soon as they are used again. Links that lose, or have faults, stay.
+        They go on from where they were as soon as they are used again. Links that lose, or have faults, stay, and those
+        of TCP, whose windows go on.
         """
-        if not self._is_perfect:
+        if not self._is_perfect or self._is_tcp:
             return
         self._retired.append(self._endpoints[name])
         for _ in range(min(_SWEEP, len(self._retired))):
@@ -187,8 +161,9 @@ class LinkNetwork:
         self._barriers = state["barriers"]
 
     def statistics(self) -> Statistics:
-        """Copies sent again and lost so far."""
-        return Statistics(self._sent_again, dict(self._lost))
+        """Copies sent again and lost so far, and connections opened."""
+        opened = sum(one.opened for one in self._transports.values() if isinstance(one, TcpStream))
+        return Statistics(self._sent_again, dict(self._lost), opened)
 
     def ends(self) -> list[tuple[str, str]]:
         """The links there are, in the order in which they were first used."""
@@ -197,7 +172,7 @@ class LinkNetwork:
     def connect(self, ends: Iterable[tuple[str, str]]) -> None:
         """Make links."""
         for near, far in ends:
-            make = self._link if self._is_perfect else self._transport
+            make = self._link if self._is_perfect and not self._is_tcp else self._transport
             make(self._endpoints[near], self._endpoints[far])
 
     def parts(self) -> dict[str, object]:
@@ -208,6 +183,8 @@ class LinkNetwork:
             for way, pipe in zip(("up", "down"), endpoint.pipes, strict=True):
                 if pipe is not None:
                     found[f"{way} {name}"] = pipe
+            if endpoint.handler is not None:
+                found[f"handler {name}"] = endpoint.handler
         for (near, far), link in self._links.items():
             found[f"link {near} {far}"] = link
         for (near, far), transport in self._transports.items():
@@ -241,10 +218,18 @@ class LinkNetwork:
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
 
     def arrive(self, journey: Journey) -> None:
-        """Receive a packet at the end of its hop."""
+        """Receive a packet at the end of its hop, where it is handled first."""
+        handler = journey.far.handler
+        if handler is None or not journey.far.alive:
+            self._take(journey)
+        else:
+            take = partial(self._take, journey)
+            handler.take(journey.size, take, take)
+
+    def _take(self, journey: Journey) -> None:
         far, is_there = journey.far, journey.far is journey.target
         if far.paused:
-            far.arrivals.append(partial(self.arrive, journey))
+            far.arrivals.append(partial(self._take, journey))
         elif not far.alive:
             self.end("drop", journey, "the receiver is down" if is_there else f"the relay {far.name} is down")
         elif far.incarnation != journey.far_incarnation:
@@ -276,14 +261,31 @@ class LinkNetwork:
         journey.near, journey.far = near, far
         journey.far_incarnation = journey.target_incarnation if far is journey.target else far.incarnation
         if not self._is_perfect and near.alive:
-            self._transport(near, far).send(*self._faulted_copies(journey))
-            return
-        self._count(journey)
-        if near.alive:
+            copies = self._faulted_copies(journey)
+        else:
+            copies = [journey]
+            self._count(journey)
+        if not near.alive:
+            self.end("lose", journey, SENDER_GONE)
+        elif (handler := near.handler) is None:
+            self._depart(*copies)
+        else:
+            handler.take(journey.size, partial(self._depart, *copies), partial(self._stay, *copies))
+
+    def _depart(self, *copies: Journey) -> None:
+        """Let the copies of a packet go on their hop."""
+        journey = copies[0]
+        near, far = journey.near, journey.far
+        if self._is_tcp or not self._is_perfect:
+            self._transport(near, far).send(*copies)
+        else:
             link = self._link(near, far)
             link.send(journey.packet.size, partial(self.arrive, journey), partial(self.end, "lose", journey))
-        else:
-            self.end("lose", journey, SENDER_GONE)
+
+    def _stay(self, *copies: Journey) -> None:
+        """End the copies of a packet whose sender fell before they had left."""
+        for copy in copies:
+            self.end("lose", copy, SENDER_GONE)
 
     def _faulted_copies(self, journey: Journey) -> list[Journey]:
         """The copies in which a packet is sent, after all faults that apply to it; they are counted and traced."""
@@ -316,7 +318,7 @@ class LinkNetwork:
         if barrier is None:
             self._hop(journey, journey.far, journey.target)
         elif barrier.holds or self._is_reliable:  # the relay has it, and does not carry it yet
-            barrier.kept.append(partial(self.arrive, journey))
+            barrier.kept.append(partial(self._take, journey))
         else:
             self.end("lose", journey, CUT)
 
@@ -342,15 +344,16 @@ class LinkNetwork:
         link = self._links.get(key)
         if link is None:
             conditions = self._conditions
+            latency, loss = conditions.between(*key)
             link = self._links[key] = Link(
                 self._loop.env,
-                conditions.latency,
+                latency,
                 self._seed,
                 key,
                 up=near.up,
                 down=far.down,
                 jitter=conditions.jitter,
-                loss=conditions.loss,
+                loss=loss,
                 ordered=self._is_reliable,
             )
             if key in self._draws:
@@ -358,10 +361,15 @@ class LinkNetwork:
             near.outgoing[key] = far.incoming[key] = link.renew
         return link
 
-    def _transport(self, near: Endpoint, far: Endpoint) -> Transport[Journey]:
+    def _transport(self, near: Endpoint, far: Endpoint) -> Transport[Journey] | TcpStream[Journey]:
         key = (near.name, far.name)
         transport = self._transports.get(key)
-        if transport is None:
+        if transport is None and self._is_tcp:
+            links = self._link(near, far), self._link(far, near)
+            streams = connected(self._loop.env, self, links, near, far, lossy=not self._is_perfect)
+            self._transports.update(streams)
+            transport = streams[key]
+        elif transport is None:
             timeout = self._conditions.retransmission_timeout if self._is_reliable else None
             link = self._link(near, far)
             transport = self._transports[key] = Transport(self._loop.env, link, self, near.name, far.name, timeout)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from sim.loop import Environment, Timer
+from sim.clock import Environment, Timer
 
 __all__ = ["Span"]
 
@@ -16,7 +16,7 @@ class Span:
 
     __slots__ = ("_done", "_due", "_env", "_factor", "_left", "_timer")
 
-    def __init__(self, env: Environment, done: Callable[[], object], factor: float = 1.0) -> None:
+    def __init__(self, env: Environment, done: Callable[[], object] | None = None, factor: float = 1.0) -> None:
         self._env, self._done, self._factor = env, done, factor
         self._timer: Timer | None = None
         self._due = 0.0
@@ -58,6 +58,10 @@ class Span:
         if left is not None:
             self.begin(left)
 
+    def keep_due(self, factor: float) -> None:
+        """Make what begins from now on take `factor` times as long; what is due stays due."""
+        self._factor = factor
+
     def cancel(self) -> None:
         """Break off what was begun, if anything was."""
         self._left = None
@@ -67,4 +71,5 @@ class Span:
 
     def _end(self) -> None:
         self._timer = None
-        self._done()
+        if self._done is not None:
+            self._done()

@@ -55,7 +55,8 @@ class Writer:
         if (name := self._names.get(id(value))) is not None:
             return ["known", name]
         if isinstance(value, tuple | list | deque):
-            return ["tuple" if isinstance(value, tuple) else "list", *self._write_all(value)]
+            tag = "tuple" if isinstance(value, tuple) else "list" if isinstance(value, list) else "deque"
+            return [tag, *self._write_all(value)]
         if isinstance(value, dict):
             return ["dict", *map(self._write_all, value.items())]
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
@@ -119,6 +120,9 @@ class Reader:
     def _list(self, *items: Any) -> list[Any]:
         return list(map(self.read, items))
 
+    def _deque(self, *items: Any) -> deque[Any]:
+        return deque(map(self.read, items))
+
     def _dict(self, *items: Any) -> dict[Any, Any]:
         return {self.read(key): self.read(value) for key, value in items}
 
@@ -156,6 +160,7 @@ _READERS: dict[str, Callable[..., Any]] = {
     "known": Reader._name,
     "tuple": Reader._tuple,
     "list": Reader._list,
+    "deque": Reader._deque,
     "dict": Reader._dict,
     "array": Reader._array,
     "partial": Reader._partial,

@@ -15,16 +15,19 @@ incarnation of whom none is lost.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol
 
 import msgspec
 
 from sim.compute import Work
+from sim.tcp_window import SET_UP, SET_UP_NAME, headers
 from sim.wire import Frame, Message, frame_size, payload_size
 
 __all__ = [
     "Blank",
     "Counts",
+    "Onlook",
     "Planned",
     "PlannedMessage",
     "PlannedReaction",
@@ -116,14 +119,31 @@ class PlannedReaction:
 Planned = PlannedMessage | PlannedWork | PlannedWait | PlannedReaction
 
 
+class Onlook(Protocol):
+    """What sees a course, at the virtual time `now`. `number` is that of a message (of alike ones, all of them)."""
+
+    def hop(self, now: float, one: PlannedMessage, number: int, receiver: str, size: int, near: str, far: str) -> None:
+        """The message `one` to the `receiver`, of `size` bytes, begins its way over the link from `near` to `far`."""
+
+    def arrived(self, now: float, one: PlannedMessage, number: int, receiver: str, size: int) -> None:
+        """It has arrived."""
+
+    def job(self, now: float, one: PlannedWork, seconds: float) -> None:
+        """A job begins that takes `seconds`."""
+
+
 @dataclass
 class Counts:
-    """Numbers of messages and of bytes over all hops, in the columns of `wire.LedgerRow`."""
+    """Numbers of messages and of bytes over all hops, in the columns of `wire.LedgerRow`.
+
+    `headers`, which are not in the total: what TCP and IP add.
+    """
 
     messages: int = 0
     payload: int = 0
     sealing: int = 0
     envelope: int = 0
+    headers: int = 0
 
     @property
     def total(self) -> int:
@@ -131,12 +151,14 @@ class Counts:
         return self.payload + self.sealing + self.envelope
 
 
-def counts(planned: Iterable[Planned], relay: str = "") -> dict[tuple[str, str], Counts]:
+def counts(planned: Iterable[Planned], relay: str = "", *, tcp: bool = False) -> dict[tuple[str, str], Counts]:
     """Messages and bytes by step and type, in the order in which each was first sent.
 
-    `relay`: the party through which all others reach each other, "" where they do so themselves.
+    `relay`: the party through which all others reach each other, "" where they do so themselves. Over `tcp` with
+    headers, and the set-up of a connection for each two parties at the end.
     """
     found: dict[tuple[str, str], Counts] = {}
+    pairs: set[frozenset[str]] = set()
     for one in planned:
         if not isinstance(one, PlannedMessage):
             continue
@@ -149,7 +171,12 @@ def counts(planned: Iterable[Planned], relay: str = "") -> dict[tuple[str, str],
             row.payload += number * payload
             row.sealing += number * one.sealing
             row.envelope += number * (sizes[length] - payload - one.sealing)
-    return {key: row for key, row in found.items() if row.messages}
+            row.headers += number * headers(sizes[length]) if tcp else 0
+        for name in one.receivers if tcp else ():
+            way = (one.sender, relay, name) if _hops(one.sender, name, relay) > 1 else (one.sender, name)
+            pairs.update(map(frozenset, pairwise(way)))
+    sent = {key: row for key, row in found.items() if row.messages}
+    return sent | {("", SET_UP_NAME): Counts(headers=SET_UP * len(pairs))} if tcp else sent
 
 
 def travelling_sizes(one: PlannedMessage) -> dict[int, int]:

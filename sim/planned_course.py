@@ -1,7 +1,8 @@
 """How long what is planned takes, and the bytes held meanwhile: links, processors and waits, without the parties.
 
 Messages of the planned sizes go through the links of a run with the same seed, whose latencies they draw, and jobs
-take the cores of their party, one after another. Nothing is lost, and nothing is computed.
+take the cores of their party, one after another; messages are handled as in a run. Nothing is lost, and nothing is
+computed.
 """
 
 from collections import Counter, deque
@@ -10,23 +11,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from sim.access import Access
+from sim.clock import Environment
 from sim.compute import Work
-from sim.link import Link, Pipe
-from sim.loop import Environment, Timer
-from sim.network import Conditions
-from sim.planned import Planned, PlannedMessage, PlannedReaction, PlannedWait, PlannedWork, travelling_sizes
+from sim.conditions import Conditions
+from sim.handling import Handler
+from sim.link import Pipe
+from sim.machine import Jobs
+from sim.pace import Span
+from sim.planned import Onlook, Planned, PlannedMessage, PlannedReaction, PlannedWait, PlannedWork, travelling_sizes
+from sim.planned_links import PlannedLinks
 
-__all__ = ["Access", "Course", "planned_course"]
-
-
-@dataclass(frozen=True)
-class Access:
-    """A party's bytes a second (0: unlimited), its cores, and their speed."""
-
-    up: float = 0.0
-    down: float = 0.0
-    cores: int = 1
-    speed: float = 1.0
+__all__ = ["Course", "planned_course"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +45,13 @@ def planned_course(
     seconds: Callable[[Work], float],
     seed: int,
     hub: str = "server",
+    onlook: Onlook | None = None,
 ) -> Course:
     """The course of all that is `planned`; `seconds`: what work takes on one core of speed 1.
 
     Raises RuntimeError where a party waits for what nobody sends.
     """
-    schedule = _Schedule(access, conditions, seconds, seed, hub)
+    schedule = _Schedule(access, conditions, seconds, seed, hub, onlook)
     for one in planned:
         schedule.add(one)
     return schedule.run()
@@ -70,7 +67,7 @@ class _Strand:
 
     `coming`: what is to be done each time that it begins again. `unused`: the bytes received since it last did
     something with what it has received. `senders`: by the types that it reacts to, whose messages are there, of which
-    round. `timer`: of the job that goes on.
+    round. `job`: what goes on.
     """
 
     party: "_Party"
@@ -81,7 +78,7 @@ class _Strand:
     listed: Counter[str] = field(default_factory=Counter)
     waits: Callable[[], bool] | None = None
     senders: dict[str, deque[tuple[str, int]]] = field(default_factory=dict)
-    timer: Timer | None = None
+    job: Span | None = None
 
     @property
     def listed_last(self) -> deque[tuple[Any, ...]]:
@@ -97,6 +94,8 @@ class _Party:
     access: Access
     up: Pipe | None
     down: Pipe | None
+    running: Jobs
+    handler: Handler | None
     strands: dict[str, _Strand] = field(default_factory=dict)
     open: dict[str, None] = field(default_factory=dict)
     free: int = 1
@@ -111,12 +110,13 @@ class _Schedule:
         seconds: Callable[[Work], float],
         seed: int,
         hub: str,
+        onlook: Onlook | None,
     ) -> None:
-        self._env = Environment()
-        self._access, self._conditions, self._seconds = access, conditions, seconds
-        self._seed, self._center, self._hub = seed, hub, hub if conditions.topology == "star" else ""
+        self._env, self._onlook, self._sent = Environment(), onlook, 0
+        self._access, self._seconds = access, seconds
+        self._center, self._hub = hub, hub if conditions.topology == "star" else ""
         self._parties: dict[str, _Party] = {}
-        self._links: dict[_Place, Link] = {}
+        self._links = PlannedLinks(self._env, conditions, seed)
         self._left = 0  # to do, of all
         self._held = self._most = 0
         self._messages: dict[int, PlannedMessage] = {}
@@ -139,7 +139,7 @@ class _Schedule:
                     for name in one.receivers:
                         self._await(name, one.into, kind, 1)
             case PlannedWork():
-                self._append(one.party, one.strand, ("work", self._seconds(one.work)))
+                self._append(one.party, one.strand, ("work", self._seconds(one.work), one))
             case PlannedWait():
                 self._await(one.party, one.strand, f"{one.kind.__name__} {one.step} {one.round}", one.count)
             case PlannedReaction():
@@ -215,7 +215,11 @@ class _Schedule:
         if party is None:
             access = self._access(name)
             up, down = (Pipe(self._env, rate) if rate else None for rate in (access.up, access.down))
-            party = self._parties[name] = _Party(name, access, up, down, free=access.cores)
+            handling, host = access.handling, access.host
+            handler = Handler(self._env, handling, host) if handling is not None and host is not None else None
+            party = self._parties[name] = _Party(
+                name, access, up, down, Jobs(self._env, host=host), handler, free=access.cores
+            )
         return party
 
     def _strand(self, party: _Party, name: str) -> _Strand:
@@ -251,8 +255,8 @@ class _Schedule:
                         self._send(strand.party, self._parties[name], size, kind, one)
                 case ("end", _):
                     pass  # all before it is done
-                case ("work", seconds):
-                    self._work(strand, seconds / strand.party.access.speed)
+                case ("work", seconds, one):
+                    self._work(strand, seconds / strand.party.access.speed, one)
                     return
                 case ("fork", name):
                     other = strand.party.strands[name]
@@ -282,10 +286,10 @@ class _Schedule:
         """Drop what is left to do of what was listed before the message `one`, which has arrived."""
         if not any(what[0] == "end" and what[1] is one for what in strand.to_do):
             return
-        if strand.timer is not None:
-            strand.timer.cancel()
+        if strand.job is not None:
+            strand.party.running.end(strand.job)
             self._free(strand.party)
-        strand.timer = strand.waits = None
+        strand.job = strand.waits = None
         self._drop(strand, ("end", one))
         self._begin(strand)
 
@@ -313,11 +317,13 @@ class _Schedule:
     def _ended(party: _Party, names: tuple[str, ...]) -> bool:
         return not any(party.strands[name].to_do for name in names)
 
-    def _work(self, strand: _Strand, seconds: float) -> None:
+    def _work(self, strand: _Strand, seconds: float, one: PlannedWork) -> None:
         party = strand.party
 
         def end() -> None:
-            strand.timer = None
+            assert strand.job is not None
+            party.running.end(strand.job)
+            strand.job = None
             self._free(party)
             self._use(strand)
             self._done(strand)
@@ -325,7 +331,9 @@ class _Schedule:
 
         def begin() -> None:
             party.free -= 1
-            strand.timer = self._env.at(self._env.now + seconds, end)
+            if self._onlook is not None:
+                self._onlook.job(self._env.now, one, seconds)
+            strand.job = party.running.begin(seconds, end)
 
         if party.free:
             begin()
@@ -341,31 +349,35 @@ class _Schedule:
 
     def _send(self, near: _Party, far: _Party, size: int, kind: str, one: PlannedMessage) -> None:
         """Send the messages of `one`, of `size` bytes, as one that takes as long; one of them is held at a time."""
-        arrive = partial(self._arrive, far, kind, size, one)
-        size *= one.times
+        self._sent += 1
+        arrive = partial(self._arrive, far, kind, size, one, self._sent)
+        hop = partial(self._hop, one, self._sent, far.name, size)
         if self._hub and self._hub not in (near.name, far.name):
             hub = self._party(self._hub)
-            relay = partial(self._hop, hub, far, size, arrive)
-            self._hop(near, hub, size, relay)
+            hop(near, hub, partial(hop, hub, far, arrive))
         else:
-            self._hop(near, far, size, arrive)
+            hop(near, far, arrive)
 
-    def _hop(self, near: _Party, far: _Party, size: int, then: Callable[[], object]) -> None:
-        key = (near.name, far.name)
-        link = self._links.get(key)
-        if link is None:
-            conditions = self._conditions
-            link = self._links[key] = Link(
-                self._env, conditions.latency, self._seed, key, up=near.up, down=far.down,
-                jitter=conditions.jitter, ordered=conditions.transport == "reliable",
-            )  # fmt: skip
-        link.send(size, then, lambda why: None)
+    def _hop(
+        self, one: PlannedMessage, number: int, receiver: str, size: int, near: _Party, far: _Party,
+        then: Callable[[], object],
+    ) -> None:  # fmt: skip
+        if self._onlook is not None:
+            self._onlook.hop(self._env.now, one, number, receiver, size, near.name, far.name)
+        arrive = then if far.handler is None else partial(far.handler.take, size, then, then, one.times)
+        if near.handler is None:
+            self._links.send(near, far, size, one.times, arrive)
+        else:
+            send = partial(self._links.send, near, far, size, one.times, arrive)
+            near.handler.take(size, send, send, one.times)
 
     def _use(self, strand: _Strand) -> None:
         self._held -= strand.unused
         strand.unused = 0
 
-    def _arrive(self, party: _Party, kind: str, size: int, one: PlannedMessage) -> None:
+    def _arrive(self, party: _Party, kind: str, size: int, one: PlannedMessage, number: int) -> None:
+        if self._onlook is not None:
+            self._onlook.arrived(self._env.now, one, number, party.name, size)
         strand = self._strand(party, one.into)
         strand.received[kind] += 1
         strand.unused += size

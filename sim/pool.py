@@ -212,6 +212,8 @@ class Pool:
             worker = self._workers[place]
             if load >= _AHEAD and len(worker.jobs) != 1:
                 break
+            if worker.jobs and load > _SHORT and len(self._waiting) <= self._count:
+                break  # the last ones are for whoever is free first
             job = self._waiting.popleft()
             if job.cancelled:
                 continue

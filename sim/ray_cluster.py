@@ -20,10 +20,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
-from sim import plugged
+from sim import own_code, plugged
 from sim.compute import ONE_THREAD, interrupts_held_back
 
 __all__ = [
@@ -279,12 +278,7 @@ def outcome_of(found: bytes) -> Any:
 @functools.cache
 def installed() -> dict[str, str]:
     """What this process computes with: versions of packages, and a digest of Tacit's own modules."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for folder in ("sim", "parties", "protocols", "scenarios"):
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
-    found = {"Tacit's code": digest.hexdigest()[:12]}
+    found = {"Tacit's code": own_code.digest()}
     for name in _PACKAGES:
         try:
             found[name] = metadata.version(name)

@@ -8,13 +8,13 @@ restarted (`parties.party`), and no job may be running.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from simpy.resources.base import Get, Put
-
 from sim.barriers import Barrier
+from sim.clock import Timer
 from sim.faults import Fired
 from sim.journey import Journey
-from sim.loop import Timer
 from sim.plain import NotPlain, Reader, Writer
+from sim.tcp_flow import Flow, Sending
+from sim.tcp_window import Window
 from sim.transport import _Connection, _Item
 from sim.wire import Frame, LedgerRow, Packet
 from sim.world import World
@@ -23,7 +23,7 @@ __all__ = ["NotPlain", "Snapshot"]
 
 _KINDS: dict[str, type] = {
     kind.__name__.lstrip("_"): kind
-    for kind in (Barrier, Fired, Frame, LedgerRow, Packet, Timer, _Connection, _Item, Journey)
+    for kind in (Barrier, Fired, Frame, LedgerRow, Packet, Timer, _Connection, _Item, Journey, Flow, Sending, Window)
 }
 
 
@@ -55,9 +55,7 @@ class Snapshot:
                 "faults": world.faults.state(),
                 "computing": world.computing.state(),
                 "network": world.network.state(),
-                "to come": [
-                    (when, names.get(id(event), event)) for when, event in env.to_come() if not _is_idle(event)
-                ],
+                "to come": [(when, names.get(id(event), event)) for when, event in env.to_come()],
                 "rest": rest,
             }
         )
@@ -107,8 +105,3 @@ class Snapshot:
 
     def _known(self) -> dict[str, object]:
         return self._world.network.parts() | self._world.faults.all | self._parties
-
-
-def _is_idle(event: object) -> bool:
-    """Whether nobody waits for the event: a core was given back that nobody has asked for."""
-    return isinstance(event, Get | Put) and not (event.resource.put_queue or event.resource.get_queue)

@@ -14,16 +14,16 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from sim.barriers import Barrier
+from sim.clock import Environment, Timer
 from sim.link import SENDER_GONE, Link
-from sim.loop import Environment, Timer
 
-__all__ = ["CUT", "Carrier", "Copy", "Transport"]
+__all__ = ["BEHIND", "CUT", "LIMIT", "Carrier", "Copy", "Transport"]
 
 _LONGEST = 60.0  # seconds between two copies
-_LIMIT = 15  # copies sent again in vain before the connection is given up
+LIMIT = 15  # copies sent again in vain before the connection is given up
 
 CUT = "cut off by a partition"
-_BEHIND = "an earlier message of its connection never came"
+BEHIND = "an earlier message of its connection never came"
 
 
 class Copy(Protocol):
@@ -168,7 +168,7 @@ class Transport(Generic[C]):
         if self._timeout is None:
             self._carrier.arrive(copy)
         elif connection.broken is not None and item.number > connection.broken:
-            self._carrier.end("drop", copy, _BEHIND)
+            self._carrier.end("drop", copy, BEHIND)
         else:
             connection.early[item.number] = copy
             while (first := connection.early.pop(connection.due, None)) is not None:
@@ -185,7 +185,7 @@ class Transport(Generic[C]):
 
     def _repeat(self, item: _Item, copy: C) -> None:
         connection = item.connection
-        if self._timeout is None or not connection.open or item in connection.timers or item.tries == _LIMIT:
+        if self._timeout is None or not connection.open or item in connection.timers or item.tries == LIMIT:
             return
         if self._carrier.is_gone(copy):
             return
@@ -205,6 +205,6 @@ class Transport(Generic[C]):
             return
         connection.broken = item.number if connection.broken is None else min(connection.broken, item.number)
         for number in sorted(number for number in connection.early if number > connection.broken):
-            self._carrier.end("drop", connection.early.pop(number), _BEHIND)
+            self._carrier.end("drop", connection.early.pop(number), BEHIND)
         if connection is self._connection:
             self.close()

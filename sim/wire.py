@@ -38,6 +38,7 @@ __all__ = [
     "frame_size",
     "is_lasting",
     "pack_frame",
+    "packet_of",
     "payload_size",
     "unpack_frame",
 ]
@@ -185,19 +186,45 @@ def digest_of_body(body: bytes) -> bytes:
     return hashlib.sha256(body).digest()
 
 
-def pack_frame(frame: Frame, message: Message, step: str, sealing: int = 0, body_digest: bytes = b"") -> Packet:
+def pack_frame(
+    frame: Frame, message: Message, step: str, sealing: int = 0, body_digest: bytes = b"", payload: int = -1
+) -> Packet:
     """The packet of `frame`, whose body is `message` encoded and `sealing` bytes of seal.
 
-    `body_digest`, where it is known already, is that of the frame's body.
+    `body_digest`, where it is known already, is that of the frame's body, and `payload` that of the message.
     """
     head = _head(frame, len(frame.body))
     digest = hashlib.sha256(head + (body_digest or digest_of_body(frame.body))).digest()
-    size, payload = _in_records(len(head) + len(frame.body)), payload_size(message)
+    size = _in_records(len(head) + len(frame.body))
+    if payload < 0:
+        payload = payload_size(message)
     return Packet(
         head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
         attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
         envelope=size - payload - sealing,
+    )  # fmt: skip
+
+
+def packet_of(data: bytes, step: str, payload: int, sealing: int) -> Packet:
+    """The packet whose frame is `data`, as it is received from another process, which says `step` and sizes.
+
+    Raises WireError if the frame does not decode, is not encoded as frames are, or if the sizes do not fit it.
+    """
+    frame = decode_frame(data)
+    head = _head(frame, len(frame.body))
+    if head + frame.body != data:
+        raise WireError(f"{frame.sender!r} sent a frame that is encoded in another way")
+    if not all(0 <= number < 1 << 31 for number in (frame.incarnation, frame.round, frame.attempt)):
+        raise WireError(f"{frame.sender!r} sent a frame of {frame.type} with numbers that are no counts")
+    if min(payload, sealing) < 0 or payload + sealing > len(data):
+        raise WireError(f"{frame.sender!r} sent {len(data)} bytes as {payload} of payload and {sealing} of sealing")
+    digest = hashlib.sha256(head + digest_of_body(frame.body)).digest()
+    return Packet(
+        head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
+        incarnation=frame.incarnation, protocol=_types[frame.type].protocol, step=step, type=frame.type,
+        round=frame.round, attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
+        envelope=_in_records(len(data)) - payload - sealing,
     )  # fmt: skip
 
 
@@ -308,18 +335,18 @@ class Ledger:
         self.messages = 0
         self.bytes = 0
 
-    def count(self, packet: Packet, sender: str, receiver: str, relayed: bool) -> None:
-        """Enter one hop of `packet`."""
+    def count(self, packet: Packet, sender: str, receiver: str, relayed: bool, times: int = 1) -> None:
+        """Enter one hop of `packet`, or of that number of packets like it."""
         key = (packet.protocol, packet.step, packet.type, sender, receiver, relayed)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = LedgerRow(*key)
-        row.messages += 1
-        row.payload += packet.payload
-        row.sealing += packet.sealing
-        row.envelope += packet.envelope
-        self.messages += 1
-        self.bytes += packet.size
+        row.messages += times
+        row.payload += times * packet.payload
+        row.sealing += times * packet.sealing
+        row.envelope += times * packet.envelope
+        self.messages += times
+        self.bytes += times * packet.size
 
     def restore(self, rows: Iterable[LedgerRow]) -> None:
         """Go on from `rows`, in their order."""

@@ -4,20 +4,29 @@ import os
 from collections.abc import Iterable
 
 from sim.compute import Computing, Cost, CostTable, Engine, Inline, Modelled, StandIns
+from sim.conditions import Conditions
 from sim.faults import Fault
 from sim.loop import SimLoop
-from sim.network import Conditions, LinkNetwork
+from sim.network import LinkNetwork
 from sim.streams import Entropy, derive
 from sim.taps import Taps
 from sim.trace import Event, Sink, Trace
 from sim.triggers import Faults
 from sim.wire import Ledger
 
-__all__ = ["World"]
+__all__ = ["World", "lasting_secret"]
+
+
+def lasting_secret(seed: int, seeded: bool, given: bytes = b"") -> bytes:
+    """What a world's lasting secrets are made of: from the seed, or as `given`, or drawn if that is empty."""
+    return derive(seed, "lasting") if seeded else given or os.urandom(32)
 
 
 class World:
-    """Everything that parties share. `run_id` (16 bytes) is known to all of them and binds their keys to this run."""
+    """Everything that parties share. `run_id` (16 bytes) is known to all of them and binds their keys to this run.
+
+    `lasting`, 32 bytes, is what secrets are made of that must outlive the process; drawn if it is empty.
+    """
 
     def __init__(
         self,
@@ -32,9 +41,11 @@ class World:
         taps: Taps | None = None,
         seeded: bool = True,
         stand_ins: StandIns | None = None,
+        lasting: bytes = b"",
     ) -> None:
         self.seed = seed
         self.seeded = seeded
+        self._lasting = lasting_secret(seed, seeded, lasting)
         self.run_id = derive(seed, "run")[:16] if seeded else os.urandom(16)
         self.loop = SimLoop()
         self.trace = Trace(sinks)
@@ -57,6 +68,13 @@ class World:
     def entropy(self, *names: str | int) -> Entropy:
         """Cryptographic randomness for the purpose `names`: seeded, or the operating system's."""
         return Entropy.seeded(self.seed, *names) if self.seeded else Entropy.system()
+
+    def lasting(self, party: str, purpose: str) -> bytes:
+        """A secret of 32 bytes of the party for the purpose, the same in all its incarnations and in a resumed run.
+
+        It follows from the seed, or from the secret `lasting` that the world was made with.
+        """
+        return derive(self._lasting, "lasting", party, purpose)
 
     def note(
         self,

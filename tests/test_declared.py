@@ -16,6 +16,8 @@ FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room
 BY_NAME = {
     "scenarios/chaos/configurations.py",  # the list of what broad chaos runs
     "scenarios/command/bytes.py",  # "fedavg" is a field of result.json there, and below
+    "scenarios/command/flower.py",  # the command of this name, and below
+    "scenarios/command/main.py",
     "scenarios/reporting/printed.py",
     "scenarios/reporting/run_page.py",
     "scenarios/reporting/html.py",  # "dd" is an element of HTML

@@ -1,18 +1,75 @@
-"""The pages in docs/ that are made from the code are up to date."""
+"""What the site makes from the code, and that the pages of it are run: by its build, or by the long tests."""
 
+import json
 import os
+import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
+from benchmarks.attacks import ATTACKS
+from protocols.registry import PROTOCOLS
+from scenarios.schema.keys import keys
+
 DOCS = Path(__file__).parents[1] / "docs"
+RUNS = runpy.run_path(str(DOCS / "page_runs.py"))
+PAGES = {path: RUNS["blocks"](path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
+EXECUTED = [path for path in PAGES if RUNS["EXECUTED"] in path.read_text(encoding="utf-8")]
+ELSEWHERE = ("flower.md", "ray.md", "deploying.md", "privacy.md")
+"""Pages whose commands tests of their own run."""
+
+SHOWN = ("data.md", "prediction.md", "results.md", "validation.md", "performance.md", "devices.md", "architecture.md")
+"""Pages of evidence and reference, whose commands take long or fetch data."""
 
 
-def test_the_table_of_keys_is_up_to_date() -> None:
-    page = runpy.run_path(str(DOCS / "scenario_keys.py"))["page"]
-    assert (DOCS / "scenario-keys.md").read_text(encoding="utf-8") == page(), "run: python docs/scenario_keys.py"
+def test_the_table_of_keys_has_every_key() -> None:
+    page = runpy.run_path(str(DOCS / "scenario_keys.py"))["page"]()
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert {key.name.rpartition(".")[2] for key in keys()} <= set(names)
+
+
+def test_the_claims_are_what_the_tables_say() -> None:
+    results = runpy.run_path(str(DOCS / "results.py"))
+    page = (DOCS / "results.md").read_text(encoding="utf-8")
+    assert results["marked"](page) == page and results["claims"](page) in page, "run: python docs/results.py"
+    headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= anchors
+
+
+def test_what_orders_say_together_is_counted_in_their_cells() -> None:
+    stands = runpy.run_path(str(DOCS / "results.py"))["stands"]
+    beyond = "- A above B: in every row, beyond the spread in 2; in x: +1.00 [+0.10, +1.90]; y: +2.00 [+1.00, +3.00]."
+    means = (
+        "- in: A above in: B: in every row, beyond the spread in none; by the means alone in x: +1.00 [-0.10, +2.10]."
+    )
+    part = (
+        "- A above B: in 1 of 2 columns, beyond the spread in 1; in x: +1.00 [+0.10, +1.90]; not in y: -1.0, without."
+    )
+    none = "- A above B: in 0 of 1 rows; not in x: -1.00 [-2.00, +0.50]."
+    assert stands([beyond]) == "holds beyond the spread"
+    assert stands([beyond, means]) == "holds, beyond the spread in 2 of 3"
+    assert stands([means]) == "holds by the means alone"
+    assert stands([beyond, part]) == "shows in 3 of 4, beyond the spread in 3"
+    assert stands([part, none, means]) == "shows in 2 of 4, beyond the spread in 1"
+    assert stands([none]) == "does not show"
+    assert stands(["- A above B: in every row."]) == "in every cell by the means (an earlier code)"
+    assert (
+        stands(["- A above B: in 0 of 2 rows; not in x: 1.00 against 2.00."])
+        == "in none by the means (an earlier code)"
+    )
+
+
+def test_what_the_page_on_privacy_says_of_protocols_is_what_they_declare() -> None:
+    made = runpy.run_path(str(DOCS / "privacy.py"))
+    text = (DOCS / "privacy.md").read_text(encoding="utf-8")
+    assert text == made["page"](text), "run: python docs/privacy.py"
+    letters = {one["attack"] for one in json.loads((DOCS / "attacks.json").read_text(encoding="utf-8"))["findings"]}
+    assert {letter for option in made["OPTIONS"] for letter in option.attacks} <= letters <= set(ATTACKS)
 
 
 def texts(picture: Path) -> str:
@@ -35,8 +92,38 @@ def test_the_picture_shows_a_run(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["run.svg"]
 
 
-def test_the_picture_in_the_readme_is_of_the_main_job() -> None:
-    shown = texts(DOCS / "run.svg")
-    for wanted in ("$ tacit run xclp-digits", "completed", "equal to the plaintext oracle", "EncryptedBits"):
-        assert wanted in shown
-    assert "WARNING" not in shown
+def test_every_page_with_commands_is_run() -> None:
+    named = {path for path, blocks in PAGES.items() if blocks and path.name not in (*ELSEWHERE, *SHOWN)}
+    assert named == {path for path in EXECUTED if PAGES[path]}
+
+
+def test_every_protocol_has_its_mathematics() -> None:
+    named = runpy.run_path(str(DOCS / "protocol_pages.py"))["named"]
+    assert {path.stem for path in (DOCS / "mathematics").glob("*.md")} == {named(name) for name in PROTOCOLS}
+
+
+def test_a_block_that_fails_ends_the_build(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n<!-- executed -->\n\n```sh\necho seen && false\n```\n", encoding="utf-8")
+    runner = RUNS["Runner"](tmp_path / "runs", tmp_path / "source", draft=False)
+    with pytest.raises(SystemExit, match="seen"):
+        runner.executed(page)
+
+
+def test_what_a_block_prints_stands_below_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    quiet = "<!-- quiet -->\n```sh\necho hidden\n```"
+    page.write_text(f"<!-- executed -->\n\n```sh\necho $((6 * 7))\n```\n\n{quiet}\n", encoding="utf-8")
+    made = RUNS["Runner"](tmp_path / "runs", tmp_path / "source", draft=False).executed(page)
+    assert "```{code-block} text\n:class: output\n\n42\n```" in made
+    assert made.count("hidden") == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", [path for path in EXECUTED if any(block.mark == "long" for block in PAGES[path])],
+                         ids=lambda path: path.stem)  # fmt: skip
+def test_the_long_blocks_of_a_page_run(path: Path, tmp_path: Path) -> None:
+    folder = RUNS["prepared"](tmp_path / "page")
+    for block in (block for block in PAGES[path] if block.mark == "long"):
+        done = RUNS["run_block"](block, folder)
+        assert done.returncode == 0, f"{block.text}\n{done.stdout}"

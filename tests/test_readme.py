@@ -1,6 +1,5 @@
-"""What the README says can be done is done here: every command, in its order, and the Python example."""
+"""What the README says can be done is done here: every command, in its order."""
 
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,8 @@ MAKE = ["make demo", "make test"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/ray.md", "docs/performance.md")
+MADE = {"architecture.svg", "run-format.md", "scenario-keys.md", "stragglers.svg"}
+"""Files of docs/ that only the site has; its build finds whether they are there."""
 
 
 class Block(NamedTuple):
@@ -37,12 +38,8 @@ def blocks() -> list[Block]:
 
 
 RUN = [block for block in blocks() if block.commands != MAKE]
-LONG = (
-    "python -m benchmarks", "tacit chaos", "tacit sweep xclp-digits", "tacit run xclp-digits --seed",
-    "tacit run xclp-digits --set protocol.hamming=iknp", "tacit run losses-", "tacit sweep straggler", "tacit run fed",
-    "tacit run examples/", "tacit predict",
-)  # fmt: skip
-"""What the commands that take long begin with."""
+LONG = ("tacit run", "python -m benchmarks")
+"""What the blocks that take long begin with."""
 
 
 def test_make_stands_in_one_block_that_ci_runs() -> None:
@@ -50,7 +47,7 @@ def test_make_stands_in_one_block_that_ci_runs() -> None:
 
 
 def test_every_block_can_be_run() -> None:
-    assert {block.language for block in blocks()} == {"sh", "python"}
+    assert {block.language for block in blocks()} == {"sh"}
 
 
 @pytest.fixture(scope="module")
@@ -69,22 +66,11 @@ def marked(block: Block) -> object:
 
 @pytest.mark.parametrize("block", [marked(block) for block in RUN])
 def test_a_block_runs_as_it_stands(block: Block, folder: Path) -> None:
-    if block.language == "python":
-        (folder / "example.py").write_text(block.text, encoding="utf-8")
-        command = ["python", "example.py"]
-    else:
-        command = ["bash", "-euo", "pipefail", "-c", block.text]
+    command = ["bash", "-euo", "pipefail", "-c", block.text]
     path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_hash_is_the_same_inline_and_in_a_pool(folder: Path) -> None:
-    """The README runs one folder's scenario both ways."""
-    results = [json.loads((folder / name / "result.json").read_text()) for name in ("inline", "pooled")]
-    assert {result["engine"] for result in results} == {"inline", "pool:2"}
-    assert len({result["trace_hash"] for result in results}) == 1
 
 
 def test_what_an_installed_python_runs_is_the_tree() -> None:
@@ -98,4 +84,5 @@ def test_what_an_installed_python_runs_is_the_tree() -> None:
 def test_links_lead_somewhere(page: str) -> None:
     targets = LINK.findall((ROOT / page).read_text(encoding="utf-8"))
     inside = [target.partition("#")[0] for target in targets if "://" not in target]
-    assert [target for target in inside if target and not (ROOT / page).parent.joinpath(target).exists()] == []
+    wanted = [target for target in inside if target not in ("", *MADE)]
+    assert [target for target in wanted if not (ROOT / page).parent.joinpath(target).exists()] == []

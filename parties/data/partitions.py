@@ -27,7 +27,7 @@ from parties.data.dataset import Dataset
 from parties.datasets.error import DataError, DataSettingError
 from sim.streams import generator
 
-__all__ = ["Rows", "parse_partition", "partition"]
+__all__ = ["Rows", "classes_with_labels", "parse_partition", "partition"]
 
 _ALLOWED = "iid, dirichlet:a or dirichlet:a/b with numbers a, b > 0, classes:c with a whole number c >= 1, or natural"
 
@@ -99,12 +99,7 @@ def _by_classes(dataset: Dataset, clients: int, numbers: Numbers, random: np.ran
         raise DataError(f"partition classes:{count}: the data set has {len(present)} classes")
     if clients * count < len(present):
         raise DataError(f"partition classes:{count}: {clients} clients cannot hold all {len(present)} classes")
-    # Each client takes the next `count` classes of a shuffled circle, so the numbers of holders of any two classes
-    # differ by at most one; the order of the clients is shuffled as well.
-    holders: list[list[int]] = [[] for _ in present]
-    for place, client in enumerate(random.permutation(clients)):
-        for step in range(count):
-            holders[(place * count + step) % len(present)].append(int(client))
+    holders = _holders(len(present), clients, count, random)
     dealt = _deal(np.flatnonzero(dataset.labels < 0), clients, random)
     for label, own in zip(present, holders, strict=True):
         rows = np.flatnonzero(dataset.labels == label)
@@ -114,6 +109,35 @@ def _by_classes(dataset: Dataset, clients: int, numbers: Numbers, random: np.ran
         for client, share in zip(own, _deal(rows, len(own), random), strict=True):
             dealt[client] = np.concatenate([dealt[client], share])
     return dealt
+
+
+def _holders(classes: int, clients: int, count: int, random: np.random.Generator) -> list[list[int]]:
+    """The clients of each of `classes` classes where each client has `count` of them.
+
+    Each client takes the next `count` classes of a circle, so the numbers of holders of any two classes differ by at
+    most one; the order of the clients is shuffled.
+    """
+    holders: list[list[int]] = [[] for _ in range(classes)]
+    for place, client in enumerate(random.permutation(clients)):
+        for step in range(count):
+            holders[(place * count + step) % classes].append(int(client))
+    return holders
+
+
+def classes_with_labels(dataset: Dataset, clients: int, count: int, seed: int) -> NDArray[np.bool_]:
+    """The classes of which each client may use labels, bool (clients, classes of the data set), `count` in each row.
+
+    Dealt as ``classes:count`` deals classes, from the stream (seed, "classes with labels"). Raises DataError if the
+    data set has fewer classes.
+    """
+    random = generator(seed, "classes with labels")
+    present = random.permutation(_classes_present(dataset))
+    if not 1 <= count <= len(present):
+        raise DataSettingError("labels_of_classes", count, f"must be 1 to {len(present)}, the classes of the data set")
+    allowed = np.zeros((clients, len(dataset.classes)), np.bool_)
+    for label, own in zip(present, _holders(len(present), clients, count, random), strict=True):
+        allowed[own, label] = True
+    return allowed
 
 
 def _natural(dataset: Dataset, clients: int, numbers: Numbers, random: np.random.Generator) -> list[Rows]:

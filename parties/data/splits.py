@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.data.dataset import Dataset, as_features
-from parties.data.partitions import Rows, parse_partition, partition
+from parties.data.partitions import Rows, classes_with_labels, parse_partition, partition
 from parties.datasets.content import Points
 from parties.datasets.error import DataSettingError
 from sim.streams import generator
@@ -73,6 +73,7 @@ def shards(
     *,
     labeled_clients: int | None = None,
     labels_per_client: int | None = None,
+    labels_of_classes: int | None = None,
     new: float = 0.0,
     without_labels: Collection[int] = (),
     unlabeled: float = 1.0,
@@ -88,10 +89,14 @@ def shards(
     may use round(labeled_fraction * m) (a half goes to the even number), all equally likely. If `labels_per_client` is
     given, it may use that number instead, spread over its classes: with ``iid`` as evenly as possible, else in
     proportion to its points of each class (Scott et al., FedProp, section 4: m clients, m_L with labels, n_L / m_L
-    labels each). They are drawn from the stream (seed, "labeled", j). The share `unlabeled` of the points that are then
-    neither labeled nor new is kept, drawn from (seed, "unlabeled", j); the others are left out. Raises DataError as
+    labels each). They are drawn from the stream (seed, "labeled", j). If `labels_of_classes` is given, they are drawn
+    from the points of that number of classes, which `parties.data.partitions.classes_with_labels` deals to each client
+    (the released split of CIFAR-10, non-iid: a client holds images of all ten classes, and its labels cover five);
+    `labeled_fraction` is then of these points. The share `unlabeled` of the points that are then neither labeled nor
+    new is kept, drawn from (seed, "unlabeled", j); the others are left out. Raises DataError as
     `partition` does, if a fraction is not in [0, 1], if a client has fewer known labels than `new` or
-    `labels_per_client`, or no point at all, and if no client has a labeled point.
+    `labels_per_client`, or no point at all, if no client has a labeled point, and if there are both `labels_of_classes`
+    and new points.
     """
     if not 0.0 <= labeled_fraction <= 1.0:
         raise DataSettingError("labeled", labeled_fraction, "must be between 0 and 1")
@@ -106,12 +111,16 @@ def shards(
         raise DataSettingError("new", _number(new), "must be a share below 1, or a whole number of points")
     if not 0.0 <= unlabeled <= 1.0:
         raise DataSettingError("unlabeled", unlabeled, "must be between 0 and 1")
+    if labels_of_classes is not None and (new or without_labels):
+        raise DataSettingError("labels_of_classes", labels_of_classes, "cannot go with new points")
+    usable = None if labels_of_classes is None else classes_with_labels(dataset, clients, labels_of_classes, seed)
     rule = _Rule(
         parse_partition(how)[0] == "iid",
         labeled_fraction,
         seed,
         with_labels,
         labels_per_client,
+        usable,
         new,
         frozenset(without_labels),
         unlabeled,
@@ -124,16 +133,24 @@ def shards(
 
 @dataclass(frozen=True)
 class _Rule:
-    """Which of a client's points it may use the label of, which are new, and which are kept: as `shards` says."""
+    """Which of a client's points it may use the label of, which are new, and which are kept: as `shards` says.
+
+    `usable`, bool (clients, classes): the classes of which a client may use labels; None: all.
+    """
 
     even: bool
     labeled: float
     seed: int
     with_labels: int
     labels_per_client: int | None
+    usable: NDArray[np.bool_] | None = field(repr=False, compare=False)
     new: float
     without_labels: frozenset[int]
     unlabeled: float
+
+    def known(self, clients: int | NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each of the `labels`, of points of these `clients`, is known and may be drawn for use."""
+        return labels >= 0 if self.usable is None else (labels >= 0) & self.usable[clients, labels]
 
     def counts(self, client: int, points: int, known: int) -> tuple[int, int, int]:
         """How many of a client's `points`, `known` with a known label, are new, labeled, and kept. Raises DataError."""
@@ -144,7 +161,8 @@ class _Rule:
         elif self.labels_per_client is None:
             labeled = round(self.labeled * left)
         elif self.labels_per_client > left:
-            what = f"is more than client {client}'s {left} {'training ' * (self.new > 0)}points with a known label"
+            of = "" if self.usable is None else " of the classes that it may use labels of"
+            what = f"is more than client {client}'s {left} {'training ' * (self.new > 0)}points with a known label{of}"
             raise DataSettingError("labels_per_client", self.labels_per_client, what)
         else:
             labeled = self.labels_per_client
@@ -165,7 +183,7 @@ class _Rule:
     def shard(self, dataset: Dataset, client: int, rows: Rows) -> Shard:
         """A client's share, of its `rows`. Draws nothing where all or none of the points are to be drawn."""
         labels = dataset.labels[rows]
-        known = np.flatnonzero(labels >= 0)
+        known = np.flatnonzero(self.known(client, labels))
         new, count, _ = self.counts(client, len(rows), len(known))
         fresh, labeled = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         fresh[_some(known, new, self.seed, "new", client)] = True
@@ -206,12 +224,13 @@ class Shards(Sequence[Shard]):
         self._made: WeakValueDictionary[int, Shard] = WeakValueDictionary()
         sizes = np.array([len(own) for own in rows])
         starts = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-        known = np.add.reduceat((dataset.labels[np.concatenate(rows)] >= 0).astype(np.int64), starts)
+        usable = rule.known(np.repeat(np.arange(len(rows)), sizes), dataset.labels[np.concatenate(rows)])
+        known = np.add.reduceat(usable.astype(np.int64), starts)
         counts = [rule.counts(*one) for one in zip(range(len(rows)), sizes.tolist(), known.tolist(), strict=True)]
         _, self.labels, self.points = np.array(counts, np.int64).T.copy()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.points)
 
     @overload
     def __getitem__(self, client: int) -> Shard: ...
@@ -220,16 +239,19 @@ class Shards(Sequence[Shard]):
     def __getitem__(self, client: int | slice) -> Shard | list[Shard]:
         if isinstance(client, slice):
             return [self[one] for one in range(*client.indices(len(self)))]
-        own = range(len(self))[client]
-        shard = self._made.get(own)
+        return self._share(range(len(self))[client])
+
+    def _share(self, client: int) -> Shard:
+        shard = self._made.get(client)
         if shard is None:
-            shard = self._made[own] = self._rule.shard(self._dataset, own, self._rows[own])
+            shard = self._made[client] = self._rule.shard(self._dataset, client, self._rows[client])
         return shard
 
     def digest(self) -> bytes:
         """The SHA-256 of the data set's arrays and of the clients' rows; what follows from the seed is not in it."""
         state = hashlib.sha256(repr(self._rule).encode())
-        for array in (self._dataset.points, self._dataset.labels, np.concatenate(self._rows), self.points):
+        arrays = [self._dataset.points, self._dataset.labels, np.concatenate(self._rows), self.points]
+        for array in arrays if self._rule.usable is None else [*arrays, self._rule.usable]:
             own = np.ascontiguousarray(array)
             content = str(own.tolist()).encode() if own.dtype.hasobject else own.data
             state.update(f"{own.dtype.str} {own.shape}".encode() + hashlib.sha256(content).digest())

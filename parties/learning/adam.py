@@ -5,6 +5,8 @@ epsilon 1e-8. The state is the number of steps as 8 bytes, little-endian, the ne
 moments of the trained parameters, each little-endian float32.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,18 +47,23 @@ def fit(
     batch: int,
     steps: int,
     device_name: str,
+    parts: Sequence[int] = (),
 ) -> bytes:
     """The state after `steps` steps on cross-entropy, shuffles and dropout from streams of (seed, steps so far).
 
     `labels` is int64 (n,), or float32 (n, classes) for the probability of each class. Batches come from shuffled passes
-    over the data, `batch` points each or all there are; a batch may reach from one pass into the next. Without a point,
-    or with one at a time where the network normalises batches, the state stays as it is. Raises ValueError.
+    over the data, `batch` points each or all there are; a batch may reach from one pass into the next. If `parts` is
+    given, the sizes of consecutive parts of the points, a step takes a batch from passes over each of them. Without a
+    point, or with one at a time where the network normalises batches, the state stays as it is. Raises ValueError.
     """
     from torch.optim.adam import adam
 
     vector = parameters(spec, state)
     if not len(labels):
         return state
+    sizes = [size for size in parts if size] or [len(labels)]
+    if sum(sizes) != len(labels):
+        raise ValueError(f"parts of {sizes} points must be {len(labels)} points in all")
     device = choose_device(device_name)
     network = cached(spec, device)
     load(network, vector)
@@ -68,16 +75,13 @@ def fit(
     taken = [torch.tensor(float(done)) for _ in trained]
     images, targets = _on_device(spec, points, labels, device)
     random = generator(seed, "batches", done)
-    ahead = torch.empty(0, dtype=torch.int64)
-    count = min(batch, len(labels))
-    if count < 2 and entries(network)[1]:  # one point has no variance for batch normalisation
+    passes = [_Passes(start, size, batch) for start, size in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False)]
+    if sum(own.count for own in passes) < 2 and entries(network)[1]:  # one point has no variance to normalise by
         return state
     network.train()
     with seeded(device, seed, "fit", done):
         for _ in range(steps):
-            if len(ahead) < count:
-                ahead = torch.cat([ahead, torch.randperm(len(labels), generator=random)])
-            rows, ahead = ahead[:count].to(device), ahead[count:]
+            rows = torch.cat([own.batch(random) for own in passes]).to(device)
             loss: Tensor = nn.functional.cross_entropy(network(scaled(images[rows])), targets[rows])
             gradients = list(torch.autograd.grad(loss, trained))
             with torch.no_grad():  # torch.optim.Adam does the same, and loads a compiler when it is first made
@@ -87,6 +91,22 @@ def fit(
                     maximize=False,
                 )  # fmt: skip
     return (done + steps).to_bytes(_COUNTER, "little") + flatten(network) + join(first) + join(second)
+
+
+class _Passes:
+    """Shuffled passes over `size` points from number `start` on, `count` of them at a time: `batch`, or all."""
+
+    def __init__(self, start: int, size: int, batch: int) -> None:
+        self._start, self._size, self.count = start, size, min(batch, size)
+        self._ahead = torch.empty(0, dtype=torch.int64)
+
+    def batch(self, random: torch.Generator) -> Tensor:
+        """The numbers of the next points, int64 (count,)."""
+        if len(self._ahead) < self.count:
+            shuffled = torch.randperm(self._size, generator=random) + self._start
+            self._ahead = torch.cat([self._ahead, shuffled])
+        rows, self._ahead = self._ahead[: self.count], self._ahead[self.count :]
+        return rows
 
 
 def _on_device(

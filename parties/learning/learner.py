@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parties.learning.spec import ModelSpec
 from sim.compute import Work
 
-__all__ = ["Learner", "NetworkLearner", "SoftLearner"]
+__all__ = ["BatchLearner", "Learner", "NetworkLearner", "SoftLearner"]
 
 Points = NDArray[np.generic]
 Labels = NDArray[np.int64]
@@ -57,8 +57,21 @@ class SoftLearner(Learner, Protocol):
         """The state after learning from `targets` (n, classes), rows of probabilities; the work is that of `fit`."""
 
 
+@runtime_checkable
+class BatchLearner(Learner, Protocol):
+    """A learner that learns by batches, and can take one of each of several sets of points in every step."""
+
+    def fit_parts(
+        self, state: bytes, points: Points, labels: Labels, seed: int | bytes, parts: tuple[int, ...]
+    ) -> bytes:
+        """The state after learning, as `fit`, by steps on a batch of each part; `parts` are consecutive points."""
+
+    def parts_work(self, parts: tuple[int, ...]) -> Work:
+        """The work of `fit_parts` on parts of these sizes."""
+
+
 @dataclass(frozen=True)
-class NetworkLearner(SoftLearner):
+class NetworkLearner(SoftLearner, BatchLearner):
     """A network trained by Adam (Kingma and Ba 2015), as in federated co-training's experiments.
 
     `fit` takes `steps` batches of `batch` points from shuffled passes over the data. The state is the number of steps
@@ -91,6 +104,17 @@ class NetworkLearner(SoftLearner):
         begin = state if self.warm else adam.initial(self.spec, seed)
         return adam.fit(self.spec, begin, points, labels, seed, self.learning_rate, self.batch, self.steps, self.device)
 
+    def fit_parts(
+        self, state: bytes, points: Points, labels: Labels, seed: int | bytes, parts: tuple[int, ...]
+    ) -> bytes:
+        """The state after training. Raises ValueError as `fit`, and if `parts` are not all points."""
+        from parties.learning import adam
+
+        begin = state if self.warm else adam.initial(self.spec, seed)
+        return adam.fit(
+            self.spec, begin, points, labels, seed, self.learning_rate, self.batch, self.steps, self.device, parts
+        )
+
     def fit_soft(self, state: bytes, points: Points, targets: NDArray[np.float32], seed: int | bytes) -> bytes:
         """The state after training on cross-entropy. Raises ValueError for a state or targets of another shape."""
         from parties.learning import adam
@@ -109,6 +133,11 @@ class NetworkLearner(SoftLearner):
         from parties.learning import work
 
         return work.steps_work(self.spec, self.steps, min(self.batch, points), vectors=3.0)
+
+    def parts_work(self, parts: tuple[int, ...]) -> Work:
+        from parties.learning import work
+
+        return work.steps_work(self.spec, self.steps, sum(min(self.batch, part) for part in parts), vectors=3.0)
 
     def predict_work(self, points: int) -> Work:
         from parties.learning import work

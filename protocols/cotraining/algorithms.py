@@ -9,7 +9,7 @@ from protocols.cotraining.dp_fedct import NoisyLabels
 from protocols.cotraining.dp_pate import NoisyTeachers
 from protocols.cotraining.fedct import HardLabels
 from protocols.cotraining.fedmd import DigestAndRevisit
-from protocols.cotraining.local_training import CotrainingMethod
+from protocols.cotraining.local_training import CotrainingMethod, LocalTraining
 from protocols.cotraining.pate import Teachers
 from protocols.cotraining.sharing import Sharing
 
@@ -18,25 +18,31 @@ __all__ = ["ALGORITHMS", "Options"]
 
 @dataclass(frozen=True)
 class Options:
-    """`consensus` and `quorum` of those that share labels: see `fedct`.
+    """`consensus` and `quorum` of those that share labels: see `fedct`; and their `batches`: see `local_training`.
 
     Of the differentially private ones `flip`, the probability that a bit flips (`dp_fedct`), and `sigma`, the noise in
-    votes (`dp_pate`).
+    votes (`dp_pate`), and which noise that is.
     """
 
     consensus: Literal["majority", "qualified"] = "majority"
     quorum: float = 0.9
+    batches: Literal["halves", "joined"] = "halves"
     flip: float = 0.0
     sigma: float = 0.0
+    votes_noise: Literal["gaussian", "laplace"] = "gaussian"
+
+
+def _hard(options: Options, sharing: Sharing) -> CotrainingMethod:
+    return CotrainingMethod(sharing, LocalTraining(halves=options.batches == "halves"))
 
 
 ALGORITHMS: dict[str, Callable[[Options], CotrainingMethod]] = {
-    "fedct": lambda options: CotrainingMethod(HardLabels(options.consensus, options.quorum)),
-    "dp-fedct": lambda options: CotrainingMethod(NoisyLabels(options.consensus, options.quorum, options.flip)),
+    "fedct": lambda options: _hard(options, HardLabels(options.consensus, options.quorum)),
+    "dp-fedct": lambda options: _hard(options, NoisyLabels(options.consensus, options.quorum, options.flip)),
     "dd": lambda options: CotrainingMethod(SoftLabels()),
     "fedmd": lambda options: CotrainingMethod(SoftLabels(), DigestAndRevisit()),
     "pate": lambda options: CotrainingMethod(Teachers()),
-    "dp-pate": lambda options: CotrainingMethod(NoisyTeachers(sigma=options.sigma)),
+    "dp-pate": lambda options: CotrainingMethod(NoisyTeachers(sigma=options.sigma, noise=options.votes_noise)),
     # Every client learns by itself. The server still opens rounds and clients answer, without any content.
     "local": lambda options: CotrainingMethod(Sharing()),
     # The same with a single client, which scenarios make of all clients (`declaration.Cotraining.alone`).

@@ -4,17 +4,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocols.cotraining.dp_fedct import NoisyLabels
-from protocols.cotraining.experiment import exchanges_of, method_of
+from protocols.cotraining.experiment import exchanges_of, method_of, questions_of
 from protocols.cotraining.keys import CotrainingTables
-from protocols.cotraining.round import LocalPredictions
+from protocols.cotraining.round import AskedCounts, LocalPredictions
 from protocols.cotraining.sharing import Sharing
-from protocols.cotraining.threats import QUESTIONS
 from protocols.observing.parts import Parts
 from protocols.observing.probe import Probe
 from protocols.observing.signals import AttackedMessages, Probabilities, Reader
 from sim.wire import Message
 
-__all__ = ["attacked_predictions"]
+__all__ = ["attacked_counts", "attacked_predictions"]
 
 
 def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
@@ -32,8 +31,25 @@ def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
         return read
 
     last, _ = exchanges_of(tables, method_of(tables))
-    epochs = tables.attack.epochs or QUESTIONS
-    return AttackedMessages(sharing.needs, LocalPredictions, epochs, (last, 2), reader)
+    return AttackedMessages(sharing.needs, LocalPredictions, questions_of(tables), (last, 2), reader)
+
+
+def attacked_counts(tables: CotrainingTables) -> AttackedMessages:
+    """How many clients gave each class to what a curious server asks, in the last rounds: the same for each client."""
+
+    def reader(parts: Parts, probe: Probe) -> Reader:
+        shape = len(probe.labels), len(parts.held.classes)
+
+        def read(message: Message, rows: NDArray[np.int64]) -> Probabilities:
+            assert isinstance(message, AskedCounts)
+            counts = np.frombuffer(message.counts, "<u2").reshape(shape).astype(np.float64)
+            return (counts / message.voters)[rows]
+
+        return read
+
+    last, _ = exchanges_of(tables, method_of(tables))
+    epochs = questions_of(tables)
+    return AttackedMessages("counts", AskedCounts, epochs, (last - epochs + 1, 0), reader, to=True)
 
 
 def _of_one_alone(sharing: Sharing, sent: bytes, points: int, classes: int) -> Probabilities:

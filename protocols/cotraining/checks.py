@@ -38,6 +38,7 @@ def pooled(tables: Any) -> Any:
         labeled=share,
         labeled_clients=None,
         labels_per_client=None if each is None else each * with_labels,
+        labels_of_classes=None,
     )
     return msgspec.structs.replace(tables, data=one)
 

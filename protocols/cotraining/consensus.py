@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_LABEL", "majority", "needed", "qualified", "votes"]
+__all__ = ["NO_LABEL", "majority", "majority_of", "needed", "qualified", "qualified_of", "votes"]
 
 NO_LABEL = -1
 """The label of a point without a consensus."""
@@ -34,9 +34,14 @@ def majority(labels: Labels, classes: int) -> Labels:
 
     `labels` is (m, n) with m >= 1. Most need not be more than half. Raises ValueError.
     """
-    if not len(labels):
+    return majority_of(votes(labels, classes), len(labels))
+
+
+def majority_of(counts: Labels, voters: int) -> Labels:
+    """`majority` of `counts` (n, C) of the votes of `voters`. Raises ValueError."""
+    if not voters:
         raise ValueError("there is nobody to agree")
-    return votes(labels, classes).argmax(1)
+    return counts.argmax(1)
 
 
 def needed(quorum: float, clients: int) -> int:
@@ -49,10 +54,14 @@ def qualified(labels: Labels, classes: int, quorum: float) -> Labels:
 
     Of m clients ceil(quorum m) are needed. Raises ValueError.
     """
+    return qualified_of(votes(labels, classes), len(labels), quorum)
+
+
+def qualified_of(counts: Labels, voters: int, quorum: float) -> Labels:
+    """`qualified` of `counts` (n, C) of the votes of `voters`. Raises ValueError."""
     if not 0.0 < quorum <= 1.0:
         raise ValueError(f"quorum(={quorum}) must be above 0, at most 1")
-    if not len(labels):
+    if not voters:
         raise ValueError("there is nobody to agree")
-    counts = votes(labels, classes)
-    enough = counts.max(1, initial=0) >= needed(quorum, len(labels))
+    enough = counts.max(1, initial=0) >= needed(quorum, voters)
     return np.where(enough, counts.argmax(1), NO_LABEL)

@@ -7,28 +7,35 @@ from types import MappingProxyType
 from parties.data.splits import Shard
 from parties.learning.learners import LEARNERS
 from parties.learning.loaded import ADAM, TORCH, TREES
-from protocols import rounds
+from protocols import dealing, rounds, secure_sum, setup
 from protocols.cotraining import round as cotraining_round
-from protocols.cotraining.attack import attacked_predictions
+from protocols.cotraining.attack import attacked_counts, attacked_predictions
 from protocols.cotraining.checks import check_byzantine, check_cotraining, pooled
-from protocols.cotraining.experiment import CotrainingRun, exchanges_of, learners_of, method_of, names_of
+from protocols.cotraining.experiment import CotrainingRun, exchanges_of, learners_of, method_of, names_of, votes_of
 from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.payloads import cotraining_payloads
 from protocols.cotraining.planned import cotraining_plan
 from protocols.cotraining.promises import PROMISES
 from protocols.cotraining.round import steps as cotraining_steps
 from protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
-from protocols.declaration import Declaration, Needs, messages_in
+from protocols.declaration import Declaration, Needs, SecureSum, messages_in
 from protocols.federated.declaration import LEARNING
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
-from protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
+from protocols.privacy.spending import (
+    check_noise,
+    noise_cautions,
+    randomised_cautions,
+    sensitivity_cautions,
+    sensitivity_of,
+)
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
 from sim.planned import Planned
 from sim.setting_error import Problem
+from sim.wire import Message
 
 __all__ = ["DECLARATIONS", "Cotraining"]
 
@@ -59,6 +66,7 @@ class Cotraining(Declaration):
     message_types = messages_in(rounds, cotraining_round)
     needs = Needs(testing=True, texts=True)
     learns = True
+    server_returns = True
     quick = MappingProxyType({"cotraining.rounds": 2})
 
     @property
@@ -69,12 +77,36 @@ class Cotraining(Declaration):
     @property
     def uses(self) -> Sequence[str]:  # type: ignore[override]
         """The keys of co-training, and its own."""
-        return (*_USES, *self.own_keys)
+        return (*_USES, "privacy.label_epsilon", *self.own_keys)
 
     @property
     def steps(self) -> Sequence[Step]:  # type: ignore[override]
         """All that are taken."""
-        return cotraining_steps(student=self.student)
+        return cotraining_steps(student=self.student, votes=self._counts)
+
+    @property
+    def _counts(self) -> bool:
+        """Whether votes may be counted in a secure sum."""
+        return "cotraining.votes" in self.own_keys
+
+    def choices(self, tables: CotrainingTables) -> Mapping[str, str]:
+        return {"cotraining.votes": "secure"} if self._is_secure(tables) else {}
+
+    def _is_secure(self, tables: CotrainingTables) -> bool:
+        return self._counts and tables.cotraining.votes == "secure"
+
+    def steps_with(self, tables: CotrainingTables) -> Sequence[Step]:
+        return cotraining_steps(student=self.student, votes=self._is_secure(tables))
+
+    def types_with(self, tables: CotrainingTables) -> Sequence[type[Message]]:
+        if not self._is_secure(tables):
+            return [one for one in self.message_types if one is not cotraining_round.AskedCounts]
+        asked = (cotraining_round.AskedCounts,) if tables.attack.kind else ()
+        sums = messages_in(setup, dealing, secure_sum)
+        return (*messages_in(rounds), cotraining_round.CotrainingRound, *asked, *sums)
+
+    def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SecureSum]:
+        return [SecureSum("secure_sum", votes.least)] if (votes := votes_of(tables)) and self._counts else []
 
     def prepared(self, tables: CotrainingTables) -> CotrainingTables:
         return pooled(tables) if self.alone else tables
@@ -99,9 +131,10 @@ class Cotraining(Declaration):
         check_cotraining(tables, parts, list(shards.values()))
 
     def cautions(self, tables: CotrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        found = randomised_cautions(tables.privacy, tables.entropy, hashes=False)
         if self.spends is None:
-            return []
-        found = noise_cautions(tables.privacy, tables.entropy)
+            return found
+        found += noise_cautions(tables.privacy, tables.entropy)
         asked = tables.privacy.epsilon != "none" or bool(tables.privacy.noise)
         return found + (sensitivity_cautions(tables.privacy) if self.estimates and asked else [])
 
@@ -121,7 +154,8 @@ class Cotraining(Declaration):
         return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else TREES
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=("LocalPredictions",), silent=True)}
+        answers = ("MaskedChunk",) if self._is_secure(tables) else ("LocalPredictions",)
+        return {**PROMISES, **promises_of_rounds(1.0, labeled=False, answers=answers, silent=True)}
 
     def attacked(self, tables: CotrainingTables) -> AttackedMessages:
         if method_of(tables).sharing.needs == "nothing":
@@ -129,7 +163,7 @@ class Cotraining(Declaration):
         if tables.byzantine.clients:
             problem = '"membership" does not go with byzantine.clients above 0; allowed: ""'
             raise Problem("attack.kind", problem)
-        return attacked_predictions(tables)
+        return attacked_counts(tables) if self._is_secure(tables) else attacked_predictions(tables)
 
 
 _FEDCT = (
@@ -143,8 +177,8 @@ DECLARATIONS = (
         name="fedct",
         summary="clients share hard labels of public points and learn from their consensus",
         papers=(_FEDCT,),
-        own_keys=_CONSENSUS,
-        shares="the label that it gives each public point",
+        own_keys=(*_CONSENSUS, "cotraining.votes"),
+        shares="the label that it gives each public point; with secure votes how many clients gave each label to it",
         returns=_CONSENSUS_OF_LABELS,
     ),
     Cotraining(
@@ -175,15 +209,17 @@ DECLARATIONS = (
         name="pate",
         summary="teachers label public points once, a student learns from their votes",
         papers=("Papernot et al., Semi-supervised knowledge transfer for deep learning, ICLR 2017", _FEDCT),
-        shares="the label that it gives each public point, once",
+        own_keys=("cotraining.votes",),
+        shares="the label that it gives each public point, once; with secure votes the counts alone",
         student=True,
     ),
     Cotraining(
         name="dp-pate",
-        summary="pate with Gaussian noise on the votes",
+        summary="pate with noise on the votes",
         papers=("Papernot et al., Scalable private learning with PATE, ICLR 2018", _FEDCT),
-        own_keys=(*_EPSILON, "privacy.noise"),
-        shares="the label that it gives each public point, once; the noise is the server's own",
+        own_keys=(*_EPSILON, "privacy.noise", "privacy.votes_noise", "cotraining.votes"),
+        shares="the label that it gives each public point, once, or with secure votes the counts alone; the noise is "
+        "the server's own",
         student=True,
         spends=spending_by_votes,
     ),

@@ -24,6 +24,7 @@ Revealed: the server sees the noisy bits; clients see the consensus.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ class NoisyLabels(HardLabels):
     """One-hot labels up, each bit flipped with probability `flip` in [0, 1/2]; their consensus down."""
 
     flip: float = 0.0
+    countable: ClassVar[bool] = False  # what is counted has no noise
 
     def __post_init__(self) -> None:
         super().__post_init__()

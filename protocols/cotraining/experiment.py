@@ -11,15 +11,26 @@ from protocols.cotraining.keys import CotrainingTables
 from protocols.cotraining.local_training import CotrainingMethod, Public
 from protocols.cotraining.observer import CotrainingObserver
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
+from protocols.cotraining.secure_votes import SecureVotes
 from protocols.cotraining.spending import SpendsBy
 from protocols.cotraining.threats import threatened
-from protocols.federated.experiment import model_of
+from protocols.federated.experiment import fewest_hidden, model_of
 from protocols.observing.experiment import Setting
 from protocols.observing.parts import Parts
+from protocols.privacy.released import released
 from protocols.privacy.spending import Spent
 from sim.units import duration
 
-__all__ = ["CotrainingRun", "exchanges_of", "learners_of", "method_of", "model_bytes", "names_of", "settings_of"]
+__all__ = [
+    "CotrainingRun",
+    "exchanges_of",
+    "learners_of",
+    "method_of",
+    "model_bytes",
+    "names_of",
+    "settings_of",
+    "votes_of",
+]
 
 
 class CotrainingRun:
@@ -28,12 +39,12 @@ class CotrainingRun:
     def __init__(self, setting: Setting, spends: SpendsBy | None = None) -> None:
         world, tables = setting.world, setting.tables
         shards = list(setting.shards.values())
-        settings = threatened(settings_of(tables, setting.parts), setting)
+        settings = threatened(settings_of(tables, setting.parts), setting, questions_of(tables))
         spending = None if spends is None else spends(tables, settings, shards, setting.progress)
         spent = None if spending is None else spending(settings.rounds)
         self.settings = replace(settings, method=method_of(tables, spent))
-        self.clients = setting.clients(CotrainingClient, self.settings)
-        self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.server_access)
+        self.clients = setting.randomised.clients(CotrainingClient, self.settings)
+        self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.access("server"))
         self.observer = CotrainingObserver(
             world,
             setting.parts,
@@ -44,6 +55,8 @@ class CotrainingRun:
             model_bytes(tables, setting.parts.held),
         )
         self.observer.spending = spending
+        said = released(tables.privacy, tables.entropy, len(setting.parts.held.classes), 0, 0)
+        self.observer.randomised = lambda rounds: said
         self.rounds = self.settings.rounds
 
     def plan(self) -> None:
@@ -63,7 +76,7 @@ def options_of(tables: CotrainingTables, spent: Spent | None = None) -> Options:
     """The algorithm's options; `spent` holds the noise of private ones, which without it have none."""
     cotraining = tables.cotraining
     flip, sigma = (0.0, 0.0) if spent is None else (spent.flip or 0.0, spent.noise or 0.0)
-    return Options(consensus=cotraining.consensus, quorum=cotraining.quorum, flip=flip, sigma=sigma)
+    return Options(cotraining.consensus, cotraining.quorum, cotraining.batches, flip, sigma, tables.privacy.votes_noise)
 
 
 def learner_of(name: str, tables: CotrainingTables, held: Dataset) -> Learner:
@@ -124,4 +137,24 @@ def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
         period=period,
         min_clients=tables.training.fewest(),
         deadline=duration(tables.protocol.deadline),
+        votes=votes_of(tables),
     )
+
+
+_QUESTIONS = 1
+"""K, the attack epochs on predictions, if nothing is said: as in the paper."""
+
+
+def questions_of(tables: CotrainingTables) -> int:
+    """How many times an attacker asks: in a secure sum of votes at most once a round."""
+    if not tables.attack.kind:
+        return 0
+    asked = tables.attack.epochs or _QUESTIONS
+    return asked if votes_of(tables) is None else min(asked, exchanges_of(tables, method_of(tables))[0])
+
+
+def votes_of(tables: CotrainingTables) -> SecureVotes | None:
+    """How labels are counted in a secure sum; None where each client sends its own."""
+    if tables.cotraining.votes != "secure" or not method_of(tables).sharing.countable:
+        return None
+    return SecureVotes(max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False))))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocols.cotraining import packing
-from protocols.cotraining.consensus import majority, qualified
+from protocols.cotraining.consensus import majority, majority_of, qualified, qualified_of
 from protocols.cotraining.sharing import Needs, Sharing, Targets
 from sim.compute import Work
 from sim.setting_error import SettingError
@@ -37,6 +37,7 @@ class HardLabels(Sharing):
     consensus: Literal["majority", "qualified"] = "majority"
     quorum: float = 0.9
     needs: ClassVar[Needs] = "labels"
+    countable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.consensus not in ("majority", "qualified"):
@@ -66,6 +67,10 @@ class HardLabels(Sharing):
     def merge(self, sent: Sequence[bytes], points: int, classes: int, seed: bytes) -> bytes:
         labels = np.stack([packing.unpack(one, points, classes) for one in sent])
         agreed = qualified(labels, classes, self.quorum) if self.gaps else majority(labels, classes)
+        return packing.pack(agreed, classes, self.gaps)
+
+    def agree(self, counts: NDArray[np.int64], voters: int, classes: int, seed: bytes) -> bytes:
+        agreed = qualified_of(counts, voters, self.quorum) if self.gaps else majority_of(counts, voters)
         return packing.pack(agreed, classes, self.gaps)
 
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:

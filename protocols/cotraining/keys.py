@@ -137,6 +137,22 @@ class Cotraining(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(gt=0, le=1, description="What a qualified majority is: a share of the answers that were received."),
     ] = 0.9
+    votes: Annotated[
+        Literal["plain", "secure"],
+        Meta(
+            description="`secure`: labels are counted in a secure sum, so that the server learns how many clients gave "
+            "each class and no client's labels; the consensus is the same. At least `training.min_clients` must "
+            "be left, by default more than a third."
+        ),
+    ] = "plain"
+    batches: Annotated[
+        Literal["halves", "joined"],
+        Meta(
+            description="`fedct`, `dp-fedct`, with a learner by batches: `halves`, each step takes a batch of the "
+            "client's own points and one of the public points with a consensus, as the authors' released code does; "
+            "`joined`, a batch of both together, as Algorithm 1 is written.",
+        ),
+    ] = "halves"
 
 
 class Byzantine(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.learning.learner import Learner, SoftLearner
+from parties.learning.learner import BatchLearner, Learner, SoftLearner
 from protocols.cotraining.sharing import Sharing, Targets
 from sim.compute import Work
 from sim.streams import derive
@@ -36,8 +36,12 @@ class LocalTraining:
     """One way to learn in a round; picklable. This one learns from all at once.
 
     h <- A(D u P, h), Algorithm 1, line 3 of Abourayya et al. Targets of probabilities are joined to own labels as 0 and
-    1. A learner that starts again with each fit is fitted once: earlier fits would have no effect.
+    1. A learner that starts again with each fit is fitted once: earlier fits would have no effect. If `halves`, each
+    step of a learner by batches takes a batch of its own points and one of those with a consensus, as the authors'
+    released code does; else its batches are of the union, as the algorithm is written.
     """
+
+    halves: bool = False
 
     labelled: ClassVar[bool] = False
     """Whether it uses the labels of the public points."""
@@ -62,18 +66,23 @@ class LocalTraining:
             return fit_repeatedly(learner, begun, points, labels, None, period, seed)
         if targets.probabilities is None:
             kept = np.flatnonzero(targets.labels >= 0)
+            everything = np.concatenate([labels, targets.labels[kept]])
+            parts = (len(points), len(kept)) if self._by_halves(learner, len(points), len(kept)) else ()
             points = _joined(points, public.points[kept])
-            return fit_repeatedly(
-                learner, begun, points, np.concatenate([labels, targets.labels[kept]]), None, period, seed
-            )
+            return fit_repeatedly(learner, begun, points, everything, None, period, seed, parts)
         classes = targets.probabilities.shape[1]
         known = np.eye(classes, dtype=np.float32)[labels]
-        everything = np.concatenate([known, targets.probabilities])
-        return fit_repeatedly(learner, begun, _joined(points, public.points), labels, everything, period, seed)
+        soft = np.concatenate([known, targets.probabilities])
+        return fit_repeatedly(learner, begun, _joined(points, public.points), labels, soft, period, seed)
 
     def work(self, learner: Learner, first: bool, own: int, public: int, targets: int | None, period: int) -> Work:
         """The work of `train` with those numbers of its own points, public ones, and ones to learn from."""
+        if self._by_halves(learner, own, targets or 0):
+            return fit_work(learner, (own, targets or 0), period)
         return fit_work(learner, own + (targets or 0), period)
+
+    def _by_halves(self, learner: Learner, own: int, agreed: int) -> bool:
+        return self.halves and own > 0 and agreed > 0 and isinstance(learner, BatchLearner)
 
 
 @dataclass(frozen=True)
@@ -92,16 +101,20 @@ def fit_repeatedly(
     targets: NDArray[np.float32] | None,
     period: int,
     seed: bytes,
+    parts: tuple[int, ...] = (),
 ) -> bytes:
     """The state after `period` fits to the labels, or to `targets` (n, classes); one, of a learner that is not warm.
 
-    Without a point the state stays as it is.
+    With `parts` each step takes a batch of each. Without a point the state stays as it is.
     """
     if not len(points):
         return state
     for number in range(period if learner.warm else 1):
         fit_seed = derive(seed, "fit", number)
-        if targets is None:
+        if parts:
+            assert isinstance(learner, BatchLearner)  # asked for where the parts are named
+            state = learner.fit_parts(state, points, labels, fit_seed, parts)
+        elif targets is None:
             state = learner.fit(state, points, labels, fit_seed)
         else:
             assert isinstance(learner, SoftLearner)  # checked where the settings are built
@@ -109,12 +122,17 @@ def fit_repeatedly(
     return state
 
 
-def fit_work(learner: Learner, points: int, period: int) -> Work:
-    """The work of `fit_repeatedly`."""
+def fit_work(learner: Learner, points: int | tuple[int, ...], period: int) -> Work:
+    """The work of `fit_repeatedly` on a number of points, or on parts of such numbers."""
     if not points:
         return {}
     fits = period if learner.warm else 1
-    return {name: fits * count for name, count in learner.fit_work(points).items()}
+    if isinstance(points, tuple):
+        assert isinstance(learner, BatchLearner)  # asked for where the parts are named
+        once = learner.parts_work(points)
+    else:
+        once = learner.fit_work(points)
+    return {name: fits * count for name, count in once.items()}
 
 
 def _joined(first: Points, second: Points) -> Points:

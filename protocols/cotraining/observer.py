@@ -69,7 +69,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         model_bytes: int | None,
     ) -> None:
         super().__init__(world, clients, server, faults, every)
-        self._server, self._clients, self._model_bytes = server, Present(clients), model_bytes
+        self._clients, self._model_bytes = Present(clients), model_bytes
         self._test, self.measured_on = testing_points(parts, clients)
         self._labels: NDArray[np.int64] | None = None  # that clients agree on
 

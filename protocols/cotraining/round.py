@@ -21,15 +21,25 @@ left out of this round's consensus, is dismissed, and is called again in the nex
 fewer than `min_clients` the round is lost: the consensus stays as it was. Where clients do not learn from each
 other (PATE) the server fits a student of its own to the public points at the end.
 
+With `cotraining.votes = "secure"` clients send no LocalPredictions: in their place come a set-up and a secure sum of
+their labels as counters (`setup`, `secure_sum`, `secure_votes`), and the consensus is made of the counts.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| cotrain.agree | AskedCounts | server -> each in U3 | 2 C for each point | with [attack]: counts of what was asked |
+
 Security: semi-honest. Messages are protected by the encryption of the link alone, as models are in federated averaging:
 the server may read them. The server sees what each client shares of its predictions for the public points,
 which reveals of its data as much as the algorithm's file says; and how many points and labels it has. Clients see the
 merged result. A curious server that wants more forges the public points (`asked`): it opens the last round again,
-`questions` times, and clients answer for those points as they do for any (Abourayya et al., appendix E.1).
+`questions` times, and clients answer for those points as they do for any (Abourayya et al., appendix E.1). Clients
+contribute to one sum a round, so with secure votes it adds its points to the public ones, in the last `questions`
+rounds. It writes the counts down by sending them, for who looks at the run; clients make nothing of them.
 What Byzantine clients send is in the module `byzantine`.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -37,18 +47,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.learning.learner import Learner
-from protocols import rounds
+from parties.party import NoAnswer
+from protocols import consistency, rounds, secure_sum, setup
 from protocols.cotraining.byzantine import Lie
 from protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
+from protocols.cotraining.secure_votes import SecureVotes, counted, packed
 from protocols.cotraining.sharing import Sharing, Targets
-from protocols.outcome import require
+from protocols.outcome import Abort, require
 from protocols.rounds import ENROLL, RoundsClient, RoundsServer
 from protocols.steps import Step
 from protocols.values import understood, values_of
 from sim.compute import total_work
 from sim.wire import Message
 
-__all__ = ["STUDENT", "CotrainingClient", "CotrainingServer", "CotrainingSettings", "Record", "steps"]
+__all__ = ["STUDENT", "AskedCounts", "CotrainingClient", "CotrainingServer", "CotrainingSettings", "Record", "steps"]
 
 _STEPS = (
     *ENROLL,
@@ -60,9 +72,13 @@ _STEPS = (
 STUDENT = Step("server", "cotrain.student", "fit a student to the public points, after the last round")
 
 
-def steps(*, student: bool = False) -> tuple[Step, ...]:
-    """The steps of an algorithm in order; `student`: clients do not learn from each other, a student does."""
-    return (*_STEPS, STUDENT) if student else _STEPS
+def steps(*, student: bool = False, votes: bool = False) -> tuple[Step, ...]:
+    """The steps of an algorithm in order; `student`: clients do not learn from each other, a student does.
+
+    `votes`: labels may be counted in a secure sum.
+    """
+    inner = (*setup.STEPS, *consistency.steps_with(secure_sum.STEPS, False)) if votes else ()
+    return (*_STEPS[:-1], *inner, _STEPS[-1], *((STUDENT,) if student else ()))
 
 
 class CotrainingRound(Message):
@@ -74,6 +90,11 @@ class LocalPredictions(Message):
     predictions: bytes
 
 
+class AskedCounts(Message):
+    counts: bytes
+    voters: int
+
+
 @dataclass(frozen=True)
 class CotrainingSettings:
     """The public settings of co-training.
@@ -81,7 +102,8 @@ class CotrainingSettings:
     `learners` has one for each client, in order; `student` is the server's, where it has one. `classes` is C. `rounds`
     is T / b, `period` is b. `deadline` in virtual seconds bounds every wait of the server; a client waits for as long
     as all rounds may take. `asked` are the points that a curious server asks about at the end, `questions` times;
-    `byzantine`: what each Byzantine client sends, by its name.
+    `byzantine`: what each Byzantine client sends, by its name. `votes`: how labels are counted in a secure sum, if they
+    are.
     """
 
     method: CotrainingMethod
@@ -96,11 +118,24 @@ class CotrainingSettings:
     asked: Public | None = None
     questions: int = 0
     byzantine: Mapping[str, Lie] = field(default_factory=dict)
+    votes: SecureVotes | None = None
+
+    def asks(self, number: int) -> bool:
+        """Whether a curious server asks in a secure sum of votes of round `number`."""
+        return self.votes is not None and number > self.rounds - self.questions
+
+    def voted(self, number: int) -> Public:
+        """The points that a secure sum of votes is about in round `number`."""
+        if self.asked is None or not self.asks(number):
+            return self.public
+        points = np.concatenate([self.public.points, self.asked.points])
+        return Public(points, np.concatenate([self.public.labels, self.asked.labels]))
 
     @property
     def patience(self) -> float:
         """Virtual seconds that all rounds take at most."""
-        return (1 + 2 * self.rounds + self.questions) * self.deadline
+        summed = 0 if self.votes is None else self.votes.waits(len(self.learners))
+        return (1 + (2 + summed) * self.rounds + self.questions) * self.deadline
 
 
 @dataclass(frozen=True)
@@ -138,7 +173,9 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
     async def take_part(self, call: CotrainingRound) -> None:
         settings, learner = self.settings, self.learner
         sharing, public = settings.method.sharing, settings.public
-        if self.attempt > 1 and settings.asked is not None:  # opened again, for forged points
+        if (
+            self.attempt > 1 and settings.asked is not None and settings.votes is None
+        ):  # opened again, for forged points
             await self._answer(settings.asked, self.learnt, None)
             return
         targets: Targets | None = None
@@ -164,7 +201,44 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                     settings.period,
                     seed,
                 )
-        await self._answer(public, self.learnt if able else None, settings.byzantine.get(self.name))
+        state, lie = self.learnt if able else None, settings.byzantine.get(self.name)
+        if settings.votes is None:
+            await self._answer(public, state, lie)
+        else:
+            await self.unless_over(self._vote(settings.votes, state, lie))
+
+    async def _vote(self, votes: SecureVotes, state: bytes | None, lie: Lie | None) -> None:
+        """Contribute the vote of the learner with that `state`, or a `lie`, to a secure sum; without a state, none."""
+        settings, learner, public = self.settings, self.learner, self.settings.voted(self.round)
+        points = len(public)
+        with self.step("cotrain.predict"):
+            labels: NDArray[np.int64] | None = None
+            if state is not None:
+                work = total_work(learner.predict_work(points), {"fields.pack": points})
+                seed = self.entropy("sharing").bytes(32)
+                labels = await self.compute(work, _labels, learner, state, public.points, settings.classes, seed, lie)
+            words = packed(labels, points, settings.classes)
+        secrets = (await setup.client(self, settings.deadline))[0].secrets
+        summed = votes.settings(points, settings.classes, settings.deadline)
+        await secure_sum.client(self, words, secrets, summed)
+        await self._hear_counts()
+
+    async def _hear_counts(self) -> None:
+        """Wait for what a curious server says of its points, so that it is received: a run ends with its server."""
+        if self.settings.asks(self.round):
+            with suppress(NoAnswer):
+                await self.recv(AskedCounts, self.server, 2 * self.settings.deadline)
+
+    async def go_on_at(self, place: str) -> bool:
+        settings, votes = self.settings, self.settings.votes
+        if place == secure_sum.END and votes is not None:
+            summed = votes.settings(len(settings.voted(self.round)), settings.classes, settings.deadline)
+            await self.unless_over(secure_sum.client_at_end(self, summed))
+            await self.unless_over(self._hear_counts())
+        return place == secure_sum.END
+
+    def needs(self, place: str) -> tuple[str, ...]:
+        return () if self.settings.votes is None else secure_sum.BEFORE_END
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None) -> None:
         """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, nothing."""
@@ -203,6 +277,13 @@ def _predict(
     return sharing.send(learner.predict(state, points), None, classes, seed)
 
 
+def _labels(
+    learner: Learner, state: bytes, points: NDArray[np.generic], classes: int, seed: bytes, lie: Lie | None
+) -> NDArray[np.int64]:
+    labels = learner.predict(state, points)
+    return labels if lie is None else lie.labels(labels, classes, seed)
+
+
 class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
     """Stores the last consensus in `agreed`, b"" before the first; `student` is its learner's state."""
 
@@ -214,12 +295,15 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
     async def main(self) -> None:
         await super().main()
         settings = self.settings
-        for number in range(settings.questions):
+        for number in range(settings.questions if settings.votes is None else 0):
             with self.step("train.open"):
                 self.advance(settings.rounds, 2 + number)
                 self.broadcast(self.clients, CotrainingRound(b""))
             with self.step("cotrain.agree"):  # on nothing
                 await self.collect(LocalPredictions, self.clients, deadline=settings.deadline)
+
+    def sums_in(self, number: int) -> bool:
+        return self.settings.votes is not None
 
     def invite(self, number: int) -> tuple[str, ...]:
         self.broadcast(self.clients, CotrainingRound(self.agreed))
@@ -228,6 +312,12 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         settings = self.settings
         sharing, points = settings.method.sharing, len(settings.public)
+        if settings.votes is not None:
+            answered = await self._count(number, members, settings.votes)
+            if number == settings.rounds and not sharing.collaborative:
+                with self.step("cotrain.student"):
+                    await self._teach()
+            return Record(number, began, members, answered=answered)
         with self.step("cotrain.agree"):
             sent = await self._collect(members)
             silent = sharing.needs == "nothing"
@@ -243,6 +333,26 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             with self.step("cotrain.student"):
                 await self._teach()
         return Record(number, began, members, answered=tuple(counted))
+
+    async def _count(self, number: int, members: Sequence[str], votes: SecureVotes) -> tuple[str, ...]:
+        """Agree on what a secure sum of the votes of `members` says; returns who took part in it. Raises Abort."""
+        settings, deadline = self.settings, self.settings.deadline
+        public, points = len(settings.public), len(settings.voted(number))
+        present = (await setup.server(self, members, number, votes.least, deadline)).names
+        total = await secure_sum.server(self, present, votes.settings(points, settings.classes, deadline))
+        with self.step("cotrain.agree"):
+            try:
+                counts, voters = counted(total.ring, points, settings.classes)
+            except ValueError as error:
+                raise Abort(f"the counts are not those of votes: {error}") from None
+            require(voters, "clients with predictions", settings.min_clients)
+            sharing, seed = settings.method.sharing, self.entropy("agreeing").bytes(32)
+            work = sharing.agree_work(public, settings.classes)
+            self.agreed = await self.compute(work, sharing.agree, counts[:public], voters, settings.classes, seed)
+            if points > public:
+                asked = counts[public:].astype("<u2").tobytes()
+                self.broadcast(total.contributors, AskedCounts(asked, voters))
+        return total.contributors
 
     async def _collect(self, members: Sequence[str]) -> dict[str, bytes]:
         settings = self.settings

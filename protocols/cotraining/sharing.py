@@ -33,11 +33,13 @@ class Targets:
 class Sharing:
     """One way to share; picklable, and the same arguments give the same bytes. This one shares nothing, either way.
 
-    `needs`: what a client shares of its learner's predictions. `collaborative`: clients learn from what is merged;
+    `needs`: what a client shares of its learner's predictions. `countable`: labels, of which a secure sum may count how
+    many clients gave each. `collaborative`: clients learn from what is merged;
     otherwise they learn alone, share once, and only the server's student learns from it.
     """
 
     needs: ClassVar[Needs] = "nothing"
+    countable: ClassVar[bool] = False
     collaborative: ClassVar[bool] = True
 
     def size(self, points: int, classes: int) -> int:
@@ -66,6 +68,10 @@ class Sharing:
         """Merge the messages received, at least one, in the clients' order."""
         return b""
 
+    def agree(self, counts: NDArray[np.int64], voters: int, classes: int, seed: bytes) -> bytes:
+        """Merge the `counts` (n, classes) of the labels of `voters`, where these can be counted in a secure sum."""
+        raise NotImplementedError(f"{type(self).__name__} shares no votes")
+
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
         """Return the targets of a client. Raises ValueError if no server can have sent `merged`."""
         self.check(merged, points, classes)
@@ -74,6 +80,10 @@ class Sharing:
     def send_work(self, points: int, classes: int) -> Work:
         """The work of `send`."""
         return {}
+
+    def agree_work(self, points: int, classes: int) -> Work:
+        """The work of `agree`."""
+        return {"vector.add": classes * points, "fields.pack": points}
 
     def merge_work(self, clients: int, points: int, classes: int) -> Work:
         """The work of `merge` with the messages of that number of clients."""

@@ -13,16 +13,13 @@ from sim.streams import derive
 
 __all__ = ["byzantine_clients", "threatened"]
 
-QUESTIONS = 1
-"""K, the attack epochs on predictions, if nothing is said: as in the paper."""
-
 
 def byzantine_clients(clients: int, byzantine: int) -> tuple[str, ...]:
     """The names of the Byzantine ones among `clients`: the last."""
     return tuple(f"client/{i}" for i in range(clients - byzantine, clients))
 
 
-def threatened(settings: CotrainingSettings, setting: Setting) -> CotrainingSettings:
+def threatened(settings: CotrainingSettings, setting: Setting, questions: int) -> CotrainingSettings:
     """`settings` with the points that a curious server asks about, and what Byzantine clients send."""
     tables = setting.tables
     lie = Lie(tables.byzantine.kind, settings.public.labels, derive(tables.seed, "byzantine"))
@@ -32,4 +29,4 @@ def threatened(settings: CotrainingSettings, setting: Setting) -> CotrainingSett
         return settings
     probe = probe_of(setting.parts, list(setting.shards.values()), tables.attack.points, tables.seed)
     asked = Public(probe.points, np.full(len(probe.labels), -1))
-    return replace(settings, asked=asked, questions=tables.attack.epochs or QUESTIONS)
+    return replace(settings, asked=asked, questions=questions)

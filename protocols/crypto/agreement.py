@@ -4,9 +4,9 @@ Two parties share one secret a round. No key serves two purposes, rounds, attemp
 derived with all of them in its `info`, length-prefixed so that no two contexts have the same encoding.
 """
 
-import hmac
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -27,11 +27,24 @@ def derive_key(
 
 
 def _extract(secret: bytes, salt: bytes) -> bytes:
-    return hmac.digest(salt, secret, "sha256")
+    return _hmac(salt, secret)
 
 
 def _expand(extracted: bytes, info: bytes) -> bytes:
-    return hmac.digest(extracted, info + b"\1", "sha256")
+    return _hmac(extracted, info + b"\1")
+
+
+_BLOCK = 64
+_INNER, _OUTER = (bytes(number ^ pad for number in range(256)) for pad in (0x36, 0x5C))
+
+
+def _hmac(key: bytes, message: bytes) -> bytes:
+    """HMAC-SHA256 (RFC 2104, section 2). OpenSSL's own takes thrice as long for some bytes: it looks for itself first.
+
+    A client derives three keys for each other one.
+    """
+    key = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
+    return sha256(key.translate(_OUTER) + sha256(key.translate(_INNER) + message).digest()).digest()
 
 
 def _info(purpose: str, round_number: int, attempt: int, names: Iterable[str]) -> bytes:
@@ -44,8 +57,13 @@ def _purpose(purpose: str, round_number: int, attempt: int) -> bytes:
 
 
 def _parts(parts: Iterable[str]) -> bytes:
-    encoded = [part.encode() for part in parts]
-    return b"".join([len(part).to_bytes(4, "big") + part for part in encoded])
+    return b"".join(map(_part, parts))
+
+
+@lru_cache(4096)  # each name is in the pairs of all others
+def _part(part: str) -> bytes:
+    encoded = part.encode()
+    return len(encoded).to_bytes(4, "big") + encoded
 
 
 class SharedSecret:

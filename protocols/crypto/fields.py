@@ -6,6 +6,7 @@ word first, read as its B fields. (D. Lemire, L. Boytsov, "Decoding billions of 
 vectorization", 2015: vertical layout.)
 """
 
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = ["Lanes", "field_bytes", "lane_type", "pack_fields", "pack_lanes", "un
 
 Lanes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
+_FEW = 1024  # values; fewer are packed bit by bit, which takes fewer calls of numpy
 _CHUNK = 1 << 18  # values at a time, a multiple of 32 so that every chunk ends on a whole word of any lane
 
 
@@ -26,18 +28,18 @@ def field_bytes(count: int, width: int) -> int:
 def pack_fields(values: NDArray[np.integer], width: int) -> bytes:
     """The flattened `values`, each in [0, 2^width), 1 <= width <= 32. Raises ValueError for a value out of range."""
     flat = np.ascontiguousarray(values).reshape(-1)
-    if flat.size and (int(flat.min()) < 0 or int(flat.max()) >> width):
+    if flat.size and ((flat.dtype.kind == "i" and int(flat.min()) < 0) or int(flat.max()) >> width):
         raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}; a value is out of range")
     lane = lane_type(width)
     rows = 8 * lane.itemsize
-    whole = flat.size - flat.size % rows
+    whole = flat.size - flat.size % rows if flat.size >= _FEW else 0
     parts = []
     for i in range(0, whole, _CHUNK):
         # The fields of a column are its words, so the fields of one after another are the words of a transposed matrix.
         columns = flat[i : min(i + _CHUNK, whole)].astype(lane).reshape(-1, rows).T
         parts.append(pack_lanes(np.ascontiguousarray(columns), width).T.tobytes())
-    shifts = np.arange(width, dtype=np.uint32)
-    bits = ((flat[whole:].astype(np.uint32)[:, None] >> shifts) & 1).astype(np.uint8)
+    octets = flat[whole:].astype(lane).view(np.uint8).reshape(-1, lane.itemsize)
+    bits = np.unpackbits(octets, axis=1, count=width, bitorder="little")
     return b"".join((*parts, np.packbits(bits, bitorder="little").tobytes()))
 
 
@@ -47,7 +49,7 @@ def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int
         raise ValueError(f"{count} fields of {width} bits take {field_bytes(count, width)} bytes, not {len(data)}")
     lane = lane_type(width)
     rows = 8 * lane.itemsize
-    whole = count - count % rows
+    whole = count - count % rows if count >= _FEW else 0
     values = np.empty(count, dtype)
     raw = np.frombuffer(data, dtype=np.uint8)
     for i in range(0, whole, _CHUNK):
@@ -55,10 +57,13 @@ def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int
         words = raw[i * width // 8 : stop * width // 8].view(lane).reshape(-1, width).T
         values[i:stop] = unpack_lanes(np.ascontiguousarray(words), width).T.reshape(-1)
     bits = np.unpackbits(raw[whole * width // 8 :], count=(count - whole) * width, bitorder="little")
-    values[whole:] = bits.reshape(-1, width) @ (1 << np.arange(width, dtype=np.int64))
+    octets = np.zeros((count - whole, lane.itemsize), np.uint8)
+    octets[:, : -(-width // 8)] = np.packbits(bits.reshape(-1, width), axis=1, bitorder="little")
+    values[whole:] = octets.view(lane)[:, 0]
     return values
 
 
+@cache
 def lane_type(width: int) -> np.dtype[np.unsignedinteger[Any]]:
     """The narrowest unsigned type that holds `width` bits. Raises ValueError unless width is 1 to 32."""
     for lane in ("<u1", "<u2", "<u4"):

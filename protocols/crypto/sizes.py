@@ -13,10 +13,12 @@ from itertools import combinations
 from protocols.crypto.regular_graph import Degree
 
 __all__ = [
-    "dealing", "paillier_hamming", "peers", "plaintext_hamming", "secagg_plus", "secure_sum", "setup", "xclp",
+    "dealing", "dealing_in_graph", "direct_hamming", "own_blocks", "paillier_hamming", "peers", "plaintext_hamming",
+    "secagg_plus", "secure_sum", "setup", "signed", "xclp",
 ]  # fmt: skip
 
 X25519_BYTES = 32
+SIGNATURE_BYTES = 64
 SEED_BYTES = 32
 CHECK_BYTES = 16
 FLOAT_BYTES = 8
@@ -49,6 +51,16 @@ def plaintext_hamming(points: Mapping[str, int], bits: int) -> dict[str, int]:
         "Masks": block + j,
         "MaskedDistances": block + k,
     }
+
+
+def direct_hamming(points: Mapping[str, int], bits: int) -> dict[str, int]:
+    """The clients' hashes, each once; `points`: n_j."""
+    return {"Hashes": sum(_fields(n_j, bits) for n_j in points.values())}
+
+
+def own_blocks(points: Mapping[str, int], bits: int) -> dict[str, int]:
+    """The distances among each client's n_j `points`."""
+    return {"OwnBlock": sum(_fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values())}
 
 
 def paillier_hamming(points: Mapping[str, int], bits: int, key_bits: int, packed: bool = True) -> dict[str, int]:
@@ -84,7 +96,6 @@ def setup(clients: Sequence[str], contribution: int = 0) -> dict[str, int]:
 def xclp(
     points: Mapping[str, int],
     labeled: Mapping[str, int],
-    bits: int,
     classes: int,
     hamming: Mapping[str, int],
     contribution: int = 0,
@@ -93,15 +104,15 @@ def xclp(
 ) -> dict[str, int]:
     """Payload of each message type; `points`: n_j, `labeled`: l_j.
 
-    `hamming` is that of the variant, `contribution` the bytes that a client publishes for it. `all_rows`: rows =
-    "paper", else the unlabeled ones. `class_counts`: they are summed, too, as one more row for each client.
+    `hamming` is that of the variant and of the own blocks, `contribution` the bytes that a client publishes for the
+    variant. `all_rows`: rows = "paper", else the unlabeled ones. `class_counts`: they are summed, too, as one more row
+    for each client.
     """
     p, n, names = len(points), sum(points.values()), _text(points)
     rows = [n_j - (0 if all_rows else labeled[name]) + class_counts for name, n_j in points.items()]
     flags = sum(_fields(n_j, 1) for n_j in points.values())
     return {
         **setup(tuple(points), contribution),
-        "OwnBlock": sum(_fields(n_j * (n_j - 1) // 2, bits.bit_length()) for n_j in points.values()),
         **hamming,
         "Members": p * names,
         "LabeledPoints": flags,
@@ -123,6 +134,31 @@ def dealing(clients: Collection[str]) -> dict[str, int]:
         "Survivors": p * names,
         "Revealed": p * p * SHARE_BYTES,
     }
+
+
+def dealing_in_graph(clients: Collection[str], degree: Degree) -> dict[str, int]:
+    """The same in a graph of this `degree`, where all clients know all of A: none has more than k neighbours' keys."""
+    p, names = len(clients), _text(clients)
+    return {
+        "DealtKey": p * X25519_BYTES,
+        "Adjacent": p * ((degree.k + 1) * X25519_BYTES + names),
+        "DealtShares": p * degree.k * 2 * SHARE_BYTES,
+        "Survivors": p * names,
+        "Revealed": p * degree.holders * SHARE_BYTES,
+    }
+
+
+def signed(once: Mapping[str, int], clients: int, dealt: bool) -> dict[str, int]:
+    """The bytes `once`, of a round among a number of clients, with what they sign: set-up keys and, if keys are `dealt`
+    among them, these, A and U3.
+    """
+    every = dict.fromkeys(("Join", "DealtKey", "Agreed"), clients)  # the signatures of each type
+    every |= dict.fromkeys(("Roster", "DealtKeys"), clients**2)
+    if "Adjacent" in once:  # a key of 32 bytes for each in A, k + 1 of whom are shown
+        every["Adjacent"] = once["DealtShares"] // (2 * SHARE_BYTES) + clients
+    every["Agreement"] = clients * (2 * clients // 3 + 1)
+    found = dict(once) | ({"Agreed": 0, "Agreement": 0} if dealt else {})
+    return {kind: size + SIGNATURE_BYTES * every.get(kind, 0) for kind, size in found.items()}
 
 
 def secure_sum(clients: Collection[str], dimension: int) -> dict[str, int]:

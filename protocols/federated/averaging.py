@@ -32,8 +32,8 @@ from parties.client import Client
 from parties.learning.vectors import average, decode, encode
 from parties.server import Server
 from protocols import secure_sum, setup
-from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.regular_graph import Tolerance
+from protocols.identities import Identities
 from protocols.outcome import require
 from protocols.values import understood
 from sim.wire import Message
@@ -218,13 +218,14 @@ def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tup
 
 @dataclass(frozen=True)
 class Secure:
-    """A secure sum with double masks; `threshold` t, where it is more than a majority.
+    """A secure sum with double masks; `threshold` t, where it is more than a majority; `identities`: what signs keys.
 
     Server and clients hold it to the same fewest clients: a client hides among them, and so does its noise.
     """
 
     threshold: int | None = None
     fraction_bits: int = 32
+    identities: Identities | None = None
     name: ClassVar[str] = "secure"
     individual: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
@@ -239,24 +240,25 @@ class Secure:
         dimension = sum(expected.sizes) // 4 + 3
         return secure_sum.Settings(dimension, self.threshold, self.fraction_bits, self.fewest(least), deadline)
 
-    async def _secrets(self, me: Client, deadline: float) -> Mapping[str, SharedSecret]:
-        """What `me` shares with each other client once the round is set up."""
-        group, _ = await setup.client(me, deadline)
-        return group.secrets
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        """The clients with whom the round is set up, and what `me` shares with each."""
+        return (await setup.client(me, deadline, identities=self.identities))[0]
 
-    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> tuple[str, ...]:
+    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
         """Those of `members` with whom the round is set up."""
-        return (await setup.server(me, members, me.round, self.fewest(least), deadline)).names
+        least = self.fewest(least)
+        return await setup.server(me, members, me.round, least, deadline, identities=self.identities)
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        secrets = await self._secrets(me, deadline)
+        group = await self._joined(me, deadline)
         trained = update.weight > 0
         parts: list[NDArray[np.floating]] = [
             (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
             for vector, by_weight in zip(update.vectors, expected.weighted, strict=True)
         ]
         parts.append(np.array([update.weight, float(trained), update.loss if trained else 0.0]))
-        await secure_sum.client(me, np.concatenate(parts), secrets, self._settings(expected, least, deadline))
+        settings = replace(self._settings(expected, least, deadline), identities=group.identities)
+        await secure_sum.client(me, np.concatenate(parts), group.secrets, settings)
 
     async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
         await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
@@ -265,7 +267,8 @@ class Secure:
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
     ) -> Averages:
         present = await self._present(me, members, least, deadline)
-        total = await secure_sum.server(me, present, self._settings(expected, least, deadline))
+        settings = replace(self._settings(expected, least, deadline), identities=present.identities)
+        total = await secure_sum.server(me, present.names, settings)
         values = total.values
         weight, count, loss = values[-3:].tolist()
         require(round(count), "clients with trained models", least)
@@ -280,7 +283,10 @@ class Secure:
 
 @dataclass(frozen=True)
 class SecAggPlus(Secure):
-    """A secure sum in which each client deals and masks with its neighbours in a graph; no set-up goes before it."""
+    """A secure sum in which each client deals and masks with its neighbours in a graph; no set-up goes before it.
+
+    The server alone sees to the fewest clients: each of these sees itself and t neighbours.
+    """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     name: ClassVar[str] = "secagg+"
@@ -288,8 +294,8 @@ class SecAggPlus(Secure):
     def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
         return replace(super()._settings(expected, least, deadline), tolerance=self.tolerance)
 
-    async def _secrets(self, me: Client, deadline: float) -> Mapping[str, SharedSecret]:
-        return {}
+    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+        return setup.Group((), {}, {})
 
-    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> tuple[str, ...]:
-        return tuple(members)
+    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
+        return setup.Group(tuple(members), {}, {})

@@ -21,7 +21,7 @@ from sim.setting_error import Problem
 from sim.toml_text import toml
 from sim.units import format_bytes
 
-__all__ = ["check_training", "training_memory"]
+__all__ = ["check_training", "graph_cautions", "training_memory"]
 
 _LEAST_SIDE = 5
 """Pixels; augmentation moves an image by four of them."""
@@ -40,6 +40,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     if ALGORITHMS[tables.protocol.name].buffered:
         _check_buffered(tables, labels)
     _check_tolerance(tables.training)
+    _check_signed(tables)
     _check_order(tables)
     _check_augmentation(tables, held)
     try:
@@ -103,6 +104,14 @@ def _fits_buffer(update: Update) -> bool:
     return update.server is None and all(type(make()) is Companion for _, make in update())
 
 
+def graph_cautions(tables: TrainingTables) -> list[str]:
+    """A line where clients' noise is made for more clients than each of them sees in a sum."""
+    if tables.privacy.noise_at != "clients" or tables.training.averaging != SecAggPlus.name:
+        return []
+    what = "the guarantee holds against a server that follows the protocol, not against one that names few survivors"
+    return [f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
+
+
 def _check_tolerance(training: Training) -> None:
     lost, corrupt = training.tolerated_dropouts, training.corrupt_clients
     if training.averaging == SecAggPlus.name and lost + corrupt >= 1:
@@ -110,6 +119,13 @@ def _check_tolerance(training: Training) -> None:
             f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (training.corrupt_clients); allowed: "
         )
         raise Problem("training.tolerated_dropouts", f"{problem}less than {1 - corrupt:g}")
+
+
+def _check_signed(tables: TrainingTables) -> None:
+    """Raise Problem where sets would have to be signed that no client sees."""
+    if tables.training.averaging == SecAggPlus.name and tables.protocol.identity == "signed":
+        problem = f'"signed" does not go with training.averaging = "{SecAggPlus.name}", whose clients see their '
+        raise Problem("protocol.identity", f'{problem}neighbours alone and cannot sign who is left; allowed: "none"')
 
 
 def _check_order(tables: TrainingTables) -> None:

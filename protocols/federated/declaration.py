@@ -8,7 +8,7 @@ from typing import Any
 
 from parties.data.splits import Shard, counted
 from parties.learning.loaded import TORCH
-from protocols import dealing, neighbours, rounds, secure_sum, setup
+from protocols import consistency, dealing, neighbours, rounds, secure_sum, setup
 from protocols.crypto.regular_graph import degree_of
 from protocols.declaration import Declaration, Needs, SecureSum, messages_in, taken_steps
 from protocols.federated import averaging, fedavg_then_xclp
@@ -16,7 +16,7 @@ from protocols.federated import round as training_round
 from protocols.federated.algorithms import ALGORITHMS
 from protocols.federated.attack import attacked_models
 from protocols.federated.averaging import SecAggPlus
-from protocols.federated.checks import check_training, training_memory
+from protocols.federated.checks import check_training, graph_cautions, training_memory
 from protocols.federated.experiment import Training, averaging_of, fewest_hidden, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.payloads import training_payloads
@@ -27,7 +27,7 @@ from protocols.federated.round import steps as training_steps
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
 from protocols.observing.signals import AttackedMessages
-from protocols.privacy.spending import noise_cautions
+from protocols.privacy.spending import noise_cautions, randomised_cautions
 from protocols.promises import Promise
 from protocols.rounds_promises import promises_of_rounds
 from protocols.steps import Step
@@ -41,7 +41,7 @@ from protocols.xclp.checks import (
     xclp_cautions,
 )
 from protocols.xclp.choices import chosen, messages_of, recovery_steps
-from protocols.xclp.declaration import ACROSS, BESIDE, GRAPH, LEARNED, XCLP_PAPERS, row_sums_of
+from protocols.xclp.declaration import ACROSS, BESIDE, GRAPH, LEARNED, RANDOMISED, XCLP_PAPERS, row_sums_of
 from protocols.xclp.promises import MASKS_ONCE
 from protocols.xclp.variants import VARIANTS
 from sim.planned import Planned
@@ -96,6 +96,7 @@ class FederatedTraining(Declaration):
     recovery: str = ""
     needs = Needs(testing=True, validation=True)
     learns = True
+    server_returns = True
     rests = True
     quick = MappingProxyType({"training.rounds": 2, "training.label_from": 2})
 
@@ -111,11 +112,12 @@ class FederatedTraining(Declaration):
             *LEARNING,
             *TRAINING,
             *(() if self.private or (self.across and self.labels) else ("training.extra",)),
-            *(ACROSS if self.across else ()),
+            *(ACROSS if self.across else ("protocol.identity",)),
             *(GRAPH if self.graph else ()),
-            *(("training.label_from",) if self.labels else ()),
+            *(("training.label_from", "training.class_weights") if self.labels else ()),
             *(("training.validation",) if self.needs.validation else ()),
             *(_PRIVATE if self.private else ()),
+            *(RANDOMISED if self.across else RANDOMISED[1:]),
         )
 
     @property
@@ -136,7 +138,9 @@ class FederatedTraining(Declaration):
 
     def choices(self, tables: TrainingTables) -> Mapping[str, str]:
         across = chosen(tables.protocol, self.recovery) if self.across else {}
-        return {**across, "training.averaging": tables.training.averaging}
+        averaging, signed = tables.training.averaging, tables.protocol.identity == "signed"
+        identity = {"protocol.identity": "signed"} if signed and averaging == "secure" else {}
+        return {**across, "training.averaging": averaging, **identity}
 
     def steps_with(self, tables: TrainingTables) -> Sequence[Step]:
         choices = self.choices(tables)
@@ -148,7 +152,7 @@ class FederatedTraining(Declaration):
         ways: list[tuple[Mapping[str, Sequence[Step]], str]] = [(secure, choices["training.averaging"])]
         if self.across:
             ways.append((recovery_steps(), choices["protocol.recovery"]))
-        return taken_steps(self.steps, *ways)
+        return consistency.steps_with(taken_steps(self.steps, *ways), "protocol.identity" in choices)
 
     def types_with(self, tables: TrainingTables) -> Sequence[type[Message]]:
         choices = self.choices(tables)
@@ -161,6 +165,7 @@ class FederatedTraining(Declaration):
             *(messages_of(choices) if self.across else ()),
             *messages_in(rounds, training_round),
             *sums[choices["training.averaging"]],
+            *(messages_in(consistency) if "protocol.identity" in choices else ()),
         )
 
     def rounds(self, tables: TrainingTables) -> int:
@@ -195,8 +200,10 @@ class FederatedTraining(Declaration):
         return f"{self.share(tables):g} of {len(shards)} clients are too few: " if few else ""
 
     def cautions(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        found = noise_cautions(tables.privacy, tables.entropy) if self.private else []
-        return found + (xclp_cautions(tables, lambda: self.largest(tables, shards())) if self.across else [])
+        found = [*noise_cautions(tables.privacy, tables.entropy), *graph_cautions(tables)] if self.private else []
+        if self.across:
+            return found + xclp_cautions(tables, lambda: self.largest(tables, shards()))
+        return found + randomised_cautions(tables.privacy, tables.entropy, hashes=False)
 
     def notes(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         if not isinstance(way := averaging_of(tables.training), SecAggPlus):

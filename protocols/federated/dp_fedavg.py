@@ -21,6 +21,8 @@ Where the noise is added, and so whom the guarantee covers:
   its part be summed (`averaging.Secure.fewest`), whatever the server asks for. Only the secure sum is seen, so the
   server is covered, too, as far as clients do not collude. A client that knows its own part of the noise, and takes it
   out of the average, still has the k - 1 others' against it; with more than k models there is more than promised.
+  With averaging = "secagg+" a client sees no more of a sum than its neighbours, t of them and itself; that k are in it
+  is the server's word there, and the guarantee one against a server that follows the protocol.
   A client trains in the agreed rounds and no more, and its part goes into one sum of each (`secure_sum`).
   The server draws the cohort, so against it, too, only the part without sampling holds. Sums are taken in fixed point
   after the noise; the guarantee is for real numbers (`privacy.noise`).

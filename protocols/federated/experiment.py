@@ -27,7 +27,9 @@ from protocols.federated.labelling import Across
 from protocols.federated.method import Method, Options
 from protocols.federated.observer import BufferedObserver, TrainingObserver
 from protocols.federated.round import TrainingRound, TrainingSettings
+from protocols.identities import Identities, identities_of
 from protocols.observing.experiment import Setting
+from protocols.privacy.released import Randomised, released
 from protocols.privacy.spending import Spending, Spent, spending_on_models
 from protocols.setup import Group
 from protocols.xclp.choices import parameters_of
@@ -69,17 +71,24 @@ class Training:
         spent = None if spending is None else spending(tables.training.rounds)
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
-        self.clients = setting.registered(self.kinds.client, self.settings)
+        self.clients = setting.randomised.registered(self.kinds.client, self.settings)
         foresee(world, self.clients, TrainingRound)
         first = jobs.initial(self.settings.spec, tables.seed)
-        self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.server_access)
+        self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.access("server"))
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
         self.observer.spending = spending
+        self.observer.randomised = partial(self._released, tables, len(held.classes))
         self._present = Present(self.clients)
         self.rounds = self.settings.rounds
         self._seed = tables.seed
+
+    def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
+        """What randomised answers have revealed after that number of `rounds`, of which some hash points."""
+        across = isinstance(self.settings.method.labeller, Across)
+        hashing = sum(self.settings.labels_in(number) for number in range(1, rounds + 1)) if across else 0
+        return released(tables.privacy, tables.entropy, classes, tables.protocol.bits if hashing else 0, hashing)
 
     def plan(self) -> None:
         """As it will be if nobody is lost: the cohorts follow from the seed."""
@@ -142,12 +151,12 @@ def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
     return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
 
 
-def averaging_of(keys: TrainingKeys) -> Averaging:
-    """How a round's models come together. Raises ValueError."""
+def averaging_of(keys: TrainingKeys, identities: Identities | None = None) -> Averaging:
+    """How a round's models come together; `identities`: by which keys are signed, if they are. Raises ValueError."""
     if keys.averaging == SecAggPlus.name:
         tolerance = Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
         return SecAggPlus(tolerance=tolerance)
-    return {way.name: way for way in (Plain(), Secure())}[keys.averaging]
+    return {way.name: way for way in (Plain(), Secure(identities=identities))}[keys.averaging]
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
@@ -217,8 +226,9 @@ def settings_of(
         share=training.share,
         extra=training.extra if overselects(algorithm, method) else 0,
         label_from=training.label_from,
-        averaging=averaging_of(training),
+        averaging=averaging_of(training, identities_of(tables)),
         by_points=training.weighting == "points",
+        class_weights=training.class_weights == "own",
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
     )

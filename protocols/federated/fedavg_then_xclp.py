@@ -27,6 +27,7 @@ from parties.learning import jobs
 from protocols.federated import round as training
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.round import Record, TrainingRound
+from protocols.returning import NOT_AGAIN
 from protocols.steps import Step
 from protocols.xclp import xclp
 
@@ -87,6 +88,11 @@ class PredictingServer(xclp.Recording, FedAvgServer):
         self.begin_record(number)
         self.broadcast(self.clients, TrainingRound(self.model, []))
         return self.clients
+
+    def lost_in(self, number: int, began: float, called: tuple[str, ...]) -> Record:
+        if number > self.settings.rounds:
+            self.record, self.aborted = xclp.RoundRecord(number, began), NOT_AGAIN
+        return super().lost_in(number, began, called)
 
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         if number <= self.settings.rounds:

@@ -42,7 +42,7 @@ needs clients that train together, which these do not; the paper adds them up in
 offered here. A client sees each model that it is called with.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -59,7 +59,7 @@ from protocols.federated.round import Record, TrainingRound, TrainingSettings, U
 from protocols.rounds import ENROLL
 from protocols.steps import Step
 from protocols.values import BadValues, values_of
-from sim.loop import Timer
+from sim.clock import Timer
 from sim.streams import generator
 
 __all__ = ["OVER", "STEPS", "BufferRecord", "BufferedSettings", "Call", "Change", "FedBuffClient", "FedBuffServer"]
@@ -178,6 +178,13 @@ class FedBuffServer(FedAvgServer):
         self.at_work |= dict.fromkeys(members, Call(number, self.version, end))
         self.send_model(members)
         return members
+
+    def may_call(self, members: tuple[str, ...]) -> tuple[str, ...]:
+        return self.clients
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        super().take_up(kept)
+        self.at_work.clear()  # what they have sent meanwhile is lost: whoever is called begins again
 
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         settings, present = self.settings, set(members)

@@ -6,7 +6,6 @@ from msgspec import Meta, Struct
 
 from parties.learning.spec import MODELS
 from protocols.federated.algorithms import UPDATES
-from protocols.privacy.keys import Privacy
 from protocols.xclp.keys import XclpTables
 
 __all__ = ["Model", "Training", "TrainingTables"]
@@ -133,6 +132,14 @@ class Training(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "turned by up to 10 degrees and mirrored; or more than that.",
         ),
     ] = "none"
+    class_weights: Annotated[
+        Literal["none", "own"],
+        Meta(
+            description="`own`: with pseudo-labels a point counts n / (C count) times as much, of the n labels and "
+            "pseudo-labels that its client has, and `count` of its class; the XCLP paper's authors' code counts those "
+            "of the cohort.",
+        ),
+    ] = "none"
     update: Annotated[
         str,
         Meta(
@@ -246,5 +253,3 @@ class TrainingTables(XclpTables, Protocol):
     def model(self) -> Model: ...
     @property
     def training(self) -> Training: ...
-    @property
-    def privacy(self) -> Privacy: ...

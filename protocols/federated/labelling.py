@@ -28,7 +28,7 @@ from protocols.xclp.lsh import SEED_BYTES, distances, hash_bits, planes
 from protocols.xclp.recipe import PAPER, Recipe
 from sim.compute import Work
 
-__all__ = ["Across", "Alone", "Labeller", "NetworkLabeller", "Once", "PseudoLabels"]
+__all__ = ["Across", "Alone", "Labeller", "NetworkLabeller", "Once", "PseudoLabels", "by_class"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,17 @@ class PseudoLabels:
 
     labels: NDArray[np.int64]
     weights: NDArray[np.float32]
+
+
+def by_class(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """The factor n / (C count) of each point, float64 (n,): n labels in all, `count` of its class; 0 without a label.
+
+    As in the authors' code, which counts the points of the whole cohort; here a client counts its own `labels` (n,),
+    -1 for none, of C `classes`, so that nothing more is revealed.
+    """
+    known = labels >= 0
+    counts = np.bincount(labels[known], minlength=classes)
+    return np.where(known, known.sum() / (classes * np.maximum(counts, 1)[labels]), 0.0)
 
 
 class Labeller(Protocol):
@@ -95,7 +106,7 @@ def _predict(settings: NetworkLabeller, model: bytes, images: NDArray[np.generic
 class Alone(_Local):
     """Label propagation on the client's own graph, over `bits` hash bits of its features, as XCLP on the joint one.
 
-    Without a label of its own a client gets none.
+    Without a label of its own a client gets none. `orthogonal`: the planes are (`xclp.lsh`).
     """
 
     spec: ModelSpec
@@ -104,6 +115,7 @@ class Alone(_Local):
     alpha: float
     recipe: Recipe = PAPER
     device: str = "auto"
+    orthogonal: bool = False
 
     def work(self, points: int, labelled: bool = False) -> Work:
         n = points
@@ -122,7 +134,7 @@ def _propagate_alone(
     settings: Alone, model: bytes, images: NDArray[np.generic], known: NDArray[np.int64], seed: bytes
 ) -> PseudoLabels:
     features = jobs.embed_all(settings.spec, model, images, settings.device).astype(np.float64)
-    bits = hash_bits(features, planes(seed, settings.bits, features.shape[1]))
+    bits = hash_bits(features, planes(seed, settings.bits, features.shape[1], orthogonal=settings.orthogonal))
     found = propagate(
         distances(bits, bits), settings.bits, known, settings.spec.classes, settings.k, settings.alpha, settings.recipe
     )

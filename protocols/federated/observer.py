@@ -78,7 +78,6 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         every: int,
     ) -> None:
         super().__init__(world, clients, server, faults, every)
-        self._server = server
         self._clients = Present(clients)
         self._test, self.measured_on = testing_points(parts, clients)
         self._validation = None if parts.validation is None else known_points(parts.validation)

@@ -13,7 +13,7 @@ from parties.data.splits import Shard, counted
 from protocols.crypto import sizes
 from protocols.crypto.regular_graph import degree_of
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import FIGURES_BYTES, SecAggPlus
+from protocols.federated.averaging import FIGURES_BYTES, SecAggPlus, Secure
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
@@ -74,6 +74,8 @@ def _secure(settings: TrainingSettings, clients: Sequence[str], topology: str) -
         once = sizes.secagg_plus(clients, dimension, degree_of(len(clients), way.tolerance))
     else:
         once = {**sizes.setup(clients), **sizes.secure_sum(clients, dimension)}
+        if isinstance(way, Secure) and way.identities is not None:
+            once = sizes.signed(once, len(clients), True)
     return {
         kind: size * (2 if topology == "star" and kind in ("Seed", "DealtShares") else 1) for kind, size in once.items()
     }

@@ -10,7 +10,7 @@ from parties.learning import jobs
 from parties.server import Dismissed
 from protocols import secure_sum
 from protocols.federated import fedavg_then_xclp
-from protocols.federated.averaging import ENOUGH, FIGURES_BYTES, LocalModel, SecAggPlus, average_work
+from protocols.federated.averaging import ENOUGH, FIGURES_BYTES, LocalModel, SecAggPlus, Secure, average_work
 from protocols.federated.experiment import cohorts_of, settings_of
 from protocols.federated.keys import TrainingTables
 from protocols.federated.labelling import Across
@@ -47,6 +47,7 @@ class _Plan:
         self.points, self.labels = counted(of)
         self.settings: TrainingSettings = settings_of(tables, held, labels=self.labels.values())
         self._tables, self._classes = tables, len(held.classes)
+        self._flipped = tables.privacy.hash_epsilon != "none"
         self._companions = [make() for _, make in self.settings.method.additions]
         self._model = Blank(self.settings.expected.sizes[0])
         self._numbers = jobs.size(self.settings.spec)
@@ -113,7 +114,7 @@ class _Plan:
             yield PlannedMessage("train.open", SERVER, names, TrainingRound(self._model, []), last, 1)
             for name in names:
                 yield PlannedWork("predict.embed", name, jobs.embed_work(settings.spec, self.points[name]))
-            yield from round_plan(self._tables.protocol, self._among(names), last)
+            yield from round_plan(self._tables.protocol, self._among(names), last, flipped=self._flipped)
 
     def _among(self, names: Sequence[str]) -> Among:
         features = jobs.feature_count(self.settings.spec)
@@ -130,7 +131,7 @@ class _Plan:
                 yield PlannedWork("train.label", name, work)
         if isinstance(labeller, Across):
             keys = msgspec.structs.replace(self._tables.protocol, recovery=labeller.parameters.recovery.name)
-            yield from round_plan(keys, self._among(members), number)
+            yield from round_plan(keys, self._among(members), number, flipped=self._flipped)
 
     def _models(self, number: int, members: Sequence[str], awaited: bool = True) -> Iterator[Planned]:
         """Each one's model to the server."""
@@ -148,12 +149,15 @@ class _Plan:
             yield from self._models(number, members)
             yield self._averaged(number, members)
             return
-        tolerance = None
+        tolerance = identities = None
         if isinstance(self.settings.averaging, SecAggPlus):
             tolerance = self.settings.averaging.tolerance
         else:
-            yield from setup_plan({name: self.points[name] for name in members}, number)
-        summed = secure_sum.Settings(sum_dimension(self.settings), tolerance=tolerance)
+            way = self.settings.averaging
+            identities = way.identities if isinstance(way, Secure) else None
+            present = {name: self.points[name] for name in members}
+            yield from setup_plan(present, number, signed=identities is not None)
+        summed = secure_sum.Settings(sum_dimension(self.settings), tolerance=tolerance, identities=identities)
         yield from secure_sum_plan(list(members), number, summed)
 
     def _closing(self, number: int, members: Sequence[str]) -> Iterator[Planned]:

@@ -12,12 +12,14 @@ from parties.learning import jobs
 from parties.life import Present
 from protocols.federated.experiment import Kinds, Training
 from protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
+from protocols.federated.keys import TrainingTables
 from protocols.federated.observer import TrainingObserver
 from protocols.federated.round import Record
 from protocols.observing.experiment import Setting
 from protocols.observing.parts import Parts
 from protocols.observing.scores import accuracy, balanced_accuracy
 from protocols.observing.simulated import Simulated
+from protocols.privacy.released import Randomised, released
 from protocols.setup import Group
 from protocols.xclp.choices import shown
 from protocols.xclp.observer import Observer
@@ -43,16 +45,20 @@ class PredictionObserver(TrainingObserver):
         every: int,
     ) -> None:
         super().__init__(world, parts, clients, server, faults, every)
-        self._predicting, self._labelled = server, Present(clients)
+        self._labelled = Present(clients)
         self._xclp = Observer(world, parts.held, [client.shard for client in clients], clients, server, faults)
 
-    def show(self, *, compared: bool, with_baselines: bool) -> None:
-        """Choose what the last round is put beside: the oracle, and label propagation in the clear."""
+    def show(self, setting: Setting, *, compared: bool, with_baselines: bool) -> None:
+        """Choose what the last round is put beside: the oracle, and label propagation in the clear.
+
+        The latter is by the labels of the `setting`, which clients may use under randomised response alone.
+        """
         self._xclp.compared, self._xclp.with_baselines = compared, with_baselines
+        self._xclp.shards = setting.shards
 
     def sum_up(self) -> Simulated:
         """The results, once all parties have ended: the labels by XCLP, beside those by the model."""
-        server = self._predicting
+        server = self._server
         if not server.record.number:  # it did not live to predict anything
             found = super().sum_up()
             measured = {} if found.accuracy is None else {NETWORK: found.accuracy}
@@ -69,20 +75,21 @@ class PredictionObserver(TrainingObserver):
             baselines=found.baselines | self._xclp.scores(accuracy, network),
             balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),
             model_digest=hashlib.sha256(server.model).hexdigest(),
+            randomised=self.randomised(self._begun),
             lost=[*lost, *found.lost],
             round_records=[*self.reported(lost), *found.round_records],
             keep=partial(self._save, server.model, None),
         )
 
     def _end_round(self, record: Record) -> None:
-        if record.number <= self._predicting.settings.rounds:
+        if record.number <= self._server.settings.rounds:
             super()._end_round(record)
         else:
-            self._xclp.end_round(self._predicting.record)
+            self._xclp.end_round(self._server.record)
 
     def _by_network(self) -> dict[str, NDArray[np.int64]]:
         """What the model says of all points of those who got labels."""
-        settings, model = self._predicting.settings, self._predicting.model
+        settings, model = self._server.settings, self._server.model
         return {
             name: jobs.predict(settings.spec, model, client.shard.points, settings.update.device)
             for name, client in self._labelled.items()
@@ -99,8 +106,12 @@ class FedavgThenXclp(Training):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.observer.show(**shown(setting.keys))
+        self.observer.show(setting, **shown(setting.keys))
         self.rounds = self.settings.rounds + 1
+
+    def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
+        bits = tables.protocol.bits if rounds > self.settings.rounds else 0
+        return released(tables.privacy, tables.entropy, classes, bits, 1)
 
     def plan(self) -> None:
         super().plan()

@@ -44,7 +44,7 @@ def fedavg_perclient(options: Options) -> Method:
     What the joint graph adds is what FedAvg+XCLP is better by.
     """
     xclp = options.xclp
-    return Method(Alone(options.spec, xclp.bits, xclp.k, xclp.alpha, xclp.recipe, options.device))
+    return Method(Alone(options.spec, xclp.bits, xclp.k, xclp.alpha, xclp.recipe, options.device, xclp.orthogonal))
 
 
 def fedavg_network(options: Options) -> Method:

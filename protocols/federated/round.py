@@ -27,7 +27,7 @@ average.
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -44,10 +44,11 @@ from protocols import rounds, secure_sum, setup
 from protocols.federated import cohort
 from protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
 from protocols.federated.dp_fedavg import Clipped
-from protocols.federated.labelling import PseudoLabels
+from protocols.federated.labelling import Across, PseudoLabels, by_class
 from protocols.federated.method import Method
 from protocols.federated.server_update import State, updated
 from protocols.outcome import require
+from protocols.returning import copied
 from protocols.rounds import ENROLL, Enrolled, RoundsClient, RoundsServer
 from protocols.steps import Step
 from sim.setting_error import SettingError
@@ -100,6 +101,7 @@ class TrainingSettings:
 
     `share`: tau, of the clients in a cohort, to which `extra` are called that it does not wait for once it has as many
     models as without them. From round `label_from` on, counted from 1, the labeller is asked.
+    `class_weights` has points count by their class as well, once there are pseudo-labels (`labelling.by_class`).
     `by_points` weighs a model by the points of an epoch that it was trained on, else all models count alike.
     `deadline` in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take.
     `private` clips what clients send and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy.
@@ -115,6 +117,7 @@ class TrainingSettings:
     label_from: int = 1
     averaging: Averaging = field(default_factory=Plain)
     by_points: bool = False
+    class_weights: bool = False
     min_clients: int = 1
     deadline: float = 60.0
     private: Clipped | None = None
@@ -283,6 +286,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         shard = self.shard
         labels = np.where(shard.labeled, shard.labels, -1 if pseudo is None else pseudo.labels)
         weights = np.where(shard.labeled, 1.0, 0.0 if pseudo is None else pseudo.weights)
+        if pseudo is not None and self.settings.class_weights:
+            weights = weights * by_class(labels, self.settings.spec.classes)
         return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled)
 
 
@@ -306,9 +311,24 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     def restore(self, state: dict[str, Any]) -> None:
         fields = dict(state)
-        for companion, one in zip(self._companions, fields.pop("companions"), strict=True):
-            companion.restore(one)
+        self._restore_companions(fields.pop("companions"))
         super().restore(fields)
+
+    def kept(self) -> dict[str, Any]:
+        return super().kept() | {"companions": copied([companion.state() for companion in self._companions])}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        fields = dict(kept)
+        self._restore_companions(copied(fields.pop("companions")))
+        super().take_up(fields)
+
+    def _restore_companions(self, states: Iterable[Any]) -> None:
+        for companion, one in zip(self._companions, states, strict=True):
+            companion.restore(one)
+
+    def sums_in(self, number: int) -> bool:
+        labels = self.settings.labels_in(number) and isinstance(self.settings.method.labeller, Across)
+        return labels or not self.settings.averaging.individual
 
     def draw(self, number: int) -> tuple[str, ...]:
         """S_t, a share C of the clients."""

@@ -1,19 +1,20 @@
 """What a run is made of: its world and tables, its parties, and an observer who sees what no party could."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parties.data.splits import Shard
 from parties.datasets.content import Report
 from parties.device import Device
+from parties.fleet.fleet import Fleet
 from parties.registered import Registered
 from protocols.observing.parts import Parts
 from protocols.observing.simulated import ResultFields, Simulated, Strike
+from protocols.privacy.randomised import randomised_labels
 from sim.faults import Fault
-from sim.units import rate
 from sim.world import World
 
 __all__ = [
@@ -24,8 +25,6 @@ __all__ = [
     "Progress",
     "Setting",
     "Tables",
-    "client_access",
-    "server_access",
     "silent",
 ]
 
@@ -61,7 +60,15 @@ class Tables(Protocol):
     @property
     def device(self) -> Any: ...
     @property
+    def client(self) -> Any: ...
+    @property
+    def link(self) -> Any: ...
+    @property
+    def host(self) -> Any: ...
+    @property
     def attack(self) -> Any: ...
+    @property
+    def privacy(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +85,7 @@ class Setting:
     shards: Mapping[str, Shard]
     faults: Sequence[tuple[Fault, ...]] = ()
     progress: Progress = silent
+    known_fleet: Fleet | None = None
 
     @property
     def keys(self) -> Any:
@@ -86,8 +94,7 @@ class Setting:
 
     def clients(self, make: Callable[..., C], *arguments: Any) -> list[C]:
         """A client for each shard, of what `make` makes of world, name, shard and `arguments`."""
-        access = self.client_access
-        return [make(self.world, name, shard, *arguments, **access) for name, shard in self.shards.items()]
+        return [make(self.world, name, shard, *arguments, **self.access(name)) for name, shard in self.shards.items()]
 
     def registered(self, kind: type[Any], settings: Any) -> Sequence[Any]:
         """A client of the class `kind`, derived from `protocols.rounds.RoundsClient`, for each shard.
@@ -101,41 +108,47 @@ class Setting:
         def make(name: str, device: Device) -> Any:
             return kind(self.world, name, self.shards[name], settings, device=device)
 
-        return Registered(self.world, kind, tuple(self.shards), make, resting, self.client_access)
+        return Registered(self.world, kind, tuple(self.shards), make, resting, self.access)
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """Who has what: `known_fleet`, or what the `tables` say."""
+        return self.known_fleet or Fleet(self.tables)
+
+    def access(self, party: str) -> dict[str, Any]:
+        """The access of `party` to the network and its machine, as `parties.party.Party` takes them."""
+        return vars(self.fleet.of(party))
 
     @property
-    def client_access(self) -> dict[str, Any]:
-        """What each client's access to the network and its machine are, as `parties.party.Party` takes them."""
-        return client_access(self.tables)
+    def randomised(self) -> "Setting":
+        """This setting with the labels that clients use under randomised response, if [privacy] asks for it.
 
-    @property
-    def server_access(self) -> dict[str, Any]:
-        """The same for the server."""
-        return server_access(self.tables)
-
-
-def client_access(tables: Tables) -> dict[str, Any]:
-    """Each client's bytes a second `up` and `down`, its `cores` and their `speed`."""
-    network, device = tables.network, tables.device
-    return {
-        "up": _pipe(network.up or network.bandwidth),
-        "down": _pipe(network.down or network.bandwidth),
-        "cores": device.cores,
-        "speed": device.speed,
-    }
+        The points that measure accuracy keep their labels, and observers look at the `shards` of the original.
+        """
+        epsilon = self.tables.privacy.label_epsilon
+        if epsilon == "none":
+            return self
+        return replace(self, shards=_RandomisedShards(self, epsilon), known_fleet=self.fleet)
 
 
-def server_access(tables: Tables) -> dict[str, Any]:
-    """The same of the server."""
-    network, device = tables.network, tables.device
-    own = _pipe(network.server_bandwidth)
-    return {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
+class _RandomisedShards(Mapping[str, Shard]):
+    """The shards of a setting whose labels are answered with `epsilon`, each made whenever it is asked for."""
 
+    def __init__(self, setting: Setting, epsilon: float) -> None:
+        self._setting, self._epsilon = setting, epsilon
 
-def _pipe(text: str) -> float:
-    """Bytes a second, 0 for an unlimited one."""
-    value = rate(text)
-    return 0.0 if math.isinf(value) else value
+    def __getitem__(self, name: str) -> Shard:
+        shard, setting = self._setting.shards[name], self._setting
+        labels, used = shard.labels.copy(), shard.labeled
+        classes, secret = len(setting.parts.held.classes), setting.world.lasting(name, "labels")
+        labels[used] = randomised_labels(labels[used], shard.rows[used], classes, self._epsilon, secret)
+        return replace(shard, labels=labels)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._setting.shards)
+
+    def __len__(self) -> int:
+        return len(self._setting.shards)
 
 
 class Observer(Protocol):

@@ -22,7 +22,7 @@ class FaultRecord:
         """The faults that have struck so far, in order."""
         number_of = {id(fault): number for number, made in enumerate(self._faults) for fault in made}
         return [
-            Strike(number_of[id(f.fault)], f.fault.kind, f.time, f.party, f.peer, f.step, f.message)
+            Strike(number_of.get(id(f.fault), -1), f.fault.kind, f.time, f.party, f.peer, f.step, f.message)
             for f in self._world.faults.fired
         ]
 

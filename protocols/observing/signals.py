@@ -47,9 +47,9 @@ def received(packet: Packet) -> Received:
 class Way:
     """How one kind of message is read.
 
-    `signal` is its content: labels, probabilities or parameters. `probabilities` takes the message and the rows of
-    the probe that are asked about, and gives (p, classes) of them. Messages count from the round and attempt `since`
-    on, in which there are `epochs` of each client.
+    `signal` is its content: labels, probabilities, parameters or counts. `probabilities` takes the message and the rows
+    of the probe that are asked about, and gives (p, classes) of them. Messages count from the round and attempt `since`
+    on, in which there are `epochs` of each client. A message is about its sender, or, if it is `to` one, its receiver.
     """
 
     signal: str
@@ -57,6 +57,7 @@ class Way:
     probabilities: Reader
     epochs: int
     since: tuple[int, int]
+    to: bool = False
 
     def counts(self, one: Received) -> bool:
         """Whether `one` is a message of this kind, since then."""
@@ -75,10 +76,11 @@ class AttackedMessages:
     epochs: int
     since: tuple[int, int]
     reader: Callable[[Parts, Probe], Reader]
+    to: bool = False
 
     def way(self, parts: Parts, probe: Probe) -> Way:
         """How the messages of a run on `parts` are read, in which `probe` is asked about."""
-        return Way(self.signal, self.message, self.reader(parts, probe), self.epochs, self.since)
+        return Way(self.signal, self.message, self.reader(parts, probe), self.epochs, self.since, self.to)
 
 
 def signals(
@@ -90,11 +92,12 @@ def signals(
     """
     found: dict[str, list[NDArray[np.float64]]] = {}
     for one in messages:
-        if way.counts(one) and one.sender in rows:
-            asked = rows[one.sender]
+        client = one.receiver if way.to else one.sender
+        if way.counts(one) and client in rows:
+            asked = rows[client]
             frame = decode_frame(one.frame)
             probabilities = way.probabilities(decode_body(frame, frame.body, way.message), asked)
-            found.setdefault(one.sender, []).append(_of_one(probabilities, labels[asked]))
+            found.setdefault(client, []).append(_of_one(probabilities, labels[asked]))
     several = way.epochs > 1
     return {client: _of_all(rounds, several) for client, rounds in found.items()}, sum(map(len, found.values()))
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import Struct, field
 
 from parties.server import Loss
+from protocols.privacy.released import Randomised
 from protocols.privacy.spent import Spent
 
 __all__ = ["SHOWN", "Prediction", "ResultFields", "Round", "Simulated", "Strike", "more_than"]
@@ -20,7 +21,8 @@ Prediction = tuple[str, str, int, str, float]
 class Strike(Struct, frozen=True):
     """That a fault struck: its number among the scenario's [[fault]], its kind, the virtual time in seconds, whom.
 
-    Of a fault of messages `party` is the sender and `peer` the receiver. `step`: what the party was in.
+    The number is -1 where it follows from a client's `availability`. Of a fault of messages `party` is the sender and
+    `peer` the receiver. `step`: what the party was in.
     """
 
     fault: int
@@ -60,7 +62,7 @@ def more_than(shown: Sequence[str], names: Sequence[str]) -> str:
 
 
 class ResultFields(Struct, kw_only=True):
-    """What a run has to show. One that was broken off has the last three fields and `privacy`.
+    """What a run has to show. One that was broken off has the last three fields, `privacy` and `randomised`.
 
     Accuracy is a share of the points that `measured_on` names. Of training it is that of the last model, whose digest
     is `model_digest`, and `accuracy_selected` that of the model of `selected_round`, which did best on the points held
@@ -69,7 +71,8 @@ class ResultFields(Struct, kw_only=True):
     message, up, down, and of FedAvg with the same network. XCLP's predictions have `balanced_accuracy` and
     `balanced_baselines`, too: means of such shares over the classes. `equals_plaintext`, `lost` and `round_records`
     (in a file ``rounds``) are of all rounds, `endings` how each client's part ended, `privacy` what differentially
-    private protocols revealed, `output` what the server of a declared protocol ended with.
+    private protocols revealed, `randomised` what randomised labels and hashes did, `output` what the server of a
+    declared protocol ended with.
     """
 
     accuracy: float | None = None
@@ -88,6 +91,7 @@ class ResultFields(Struct, kw_only=True):
     labels_digest: str = ""
     model_digest: str = ""
     privacy: Spent | None = None
+    randomised: Randomised | None = None
     output: list[float] | None = None
     lost: list[Loss] = []
     round_records: list[Round] = field(name="rounds", default_factory=list)

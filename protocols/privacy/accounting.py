@@ -12,8 +12,8 @@ from typing import Any
 from parties.learning import extras
 
 __all__ = [
-    "federated_gaussian", "noise_for", "noisy_max_queries", "pure", "random_bits",
-    "votes_noise_for",
+    "federated_gaussian", "laplace_noise_for", "laplace_queries", "noise_for", "noisy_max_queries", "pure",
+    "random_bits", "votes_noise_for",
 ]  # fmt: skip
 
 
@@ -57,6 +57,16 @@ def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
     return _epsilon(_queries(sigma, queries), delta)
 
 
+def laplace_queries(scale: float, queries: int, delta: float) -> float:
+    """epsilon of that number of LNMax queries with noise of that `scale` on each count, whatever the votes are."""
+    _check(delta)
+    if queries == 0:
+        return 0.0
+    if scale == 0:
+        return math.inf
+    return min(_epsilon(_laplace(scale, queries), delta), pure(2 / scale, queries))
+
+
 def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
     """epsilon of `rounds` sums over `cohort` of `clients`, of vectors clipped to S, plus N(0, (multiplier S)^2).
 
@@ -94,6 +104,12 @@ def votes_noise_for(epsilon: float, queries: int, delta: float) -> float:
     return _least(epsilon, delta, queries, lambda sigma: _queries(sigma, queries))
 
 
+def laplace_noise_for(epsilon: float, queries: int, delta: float) -> float:
+    """The least scale >= 0.01 by Renyi accounting, or by the sum if that is less, for `laplace_queries`; 0 for inf."""
+    found = _least(epsilon, delta, queries, lambda scale: _laplace(scale, queries))
+    return min(found, 2 * queries / epsilon) if found else 0.0
+
+
 def _least(
     epsilon: float, delta: float, releases: int, event: Callable[[float], Any], orders: Sequence[float] | None = None
 ) -> float:
@@ -114,6 +130,11 @@ def _queries(sigma: float, queries: int) -> Any:
     library = _library()
     # Two counts change by one: an L2 distance of sqrt(2).
     return library.SelfComposedDpEvent(library.GaussianDpEvent(sigma / math.sqrt(2)), queries)
+
+
+def _laplace(scale: float, queries: int) -> Any:
+    library = _library()
+    return library.SelfComposedDpEvent(library.LaplaceDpEvent(scale), 2 * queries)  # two counts change by one
 
 
 def _federated(multiplier: float, cohort: int, clients: int, rounds: int) -> Any:

@@ -33,6 +33,14 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "`dp-pate` in votes, of `dp-fedavg` in units of `clip` in the sum of a round's models.",
         ),
     ] = None
+    votes_noise: Annotated[
+        Literal["gaussian", "laplace"],
+        Meta(
+            description="The noise on the votes: `gaussian`, as the FedCT paper says; `laplace`, as its authors' code "
+            "adds it, with the scale 1/2 (`noise = 0.5`, which is the scale then); a label alone is then 2 / "
+            "`noise`-differentially private.",
+        ),
+    ] = "gaussian"
     sensitivity: Annotated[
         int | str,
         Meta(
@@ -47,10 +55,27 @@ class Privacy(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(
             gt=0,
-            description="S: a client's model moves by at most so much in a round, in the L2 norm of all its numbers.",
+            description="S: a client's model moves by at most so much in a round, in the L2 norm of all its numbers. "
+            "Of `private-cells` the norm that points are clipped to.",
             extra={"unit": "length"},
         ),
     ] = 1.0
+    hash_epsilon: Annotated[
+        Annotated[float, Meta(ge=0.01)] | Literal["none"],
+        Meta(
+            description="XCLP: each hash bit is flipped with probability 1 / (1 + e^epsilon) by its owner, once for a "
+            "point and planes; distances are corrected for it. A run prints what that is between points some degrees "
+            "apart, which is a large epsilon. `none`: bits are sent as they are.",
+        ),
+    ] = "none"
+    label_epsilon: Annotated[
+        Annotated[float, Meta(gt=0)] | Literal["none"],
+        Meta(
+            description="Each label that a client may use is answered once by k-ary randomised response, with this "
+            "epsilon and delta = 0, and the answer is used in its place wherever a label is, in all rounds. `none`: "
+            "labels are used as they are.",
+        ),
+    ] = "none"
     noise_at: Annotated[
         Literal["server", "clients"],
         Meta(

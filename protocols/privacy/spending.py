@@ -11,7 +11,8 @@ from sim.setting_error import Problem
 from sim.toml_text import toml
 
 __all__ = [
-    "asked", "check_noise", "noise_cautions", "sensitivity_cautions", "sensitivity_of",
+    "SEEDED", "asked", "check_noise", "finite", "noise_cautions", "randomised_cautions", "seeded_caveats",
+    "sensitivity_cautions", "sensitivity_of",
     "spending_on_labels", "spending_on_models", "spending_on_votes",
 ]  # fmt: skip
 
@@ -20,7 +21,7 @@ _CLIENT = "all data of one client, replaced"
 _NOISE = (1e-6, 1e12)  # accounting squares it
 
 
-_SEEDED = (
+SEEDED = (
     'entropy = "seeded": all noise and every cohort follow from the seed in the file, and whoever knows it takes the '
     'noise off again; the guarantee needs entropy = "os"'
 )
@@ -65,8 +66,9 @@ def sensitivity_of(value: int | str) -> tuple[str, float]:
     raise Problem("privacy.sensitivity", f"{toml(value)} is none; allowed: {allowed}")
 
 
-def _caveats(entropy: str) -> tuple[str, ...]:
-    return (_SEEDED,) if entropy == "seeded" else ()
+def seeded_caveats(entropy: str) -> tuple[str, ...]:
+    """Why noise of this `entropy` guarantees nothing; () if it does."""
+    return (SEEDED,) if entropy == "seeded" else ()
 
 
 def spending_on_labels(
@@ -82,7 +84,7 @@ def spending_on_labels(
     `estimate` tries a number of neighbouring data sets.
     """
     kind, number = sensitivity_of(privacy.sensitivity)
-    source, caveats = str(privacy.sensitivity), _caveats(entropy)
+    source, caveats = str(privacy.sensitivity), seeded_caveats(entropy)
     if kind == "bits":
         bits, source = int(number), "as given"
     elif kind == "worst-case":
@@ -109,9 +111,9 @@ def spending_on_labels(
             planned=planned + questions,
             delta=privacy.delta,
             delta_round=0.0,
-            epsilon=_finite(accounting.random_bits(flip, bits * labelled, privacy.delta)),
-            epsilon_pure=_finite(accounting.pure(epsilon, labelled)),
-            epsilon_round=_finite(epsilon),
+            epsilon=finite(accounting.random_bits(flip, bits * labelled, privacy.delta)),
+            epsilon_pure=finite(accounting.pure(epsilon, labelled)),
+            epsilon_round=finite(epsilon),
             flip=flip,
             sensitivity=bits,
             sensitivity_from=source,
@@ -122,16 +124,20 @@ def spending_on_labels(
 
 def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
     """What is spent by `dp-pate`: one noisy vote on each of `points` public points, in its only round."""
-    noise = (
-        accounting.votes_noise_for(asked(privacy), points, privacy.delta) if privacy.noise is None else privacy.noise
+    gaussian = privacy.votes_noise == "gaussian"
+    least, spent = (
+        (accounting.votes_noise_for, accounting.noisy_max_queries)
+        if gaussian
+        else (accounting.laplace_noise_for, accounting.laplace_queries)
     )
-    once = _finite(accounting.noisy_max_queries(noise, points, privacy.delta))
+    noise = least(asked(privacy), points, privacy.delta) if privacy.noise is None else privacy.noise
+    once = finite(spent(noise, points, privacy.delta))
 
     def charge(rounds: int) -> Spent:
         return Spent(
-            guaranteed=not _caveats(entropy),
-            caveats=_caveats(entropy),
-            mechanism="Gaussian noisy maximum",
+            guaranteed=not seeded_caveats(entropy),
+            caveats=seeded_caveats(entropy),
+            mechanism="Gaussian noisy maximum" if gaussian else "Laplace noisy maximum",
             neighbours=_ELEMENT,
             covers="whoever sees the student or its labels, not the server",
             rounds=rounds,
@@ -167,8 +173,8 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
 
     def charge(rounds: int) -> Spent:
         return Spent(
-            guaranteed=not _caveats(entropy),
-            caveats=_caveats(entropy),
+            guaranteed=not seeded_caveats(entropy),
+            caveats=seeded_caveats(entropy),
             mechanism="clipped changes with Gaussian noise",
             neighbours=_CLIENT,
             covers=f"whoever sees the averages{sampled}{server}",
@@ -176,8 +182,8 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
             planned=planned,
             delta=privacy.delta,
             delta_round=privacy.delta,
-            epsilon=_finite(accounting.federated_gaussian(noise, counted, clients, rounds, privacy.delta)),
-            epsilon_round=_finite(accounting.federated_gaussian(noise, counted, clients, 1, privacy.delta)),
+            epsilon=finite(accounting.federated_gaussian(noise, counted, clients, rounds, privacy.delta)),
+            epsilon_round=finite(accounting.federated_gaussian(noise, counted, clients, 1, privacy.delta)),
             noise=noise,
             clip=privacy.clip,
             cohort=drawn if cohort < clients else "",
@@ -186,7 +192,8 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
     return charge
 
 
-def _finite(epsilon: float) -> float | None:
+def finite(epsilon: float) -> float | None:
+    """`epsilon`; None for an infinite one."""
     return epsilon if math.isfinite(epsilon) else None
 
 
@@ -194,7 +201,13 @@ def noise_cautions(privacy: Privacy, entropy: str) -> list[str]:
     """One line for each choice that leaves any private protocol's run less private than it says."""
     if privacy.noise == 0 or (privacy.noise is None and privacy.epsilon == "none"):
         return ["[privacy] asks for no noise: nothing is differentially private"]
-    return [f"{_SEEDED}, and every epsilon here is void"] if entropy == "seeded" else []
+    return [f"{SEEDED}, and every epsilon here is void"] if entropy == "seeded" else []
+
+
+def randomised_cautions(privacy: Privacy, entropy: str, *, hashes: bool = True) -> list[str]:
+    """A line if labels, or also `hashes`, are under randomised response whose coins follow from the file."""
+    asked_for = privacy.label_epsilon != "none" or (hashes and privacy.hash_epsilon != "none")
+    return [f"{SEEDED}, and every epsilon here is void"] if asked_for and entropy == "seeded" else []
 
 
 def sensitivity_cautions(privacy: Privacy) -> list[str]:

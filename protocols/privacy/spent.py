@@ -1,6 +1,7 @@
 """What a run of a differentially private protocol has revealed."""
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from msgspec import Struct, structs
 
@@ -51,7 +52,14 @@ def after_resuming(spent: Spent, *, seeded: bool) -> Spent:
     return structs.replace(spent, guaranteed=False, caveats=(*spent.caveats, caveat))
 
 
-def caveats_of(spent: Iterable[Spent | None]) -> list[str]:
+class Guaranteed(Protocol):
+    """A statement of what a run reveals."""
+
+    @property
+    def caveats(self) -> tuple[str, ...]: ...
+
+
+def caveats_of(spent: Iterable[Guaranteed | None]) -> list[str]:
     """Why the epsilons of several runs are no guarantee, each reason once."""
     return list(dict.fromkeys(caveat for one in spent if one is not None for caveat in one.caveats))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import psutil
 
 from parties.data.splits import Shard
+from protocols.privacy.spending import randomised_cautions
 from protocols.xclp.grouping import parted
 from protocols.xclp.keys import XclpTables
 from protocols.xclp.solvers import FACTORED
@@ -114,8 +115,12 @@ def xclp_cautions(tables: XclpTables, shards: Callable[[], Mapping[str, Shard]])
         held = {}
     groups = parted(held, keys.groups, tables.seed) if held else []
     found = next(filter(None, (deadline_cautions(tables, group) for group in groups)), [])
+    found += randomised_cautions(tables.privacy, tables.entropy)
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash; nothing is encrypted there')
+    elif keys.hamming == "direct":
+        problem = "the server has every hash, and one client that helps it opens them all"
+        found.append(f'protocol.hamming = "direct": {problem}; SecureHamming leaves it the distances')
     elif keys.key_bits < 2048:
         found.append(f"protocol.key_bits = {keys.key_bits}: insecure keys, for tests only")
     if keys.rows == "paper":

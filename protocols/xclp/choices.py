@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
-from protocols import setup
+from protocols import consistency, setup
 from protocols.declaration import messages_in
+from protocols.identities import identities_of
+from protocols.privacy.released import flip_of
 from protocols.steps import Step
 from protocols.xclp import hamming, influence, rowsums
-from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.hamming import Hamming
 from protocols.xclp.keys import ProtocolKeys, XclpTables
 from protocols.xclp.recipe import RECIPES
 from protocols.xclp.variants import ROW_SUMS, VARIANTS, HammingOptions
@@ -24,7 +26,7 @@ def options_of(keys: ProtocolKeys) -> HammingOptions:
     )
 
 
-def variant_of(keys: ProtocolKeys) -> SecureHamming:
+def variant_of(keys: ProtocolKeys) -> Hamming:
     """The variant of SecureHamming with its sizes, packing and group."""
     return VARIANTS[keys.hamming].make(options_of(keys))
 
@@ -46,6 +48,9 @@ def parameters_of(tables: XclpTables, classes: int) -> Parameters:
         min_clients=keys.min_clients,
         deadline=duration(keys.deadline),
         rounds=keys.rounds,
+        flip=flip_of(tables.privacy),
+        identities=identities_of(tables),
+        orthogonal=keys.planes == "orthogonal",
     )
 
 
@@ -56,7 +61,8 @@ def shown(keys: ProtocolKeys) -> dict[str, bool]:
 
 def chosen(keys: ProtocolKeys, recovery: str = "") -> dict[str, str]:
     """The choices that bring in steps or messages; `recovery` in place of what the keys say, if it is given."""
-    return {"protocol.hamming": keys.hamming, "protocol.recovery": recovery or keys.recovery}
+    choices = {"protocol.hamming": keys.hamming, "protocol.recovery": recovery or keys.recovery}
+    return choices | ({"protocol.identity": keys.identity} if keys.identity == "signed" else {})
 
 
 def recovery_steps() -> Mapping[str, tuple[Step, ...]]:
@@ -67,4 +73,7 @@ def recovery_steps() -> Mapping[str, tuple[Step, ...]]:
 def messages_of(choices: Mapping[str, str]) -> tuple[type[Message], ...]:
     """The types of messages that XCLP sends with these choices."""
     variant, sums = VARIANTS[choices["protocol.hamming"]], ROW_SUMS[choices["protocol.recovery"]]
-    return (*messages_in(setup, hamming, influence, rowsums), *variant.messages, *sums.messages)
+    pairs = hamming.OF_PAIRS if variant.pairs else ()
+    shared = (*messages_in(setup), *pairs, hamming.Members, *messages_in(influence, rowsums))
+    agreed = messages_in(consistency) if "protocol.identity" in choices and sums.messages else ()
+    return (*shared, *variant.messages, *sums.messages, *agreed)

@@ -66,6 +66,7 @@ def truth_of(
         parameters.fraction_bits,
         parameters.recipe.name,
         parameters.rows,
+        parameters.flip,
     )
     labels = {}
     for name, part in zip(record.members, plain.slices, strict=True):

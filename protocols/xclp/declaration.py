@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parties.data.splits import Shard, counted
+from protocols.consistency import steps_with
 from protocols.declaration import Declaration, SecureSum, taken_steps
 from protocols.observing.experiment import Experiment, Setting
 from protocols.observing.parts import Parts
@@ -30,19 +31,25 @@ from protocols.xclp.xclp import STEPS
 from sim.planned import Planned
 from sim.wire import Message
 
-__all__ = ["ACROSS", "BESIDE", "DECLARATIONS", "GRAPH", "LEARNED", "XCLP_PAPERS", "XclpDeclaration", "row_sums_of"]
+__all__ = [
+    "ACROSS", "BESIDE", "DECLARATIONS", "GRAPH", "LEARNED", "RANDOMISED", "XCLP_PAPERS", "XclpDeclaration",
+    "row_sums_of",
+]  # fmt: skip
 
 ACROSS = tuple(
     f"protocol.{key}"
     for key in (
         "hamming", "key_bits", "insecure_keys", "packing", "rerandomise", "group", "short_exponents", "recovery",
-        "threshold", "min_clients", "rows", "fraction_bits",
+        "threshold", "identity", "min_clients", "rows", "fraction_bits",
     )
 )  # fmt: skip
 """The keys of what clients do across each other's points."""
 
-GRAPH = ("protocol.bits", "protocol.k", "protocol.alpha")
+GRAPH = ("protocol.bits", "protocol.planes", "protocol.k", "protocol.alpha")
 """The keys of any neighbourhood graph."""
+
+RANDOMISED = ("privacy.hash_epsilon", "privacy.label_epsilon")
+"""The keys of what is under randomised response."""
 
 BESIDE = ("protocol.oracle", "protocol.baselines")
 """The keys of what a run is compared with."""
@@ -52,8 +59,8 @@ XCLP_PAPERS = (
 )
 
 LEARNED = {
-    "server": "the Hamming distances of all points' hashes, and so about the angles between points; how many points "
-    "each client has, and which of them are labeled",
+    "server": "the Hamming distances of all points' hashes, or with direct hashes these themselves, and so about the "
+    "angles between points; how many points each client has, and which of them are labeled",
     "client": "who takes part with how many points, which of them are labeled, its columns of the influence matrix "
     "and its rows of scores; from these which classes others hold, and some of their labels better than by chance",
 }
@@ -61,7 +68,8 @@ LEARNED = {
 
 def row_sums_of(keys: ProtocolKeys, recovery: str) -> SecureSum:
     """The row sums with the strategy `recovery`."""
-    return SecureSum(recovery, keys.min_clients, keys.threshold if recovery == "shamir" else None)
+    kind = "secagg+ rows" if recovery == "secagg+" else recovery
+    return SecureSum(kind, keys.min_clients, keys.threshold if recovery == "shamir" else None)
 
 
 class XclpDeclaration(Declaration):
@@ -70,15 +78,17 @@ class XclpDeclaration(Declaration):
     name = "xclp"
     summary = "cross-client label propagation over a joint neighbourhood graph"
     papers = XCLP_PAPERS
-    uses = (*ACROSS, *GRAPH, *BESIDE, "protocol.rounds", "protocol.groups")
+    uses = (*ACROSS, *GRAPH, *BESIDE, *RANDOMISED, "protocol.rounds", "protocol.groups")
     learned = LEARNED
     steps = STEPS
+    server_returns = True
 
     def choices(self, tables: XclpTables) -> Mapping[str, str]:
         return chosen(tables.protocol)
 
     def steps_with(self, tables: XclpTables) -> Sequence[Step]:
-        return taken_steps(self.steps, (recovery_steps(), tables.protocol.recovery))
+        taken = taken_steps(self.steps, (recovery_steps(), tables.protocol.recovery))
+        return steps_with(taken, tables.protocol.identity == "signed")
 
     def types_with(self, tables: XclpTables) -> Sequence[type[Message]]:
         return messages_of(self.choices(tables))
@@ -113,10 +123,11 @@ class XclpDeclaration(Declaration):
 
     def planned(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
         features = max(shard.features.shape[1] for shard in shards.values())
-        groups = _groups(tables, shards)
+        groups, flipped = _groups(tables, shards), tables.privacy.hash_epsilon != "none"
         for number in range(1, tables.protocol.rounds + 1):
             for place, group in enumerate(groups):
-                plan = round_plan(tables.protocol, Among(*counted(group), len(parts.held.classes), features), number)
+                among = Among(*counted(group), len(parts.held.classes), features)
+                plan = round_plan(tables.protocol, among, number, flipped=flipped)
                 yield from plan if len(groups) == 1 else in_strand(plan, f"group {place}")
 
     def memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> int:

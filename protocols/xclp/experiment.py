@@ -1,6 +1,9 @@
 """XCLP by itself: clients label each other's points as they are, in one round or several."""
 
+from functools import partial
+
 from protocols.observing.experiment import Setting
+from protocols.privacy.released import released
 from protocols.setup import Group
 from protocols.xclp.choices import parameters_of, shown
 from protocols.xclp.grouping import groups_of
@@ -16,11 +19,16 @@ class Xclp:
     def __init__(self, setting: Setting) -> None:
         world, held = setting.world, setting.parts.held
         self.parameters = parameters_of(setting.tables, len(held.classes))
-        self.clients = setting.clients(XclpClient, self.parameters)
+        self.clients = setting.randomised.clients(XclpClient, self.parameters)
         groups = groups_of(list(setting.shards), setting.keys.groups, setting.tables.seed)
-        self.server = XclpServer(world, tuple(setting.shards), self.parameters, groups, **setting.server_access)
+        self.server = XclpServer(world, tuple(setting.shards), self.parameters, groups, **setting.access("server"))
         self.observer = Observer(
             world, held, list(setting.shards.values()), self.clients, self.server, setting.faults, **shown(setting.keys)
+        )
+        tables, classes = setting.tables, len(held.classes)
+        features = next(iter(setting.shards.values())).features.shape[1]
+        self.observer.randomised = partial(
+            released, tables.privacy, tables.entropy, classes, setting.keys.bits, features=features
         )
         self.server.observers.append(self.observer.end_round)
         self.rounds = self.parameters.rounds

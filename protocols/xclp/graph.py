@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from protocols.xclp.blocks import Rows, some_rows
-from protocols.xclp.lsh import distance_type
+from protocols.xclp.lsh import distance_type, unflipped
 from protocols.xclp.solvers import FACTORED, ConjugateGradients, solver_of, system_of
 from sim.cores import in_threads
 
@@ -36,16 +36,18 @@ __all__ = ["Influence", "class_counts", "class_scores", "contribution", "neighbo
 
 
 def neighbour_graph(
-    distances: NDArray[np.integer] | Rows, bits: int, k: int, edge_power: int = 1
+    distances: NDArray[np.integer] | Rows, bits: int, k: int, edge_power: int = 1, flip: float = 0.0
 ) -> "csc_array[np.float64]":
     """The normalised neighbour graph (lines 6-9): n x n, symmetric, entries > 0, an empty diagonal.
 
     `distances` is the Hamming matrix (n, n) of any integer type with entries in 0..bits, of which some rows are taken
     at a time; its diagonal is not read. Each row keeps its `k` nearest points, all if there are fewer; a weight is the
-    cosine to the `edge_power`. Rows without any edge are zero. Raises ValueError if a size does not fit.
+    cosine to the `edge_power`. Of bits that were flipped with probability `flip` neighbours are chosen by the distances
+    as they are, and the cosine is that of the corrected ones (`lsh.unflipped`). Rows without any edge are zero. Raises
+    ValueError if a size does not fit.
     """
     count = min(k, _checked_size(distances, bits, k) - 1)
-    weights = _symmetric_weights(distances, bits, count, edge_power)
+    weights = _symmetric_weights(distances, bits, count, edge_power, flip)
     # d_i = sum_j W_ij (line 9); a column holds the entries of its row.
     rows = np.split(weights.data, weights.indptr[1:-1])
     degrees = np.array([math.fsum(row) for row in rows])
@@ -134,12 +136,15 @@ def _checked_size(distances: NDArray[np.integer] | Rows, bits: int, k: int) -> i
 
 
 def _symmetric_weights(
-    distances: NDArray[np.integer] | Rows, bits: int, count: int, edge_power: int
+    distances: NDArray[np.integer] | Rows, bits: int, count: int, edge_power: int, flip: float
 ) -> "csc_array[np.float64]":
     """W = B + B^T (lines 6-8), B the weights of the `count` nearest points of each row."""
     size = distances.shape[0]
     # cos(pi H / L) to the power, 0 from a right angle on.
-    cosines = np.array([math.cos(math.pi * h / bits) ** edge_power if 2 * h < bits else 0.0 for h in range(bits + 1)])
+    corrected = [unflipped(h, bits, flip) for h in range(bits + 1)]
+    cosines = np.array(
+        [math.cos(math.pi * c / bits) ** edge_power if 2 * h < bits else 0.0 for h, c in enumerate(corrected)]
+    )
     found = list(in_threads(partial(_nearest, distances, bits, count), some_rows(size)))
     rows = np.repeat(np.arange(size), count)
     columns, values = (np.concatenate(parts).ravel() for parts in zip(*found, strict=True))

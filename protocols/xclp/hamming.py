@@ -13,9 +13,9 @@
 
 For each pair j < k (by number) one of the two masks, the other ends with the masked distances, and the server takes h
 from T and R. How is the variant's affair: `hamming_paillier`, `hamming_iknp`, `hamming_naor_pinkas`,
-`hamming_plaintext`. Paper: XCLP, Section 3.2 and Algorithm 1 line 5; n_j
-vectors of L bits, w = bitlength(L), a distance takes the L + 1 values 0..L (the paper computes in Z_L, where h = L
-reads as 0).
+`hamming_plaintext`. One without pairs, `hamming_direct`, sends other messages up to `Members`. Paper: XCLP, Section
+3.2 and Algorithm 1 line 5; n_j vectors of L bits, w = bitlength(L), a distance takes the L + 1 values 0..L (the paper
+computes in Z_L, where h = L reads as 0).
 
 A client evaluates and reports at the same time, each pair as its message is received.
 
@@ -32,6 +32,7 @@ nothing).
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,26 +45,30 @@ from numpy.typing import NDArray
 from parties.client import Client
 from parties.party import Party
 from parties.server import Server
-from protocols.crypto.fields import pack_fields, unpack_fields
 from protocols.crypto.ot_pair import Pair as VectorPair
 from protocols.outcome import require
-from protocols.setup import Contribution, Group, Keys
+from protocols.setup import Contribution, Group, Keys, NoContribution
 from protocols.steps import Step
 from protocols.values import BadValues, announced, understood, values_of
 from protocols.xclp.blocks import Blocks
-from protocols.xclp.lsh import distance_type, distances
+from protocols.xclp.lsh import distance_type
+from protocols.xclp.own_blocks import own_block, own_distances, own_work, possible
 from sim.streams import derive
 from sim.wire import Message
 
 __all__ = [
+    "OF_PAIRS",
     "STEPS",
+    "Hamming",
     "MaskedDistances",
     "Masks",
     "Members",
     "SecureHamming",
+    "Unpaired",
+    "announce_members",
+    "await_members",
     "client",
     "for_each",
-    "own_work",
     "pair_of_vectors",
     "pairs_after",
     "pairs_before",
@@ -109,6 +114,10 @@ class Members(Message):
     names: list[str]
 
 
+OF_PAIRS = (OwnBlock, Masks, MaskedDistances, RollCall, Present)
+"""What all variants with pairs send, besides their own."""
+
+
 class SecureHamming(Contribution, Protocol):
     """One variant of the pair protocol, with what it needs of the set-up.
 
@@ -134,6 +143,27 @@ class SecureHamming(Contribution, Protocol):
         """The server's distances (n_k, n_j) of `pair` = (j, k). Raises ValueError if the values are invalid."""
 
 
+class Unpaired(NoContribution, ABC):
+    """A variant that plays all of SecureHamming in its own way; only the end, `Members`, is the same."""
+
+    name: str
+
+    @abstractmethod
+    def plan(self, me: Client, group: Group) -> Mapping[str, float]:
+        """All work of `me` in one round with `group`, for an estimate of the time it takes."""
+
+    @abstractmethod
+    async def client(self, me: Client, group: Group, bits: Bits, deadline: float) -> tuple[str, ...]:
+        """Take part with the vectors `bits` (n_j, L). Returns the announced members Q."""
+
+    @abstractmethod
+    async def server(self, me: Server, group: Group, min_clients: int, deadline: float) -> tuple[Group, Blocks]:
+        """Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
+
+
+Hamming = SecureHamming | Unpaired
+
+
 def pair_of_vectors(me: Party, group: Group, j: str, k: str, bits: int) -> VectorPair:
     """The public data of a pair, j and k, with a context that no other pair, attempt, round or run shares."""
     context = derive(me.world.run_id, "pair", me.round, me.attempt, j, k)
@@ -151,9 +181,11 @@ def pairs_before(me: str, group: Group) -> tuple[str, ...]:
 
 
 async def client(
-    me: Client, group: Group, variant: SecureHamming, keys: Keys, bits: Bits, deadline: float
+    me: Client, group: Group, variant: Hamming, keys: Keys, bits: Bits, deadline: float
 ) -> tuple[str, ...]:
     """Take part with the vectors `bits` (n_j, L). Returns the announced members Q."""
+    if isinstance(variant, Unpaired):
+        return await variant.client(me, group, bits, deadline)
     with me.step("hamming.encode"):
         own = await me.compute(own_work(*bits.shape), own_block, bits)
         me.send(me.server, OwnBlock(own))
@@ -184,6 +216,11 @@ async def client(
                 me.send(me.server, Present())
 
     await me.together(evaluate(), report(), answer_calls())
+    return await await_members(me, group, deadline)
+
+
+async def await_members(me: Client, group: Group, deadline: float) -> tuple[str, ...]:
+    """The members Q of `group`, as the server announces them."""
     members = await me.recv(Members, me.server, deadline)
     with values_of(me, me.server, "Members"):
         return announced(me, members.names, group.names)
@@ -209,10 +246,26 @@ async def for_each(
     await me.each(kind, peers, one, deadline=deadline, until=(Members,))
 
 
+def announce_members(me: Server, group: Group, lost: tuple[str, ...], why: str, min_clients: int) -> Group:
+    """`group` without the `lost`, whom the server dismisses; all others are announced. Raises Abort.
+
+    `why`: what is sent to the lost.
+    """
+    me.lose(lost, "left out of the graph: not all of its blocks came in time")
+    me.dismiss(lost, f"left out: {why}")
+    kept = group.without(lost)
+    require(len(kept.names), "clients with complete Hamming blocks", min_clients)
+    me.advance(me.round, me.attempt + 1)
+    me.broadcast(kept.names, Members(list(kept.names)))
+    return kept
+
+
 async def server(
-    me: Server, group: Group, variant: SecureHamming, bits: int, min_clients: int, deadline: float
+    me: Server, group: Group, variant: Hamming, bits: int, min_clients: int, deadline: float
 ) -> tuple[Group, Blocks]:
     """Gather all blocks. Returns the members Q and H (n, n), symmetric, in the order of Q. Raises Abort."""
+    if isinstance(variant, Unpaired):
+        return await variant.server(me, group, min_clients, deadline)
     with me.step("hamming.collect"):
         blocks = _Blocks()
         await _gather(me, group, blocks, deadline)
@@ -222,19 +275,14 @@ async def server(
         await _gather(me, group, blocks, 0.0)  # what was received meanwhile
         lacking = blocks.incomplete(group.names)
         silent = tuple(name for name in called.missing if name in lacking)
-        own = understood(me, blocks.own, lambda name, block: _own_distances(block.distances, group.points[name], bits))
+        own = understood(me, blocks.own, lambda name, block: own_distances(block.distances, group.points[name], bits))
         pairs = [pair for pair in blocks.pairs(group.names) if not set(pair) & set(silent)]
         found = await me.together(*(_combined(me, group, variant, bits, blocks, pair) for pair in pairs))
         between = {pair: block for pair, block in zip(pairs, found, strict=True) if block is not None}
         there = tuple(name for name in group.names if name not in silent)
-        members, cut_off = choose_members(there, set(own), set(between))
-        lost = silent + cut_off
-        me.lose(lost, "left out of the graph: not all of its blocks came in time")
-        me.dismiss(lost, f"left out: not all of your Hamming blocks came within {deadline:g} s")
-        kept = group.without(lost)
-        require(len(members), "clients with complete Hamming blocks", min_clients)
-        me.advance(me.round, me.attempt + 1)
-        me.broadcast(members, Members(list(members)))
+        _, cut_off = choose_members(there, set(own), set(between))
+        why = f"not all of your Hamming blocks came within {deadline:g} s"
+        kept = announce_members(me, group, silent + cut_off, why, min_clients)
     return kept, _assemble(kept, own, between, bits)
 
 
@@ -264,20 +312,21 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
     """Take in blocks until all are there, or the deadline has passed."""
     kinds = (OwnBlock, Masks, MaskedDistances)
     places = {name: place for place, name in enumerate(group.names)}
-    with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
-        while not blocks.complete(len(group.names)):
-            arrival = await arrivals.next()
-            if arrival is None:
-                break
-            source, message = arrival
-            with suppress(BadValues), values_of(me, source, type(message).__name__):
-                match message:
-                    case OwnBlock():
-                        blocks.own.setdefault(source, message)
-                    case Masks():
-                        blocks.masks.setdefault(_pair(places, source, message.peer), message.values)
-                    case MaskedDistances():
-                        blocks.masked.setdefault(_pair(places, source, message.peer), message.values)
+
+    def take(source: str, message: Message) -> bool:
+        with suppress(BadValues), values_of(me, source, type(message).__name__):
+            match message:
+                case OwnBlock():
+                    blocks.own.setdefault(source, message)
+                case Masks():
+                    blocks.masks.setdefault(_pair(places, source, message.peer), message.values)
+                case MaskedDistances():
+                    blocks.masked.setdefault(_pair(places, source, message.peer), message.values)
+        return blocks.complete(len(group.names))
+
+    if not blocks.complete(len(group.names)):
+        with me.incoming(kinds, group.names, deadline=deadline) as arrivals:
+            await arrivals.hand_each(take)
 
 
 async def _combined(
@@ -286,15 +335,8 @@ async def _combined(
     """The distances of `pair`, or None if its parts are invalid. The parts are not kept: they are larger than H."""
     with suppress(BadValues), values_of(me, " and ".join(pair), "the block"):
         found = await variant.combine(me, group, pair, blocks.masked.pop(pair), blocks.masks.pop(pair))
-        return _possible(found, bits).astype(distance_type(bits), copy=False)
+        return possible(found, bits).astype(distance_type(bits), copy=False)
     return None
-
-
-def _possible(found: NDArray[np.integer], bits: int) -> NDArray[np.integer]:
-    """`found`, if all of it can be distances of `bits` bits; else ValueError."""
-    if found.size and not 0 <= found.min() <= found.max() <= bits:
-        raise ValueError(f"distances of {found.min()} to {found.max()}, and {bits} bits allow 0 to {bits}")
-    return found
 
 
 def _pair(places: Mapping[str, int], one: str, other: str) -> Pair:
@@ -332,31 +374,6 @@ def choose_members(
         last = [name for name in members if gaps[name] == worst][-1]
         members.remove(last)
         lost.append(last)
-
-
-def own_block(bits: Bits) -> bytes:
-    """The distances of the rows of `bits` (n, L) from each other, i < k, row by row, in fields of bitlength(L)."""
-    h = distances(bits, bits)
-    upper = np.concatenate([row[i + 1 :] for i, row in enumerate(h)])
-    return pack_fields(upper, bits.shape[1].bit_length())
-
-
-def own_work(points: int, bits: int) -> dict[str, float]:
-    """Operations of `own_block`."""
-    return {"hamming.word": points * points * -(-bits // 64)}
-
-
-def _own_distances(block: bytes, points: int, bits: int) -> NDArray[np.integer]:
-    """The distances (n, n) that `own_block` has packed, for that number of points."""
-    upper = unpack_fields(block, bits.bit_length(), points * (points - 1) // 2, distance_type(bits))
-    _possible(upper, bits)
-    found = np.zeros((points, points), upper.dtype)
-    start = 0
-    for i in range(points - 1):
-        stop = start + points - 1 - i
-        found[i, i + 1 :] = found[i + 1 :, i] = upper[start:stop]
-        start = stop
-    return found
 
 
 def _assemble(

@@ -28,7 +28,7 @@ from protocols.xclp.hamming import (
     pairs_after,
     pairs_before,
 )
-from protocols.xclp.lsh import distance_type, distances
+from protocols.xclp.lsh import distance_type, distances, packed_rows
 from sim.wire import Message
 
 __all__ = ["PlaintextHamming"]
@@ -58,13 +58,15 @@ class PlaintextHamming(NoContribution):
         return {"hamming.word": mine * (mine + others) * words}
 
     async def encode(self, me: Client, group: Group, keys: Keys, bits: Bits) -> None:
-        for k in pairs_after(me.name, group):
-            me.send(k, PlainBits(np.packbits(bits).tobytes()))
+        me.send_each(pairs_after(me.name, group), PlainBits(np.packbits(bits).tobytes()))
 
     async def evaluate(self, me: Client, group: Group, keys: Keys, bits: Bits, deadline: float) -> None:
+        own = np.packbits(bits, axis=1)
+
         async def answer(j: str, message: PlainBits) -> None:
             rows, words = group.points[j], -(-self.bits // 64)
-            h = await me.compute({"hamming.word": rows * len(bits) * words}, _between, message.bits, rows, bits)
+            work = {"hamming.word": rows * len(bits) * words}
+            h = await me.compute(work, _between, message.bits, rows, own, self.bits)
             me.send(j, PlainDistances(h))
             me.send(me.server, Masks(j, bytes(len(h))))
 
@@ -79,18 +81,15 @@ class PlaintextHamming(NoContribution):
     async def combine(self, me: Server, group: Group, pair: Pair, masked: bytes, masks: bytes) -> NDArray[np.integer]:
         n_j, n_k = (group.points[name] for name in pair)
         t, r = (unpack_fields(data, self.width, n_k * n_j, distance_type(self.bits)) for data in (masked, masks))
-        if (t < r).any() or (t - r).max() > self.bits:
+        h = t - r
+        if np.count_nonzero(t < r) or h.max(initial=0) > self.bits:
             raise ValueError(f"T - R is not in 0..{self.bits} everywhere: the two do not belong together")
-        return (t - r).reshape(n_k, n_j)
+        return h.reshape(n_k, n_j)
 
 
-def _between(encoded: bytes, rows: int, bits: Bits) -> bytes:
-    """h of every row of `bits` (n_k, L) with every encoded vector, (n_k, n_j) in fields of w bits."""
-    length = bits.shape[1]
-    if len(encoded) != -(-rows * length // 8):
-        raise ValueError(f"{rows} vectors of {length} bits take {-(-rows * length // 8)} bytes, not {len(encoded)}")
-    received = np.frombuffer(encoded, np.uint8)
-    if length % 8:  # then a row begins within a byte
-        received = np.packbits(np.unpackbits(received, count=rows * length).reshape(rows, length), axis=1)
-    theirs = received.reshape(rows, -(-length // 8))
-    return pack_fields(distances(np.packbits(bits, axis=1), theirs), length.bit_length())
+def _between(encoded: bytes, rows: int, own: NDArray[np.uint8], length: int) -> bytes:
+    """h of every row of `own`, n_k vectors of `length` bits, with every encoded vector, (n_k, n_j) in fields of w bits.
+
+    A row of `own` begins with a byte.
+    """
+    return pack_fields(distances(own, packed_rows(encoded, rows, length)), length.bit_length())

@@ -93,7 +93,7 @@ async def client(me: Client, group: Group, rows: str, deadline: float) -> Client
         flags = {name: _flags(data, group.points[name]) for name, data in zip(names, wanted.flags, strict=True)}
         if not np.array_equal(flags[me.name], labeled):
             raise ValueError(f"the labeled points that are ascribed to {me.name} are not those that it sent")
-        having = frozenset(name for name, flag in flags.items() if flag.any())
+        having = frozenset(name for name, flag in flags.items() if np.count_nonzero(flag))
         return ClientInfluence(values, _row_indices(group, flags, rows), having)
 
 
@@ -107,6 +107,7 @@ async def server(
     min_clients: int,
     deadline: float,
     edge_power: int = 1,
+    flip: float = 0.0,
 ) -> dict[str, int]:
     """Answer the members Q with their columns. Returns l_j of each that asked. Raises Abort."""
     with me.step("influence.solve"):
@@ -120,7 +121,7 @@ async def server(
         starts = _starts(group)
         indices = {name: starts[name] + np.flatnonzero(flag) for name, flag in flags.items()}
         announcement = Rows(list(flags), [np.packbits(flag).tobytes() for flag in flags.values()])
-        async for name, values in _solved(me, _Graph(h, bits, k, edge_power, alpha), labeled, indices):
+        async for name, values in _solved(me, _Graph(h, bits, k, edge_power, flip, alpha), labeled, indices):
             me.send(name, announcement)
             me.send(name, Columns(values))
     return labeled
@@ -146,11 +147,12 @@ class _Graph:
     bits: int
     k: int
     edge_power: int
+    flip: float
     alpha: float
 
     @on_all_cores
     def influence(self) -> Influence:
-        return Influence(neighbour_graph(self.h, self.bits, self.k, self.edge_power), self.alpha)
+        return Influence(neighbour_graph(self.h, self.bits, self.k, self.edge_power, self.flip), self.alpha)
 
 
 async def _solved(
@@ -182,7 +184,7 @@ def _columns(influence: Influence, indices: NDArray[np.int64]) -> bytes:
 def _flags(data: bytes, points: int) -> NDArray[np.bool_]:
     if len(data) != -(-points // 8):
         raise ValueError(f"flags of {points} points take {-(-points // 8)} bytes, not {len(data)}")
-    return np.unpackbits(np.frombuffer(data, np.uint8), count=points).astype(bool)
+    return np.unpackbits(np.frombuffer(data, np.uint8), count=points).view(np.bool_)
 
 
 def _starts(group: Group) -> dict[str, int]:
@@ -193,4 +195,6 @@ def _starts(group: Group) -> dict[str, int]:
 def _row_indices(group: Group, flags: dict[str, NDArray[np.bool_]], rows: str) -> dict[str, NDArray[np.int64]]:
     """R_i of each client: global indices."""
     starts, everything = _starts(group), rows == "paper"
-    return {name: starts[name] + np.flatnonzero(~flag | everything) for name, flag in flags.items()}
+    if everything:
+        return {name: starts[name] + np.arange(len(flag)) for name, flag in flags.items()}
+    return {name: starts[name] + (~flag).nonzero()[0] for name, flag in flags.items()}

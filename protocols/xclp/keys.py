@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Protocol
 from msgspec import Meta, Struct
 
 from protocols.observing.experiment import Tables
+from protocols.privacy.keys import Privacy
 from protocols.xclp.variants import ROW_SUMS, VARIANTS
 from sim.units import DURATION, Duration
 
@@ -19,11 +20,19 @@ class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         str,
         Meta(
             description="How the server learns Hamming distances: Paillier encryption, oblivious-transfer extension, "
-            "one oblivious transfer a bit (for small n and L), or in the clear, without secrecy.",
+            "one oblivious transfer a bit (for small n and L), in the clear, without secrecy, or `direct`: hashes go "
+            "to the server, which does not know the planes.",
             extra={"registry": VARIANTS},
         ),
     ] = "paillier"
     bits: Annotated[int, Meta(ge=8, le=65536, description="L, hash bits a point.", extra={"unit": "bits"})] = 1024
+    planes: Annotated[
+        Literal["gaussian", "orthogonal"],
+        Meta(
+            description="The hash planes: drawn one by one, as the paper has it, or made orthogonal to each other as "
+            "far as there are dimensions, as the library of its authors' code does; cosines are estimated better then.",
+        ),
+    ] = "gaussian"
     k: Annotated[int, Meta(ge=1, description="Nearest neighbours a point in the graph, below n.")] = 10
     alpha: Annotated[float, Meta(gt=0, lt=1, description="How far labels spread in the graph.")] = 0.99
     key_bits: Annotated[
@@ -62,7 +71,8 @@ class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         str,
         Meta(
             description="What the summing does about a lost client: `restart` begins a new attempt; `shamir` makes up "
-            "for it with shared secrets, and masked values that were received count. FedProp always has `shamir`.",
+            "for it with shared secrets, and masked values that were received count; `secagg+` does so among "
+            "neighbours in a random graph, for many clients. FedProp always has `shamir`.",
             extra={"registry": ROW_SUMS},
         ),
     ] = "restart"
@@ -81,6 +91,15 @@ class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
             description="Fewer clients with labels in the summing: a clear abort; in training the round is lost.",
         ),
     ] = 3
+    identity: Annotated[
+        Literal["none", "signed"],
+        Meta(
+            description="`signed`: clients sign what they publish by long-term Ed25519 keys that all know, and, where "
+            "masks are dealt in shares, who takes part and who is left; more than 2/3 of them must. So a server that "
+            "swaps a key, or shows clients different sets, is refused and named. In a simulation the keys follow from "
+            'the seed. Of training, with `training.averaging = "secure"`.'
+        ),
+    ] = "none"
     recipe: Annotated[
         Literal["paper", "authors-code"],
         Meta(
@@ -93,7 +112,9 @@ class ProtocolKeys(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
         Literal["unlabeled", "paper"],
         Meta(
             description="Which rows a client gets: those of its unlabeled points, or all as in the paper "
-            "(from which it can solve for the others' labels; from the unlabeled ones it can only guess them).",
+            "(from which it can solve for the others' labels; from the unlabeled ones it can only guess them). With "
+            '`recipe = "authors-code"` confidences are divided by the largest of these rows: with `paper` that of '
+            "labeled points included, as in the authors' code.",
         ),
     ] = "unlabeled"
     fraction_bits: Annotated[
@@ -130,3 +151,5 @@ class XclpTables(Tables, Protocol):
 
     @property
     def protocol(self) -> ProtocolKeys: ...
+    @property
+    def privacy(self) -> Privacy: ...

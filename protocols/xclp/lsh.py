@@ -6,6 +6,10 @@ two vectors with probability angle / pi, so for bits b and b'
 
     cos(v, v') ~ cos(pi h(b, b') / L),  h the Hamming distance, a number in 0..L.
 
+Each plane may also be made orthogonal to the others, as far as d allows: each alone is a random one still, so that
+estimates have the same mean, and together they cover the directions evenly, so that these scatter less (Ji et al.,
+Super-bit locality-sensitive hashing, NIPS 2012). The authors' code has such planes, by its library (faiss, IndexLSH).
+
 The planes come from the group seed alone, which the clients share and the server never learns. Common choices
 are L = 4096 in training (the paper, Section 3.3) and 1024 for prediction.
 
@@ -13,6 +17,7 @@ Bits are stored eight a byte, the first bit lowest: bit l of the integer that a 
 little-endian order is b_l. Unused bits of the last byte are 0.
 """
 
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +25,7 @@ from numpy.typing import NDArray
 
 from sim.streams import generator
 
-__all__ = ["distance_type", "distances", "hash_bits", "hash_work", "pack_bits", "planes"]
+__all__ = ["distance_type", "distances", "hash_bits", "hash_work", "pack_bits", "packed_rows", "planes", "unflipped"]
 
 SEED_BYTES = 32
 
@@ -29,17 +34,24 @@ _WORDS = 1 << 14
 """The most words, rows of one matrix times words of the other, that are compared in one go."""
 
 
-def planes(seed: bytes, bits: int, dimension: int) -> NDArray[np.float64]:
+def planes(seed: bytes, bits: int, dimension: int, *, orthogonal: bool = False) -> NDArray[np.float64]:
     """The hash planes, float64 (bits, dimension), bound to the group seed (32 bytes) and nothing else.
 
-    The planes for fewer bits are the first rows of those for more. Raises ValueError for a seed of another
-    length and for sizes below 1.
+    The planes for fewer bits are the first rows of those for more. `orthogonal`: those that a QR decomposition
+    makes of them: up to `dimension` planes are orthonormal, of more the columns are. Raises ValueError
+    for a seed of another length and for sizes below 1.
     """
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a group seed is {SEED_BYTES} bytes, not {len(seed)}")
     if bits < 1 or dimension < 1:
         raise ValueError(f"bits(={bits}) and dimension(={dimension}) must be >= 1")
-    return generator(int.from_bytes(seed, "big"), "lsh", "planes").standard_normal((bits, dimension))
+    drawn = generator(int.from_bytes(seed, "big"), "lsh", "planes").standard_normal((bits, dimension))
+    if not orthogonal:
+        return drawn
+    tall = drawn if bits >= dimension else drawn.T
+    columns, triangle = np.linalg.qr(tall)
+    even = columns * np.where(np.diag(triangle) < 0, -1.0, 1.0)  # else not every direction is as likely (Mezzadri 2007)
+    return even if bits >= dimension else even.T
 
 
 def hash_bits(features: NDArray[np.float64], planes: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -47,9 +59,26 @@ def hash_bits(features: NDArray[np.float64], planes: NDArray[np.float64]) -> NDA
     return features @ planes.T >= 0.0
 
 
-def hash_work(points: int, dimension: int, bits: int) -> dict[str, int]:
-    """Operations of drawing the planes and of `hash_bits`."""
-    return {"lsh.multiply": (points + 1) * dimension * bits}
+def hash_work(
+    points: int, dimension: int, bits: int, *, flipped: bool = False, orthogonal: bool = False
+) -> dict[str, int]:
+    """Operations of drawing the planes, of `hash_bits`, and, if bits are `flipped`, of the coins: 64 bits each.
+
+    Where planes are `orthogonal`, the decomposition too, which multiplies each of their numbers with each of a row's.
+    """
+    coins = {"aes.byte": 8 * points * bits} if flipped else {}
+    decomposed = 2 * min(dimension, bits) if orthogonal else 0
+    return {"lsh.multiply": (points + 1 + decomposed) * dimension * bits} | coins
+
+
+def unflipped(distance: int, bits: int, flip: float) -> float:
+    """The estimate of the distance of two vectors of L = `bits` bits from that of their flipped ones, `distance`.
+
+    Bits that were each flipped with probability p = `flip` differ with probability 2 p (1 - p) where the vectors agree,
+    and 1 - 2 p (1 - p) where they do not: E h' = 2 p (1 - p) L + (1 - 2 p)^2 h. Solved for h, and clipped at 0. Right
+    angles stay right angles: L / 2 is mapped to L / 2.
+    """
+    return max(0.0, (distance - 2 * flip * (1 - flip) * bits) / (1 - 2 * flip) ** 2)
 
 
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -57,6 +86,20 @@ def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     return np.packbits(bits, axis=1, bitorder="little")
 
 
+def packed_rows(data: bytes, rows: int, bits: int) -> NDArray[np.uint8]:
+    """The vectors of a message, `rows` of that many `bits` one after another (`numpy.packbits`), each in whole bytes.
+
+    uint8 (rows, ceil(bits / 8)), for `distances`; unused bits are 0. Raises ValueError for a wrong number of bytes.
+    """
+    if len(data) != -(-rows * bits // 8):
+        raise ValueError(f"{rows} vectors of {bits} bits take {-(-rows * bits // 8)} bytes, not {len(data)}")
+    received = np.frombuffer(data, np.uint8)
+    if bits % 8:  # then a row begins within a byte
+        received = np.packbits(np.unpackbits(received, count=rows * bits).reshape(rows, bits), axis=1)
+    return received.reshape(rows, -(-bits // 8))
+
+
+@cache
 def distance_type(bits: int) -> np.dtype[np.unsignedinteger[Any]]:
     """The narrowest type that holds the distances of that many `bits`, 0..bits, and one number more."""
     return np.min_scalar_type(bits + 1)

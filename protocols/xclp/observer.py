@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from parties.data.sets import Dataset
 from parties.data.splits import Shard
 from parties.server import Loss
-from protocols.endings import EndingsObserver
+from protocols.endings import EndingsObserver, returned
 from protocols.observing.scores import accuracy, balanced_accuracy, counting
 from protocols.observing.simulated import Prediction, Round, Simulated
+from protocols.privacy.released import Releasing, nothing_released
 from protocols.xclp.baselines import baselines
 from protocols.xclp.blocks import NO_POINTS, Rows, some_rows
 from protocols.xclp.comparison import Truth, truth_of
@@ -26,6 +27,12 @@ __all__ = ["Observer", "XclpRound"]
 
 Measure = Callable[[NDArray[np.int64], NDArray[np.int64]], float | None]
 """A measure of the labels found (n,) and the true ones."""
+
+_BESIDE = 4096
+"""The points up to which baselines are computed beside the oracle; of more the two would take too much memory."""
+
+_Titled = dict[str, dict[str, NDArray[np.int64]]]
+"""Labels (n_j,) of each client, by the title of a baseline."""
 
 _MEASURED = "the {} points of clients that got labels in the last round"
 
@@ -69,11 +76,24 @@ class _Ended(Struct, frozen=True):
         return loss.round == self.record.number and self.record.is_among(loss.party)
 
 
+class _Baselines(Struct, frozen=True):
+    """The hashes (n_j, L) and the labels of those who have hashed their points; whether each `alone` applies."""
+
+    bits: dict[str, NDArray[np.bool_]]
+    known: dict[str, NDArray[np.int64]]
+    alone: bool
+
+    def same(self, other: "_Baselines") -> bool:
+        """Whether the other has the very hashes of this one."""
+        return list(self.bits) == list(other.bits) and all(self.bits[name] is other.bits[name] for name in self.bits)
+
+
 class Observer(EndingsObserver[Any]):
     """Compares each round with the plaintext as it ends, and sums the run up.
 
     `clients` and `server`: those of `xclp`, or of a protocol that XCLP is a part of. `faults`: those of each [[fault]].
-    `compared`: whether by the oracle. `with_baselines`: label propagation in the clear beside it.
+    `shards`: the points of each client, with the labels as they are. `compared`: whether by the oracle. `randomised`
+    gives what randomised answers reveal. `with_baselines`: label propagation in the clear beside it.
     """
 
     def __init__(
@@ -90,10 +110,12 @@ class Observer(EndingsObserver[Any]):
     ) -> None:
         super().__init__(world, clients, faults)
         self.compared, self.with_baselines = compared, with_baselines
+        self.randomised: Releasing = nothing_released
         self._dataset, self._server = dataset, server
-        self._shards = dict(zip(self._named, shards, strict=True))
+        self.shards: Mapping[str, Shard] = dict(zip(self._named, shards, strict=True))
         self._has_new = any(shard.new.any() for shard in shards)
         self._rounds_ended: list[_Ended] = []
+        self._begun: tuple[_Baselines, Callable[[], _Titled]] | None = None
 
     def sum_up(self) -> Simulated:
         """The results, once all parties have ended."""
@@ -109,7 +131,7 @@ class Observer(EndingsObserver[Any]):
         reported = [self._round(ended, lost) for ended in self._rounds_ended]
         compared = [one.equals_plaintext for one in reported if one.equals_plaintext is not None]
         matrices = [_digest_of(part.record.members, part.record.h) for part in server.parts if part.record.members]
-        labels = {name: _everywhere(self._shards[name], own) for name, own in found.items()}
+        labels = {name: _everywhere(self.shards[name], own) for name, own in found.items()}
         baselines = self._baselines(list(found))
         return Simulated(
             outcome=outcome,
@@ -127,6 +149,7 @@ class Observer(EndingsObserver[Any]):
             round_records=list(reported),
             equals_plaintext=all(compared) if compared else None,
             predictions=self._predictions(found),
+            randomised=self.randomised(max((one.record.number for one in self._rounds_ended), default=0)),
             endings=endings,
             silent=self._fault_record.silent(),
         )
@@ -163,10 +186,17 @@ class Observer(EndingsObserver[Any]):
         }
         found = []
         first = server.parts[0].record
-        if (first.number, first.called) == (record.number, record.called) and not server.alive:
+        next_began = min(
+            (one.record.began for one in self._rounds_ended if one.record.number > record.number), default=end
+        )
+        fall = self._fault_record.fall(server.name, record.began if record.number > 1 else 0.0, next_began)
+        if first.called != record.called or (not server.alive and first.number != record.number):
+            pass
+        elif not server.alive:
             action = "every client ends without it"
-            fall = self._fault_record.fall(server.name, 0.0, end)
             found.append(Loss(server.name, server.step_name, action, record.number, fall.time if fall else end))
+        elif fall is not None:
+            found.append(Loss(server.name, fall.step, returned(server), record.number, fall.time))
         for name, fall in falls.items():
             if record.number in self._named[name].results:
                 continue
@@ -202,11 +232,18 @@ class Observer(EndingsObserver[Any]):
     def end_round(self, record: RoundRecord) -> None:
         """Keep what the oracle says of a round that ends while the clients' bits are there; H need not be kept."""
         truth = None
+        last = record.finished and record.number == self._server.parameters.rounds and len(self._server.parts) == 1
+        if last and (of := self._hashed()) and sum(map(len, of.bits.values())) <= _BESIDE:
+            self._begun = (
+                of,
+                self.world.computing.beside(baselines, of.bits, of.known, self._server.parameters, of.alone),
+            )
         if self.compared:
             members = [self._named[name] for name in record.members]
             bits = [client.bits_of_round for client in members if client.bits_of_round is not None]
-            known = [_known(self._shards[client.name]) for client in members]
-            truth = truth_of(record, bits, known, self._server.parameters)
+            known = [_known(client.shard) for client in members]  # as the client uses them
+            if record.members or not self._server.aborted:  # one that is back knows nothing of whom it gave labels
+                truth = truth_of(record, bits, known, self._server.parameters)
         kept = replace(record, h=NO_POINTS)  # a matrix of all points, each round
         self._rounds_ended.append(_Ended(kept, truth, self.world.loop.time(), self._server.step_name))
 
@@ -235,7 +272,7 @@ class Observer(EndingsObserver[Any]):
     def score(self, measure: Measure, labels: Mapping[str, NDArray[np.int64]]) -> float | None:
         """The `measure` of some clients' `labels` (n_j,) over the points that count; None where there are none."""
         pairs = [
-            (found[counts], self._shards[name].labels[counts])
+            (found[counts], self.shards[name].labels[counts])
             for name, found in labels.items()
             for counts in (self._counting(name),)
         ]
@@ -248,29 +285,39 @@ class Observer(EndingsObserver[Any]):
 
     def _counting(self, name: str) -> NDArray[np.bool_]:
         """The points of a client that accuracy is measured on."""
-        shard = self._shards[name]
+        shard = self.shards[name]
         return counting(shard.labels, shard.labeled, shard.new, self._has_new)
 
     def _baselines(self, survivors: list[str]) -> dict[str, dict[str, NDArray[np.int64]]]:
-        """The labels of the `survivors`' points by label propagation in the clear on the same hashes.
+        """The labels of the `survivors`' points by label propagation in the clear on the same hashes, without noise.
 
         Each alone, unless those who have points that count have no labels; and all on one graph, with the points and
         labels of those lost after they had hashed theirs.
         """
+        of = self._hashed() if survivors else None
+        if of is None:
+            return {}
+        if self._begun is not None and self._begun[0].same(of):
+            scores = self._begun[1]()
+        else:
+            scores = baselines(of.bits, of.known, self._server.parameters, of.alone)
+        return {
+            title: {name: own for name, own in labels.items() if name in survivors} for title, labels in scores.items()
+        }
+
+    def _hashed(self) -> "_Baselines | None":
+        """What the baselines are computed of; None without any."""
         hashed = [
             client
             for client in self._named.values()
             if any(client.hashed_in == part.round and client.name in part.clients for part in self._server.parts)
         ]
-        bits = {c.name: c.bits_of_round for c in hashed if c.bits_of_round is not None} if survivors else {}
+        bits = {c.name: c.bits_as_hashed for c in hashed if c.bits_as_hashed is not None}
         if not bits or not self.with_baselines:
-            return {}
-        known = {name: _known(self._shards[name]) for name in bits}
-        applicable = any(self._counting(name).any() and (own >= 0).any() for name, own in known.items())
-        scores = baselines(bits, known, self._server.parameters, applicable)
-        return {
-            title: {name: own for name, own in labels.items() if name in survivors} for title, labels in scores.items()
-        }
+            return None
+        known = {name: _known(self.shards[name]) for name in bits}
+        alone = any(self._counting(name).any() and (own >= 0).any() for name, own in known.items())
+        return _Baselines(bits, known, alone)
 
     def _predictions(self, found: dict[str, Labels]) -> list[Prediction]:
         classes = self._dataset.classes
@@ -278,7 +325,7 @@ class Observer(EndingsObserver[Any]):
             (name, self._own_name(row), row, classes[label] if label >= 0 else "", confidence)
             for name, own in found.items()
             for row, label, confidence in zip(
-                self._shards[name].rows[own.rows].tolist(), own.labels.tolist(), own.confidence.tolist(), strict=True
+                self.shards[name].rows[own.rows].tolist(), own.labels.tolist(), own.confidence.tolist(), strict=True
             )
         ]
 

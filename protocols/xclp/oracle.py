@@ -73,19 +73,21 @@ def xclp(
     fraction_bits: int = 32,
     recipe: str = "paper",
     rows: str = "unlabeled",
+    flip: float = 0.0,
 ) -> Outcome:
     """XCLP among clients with hash bits (n_j, L) each and labels (n_j,), -1 where unlabeled.
 
     All clients' points are in the graph; only the labels of the clients at the positions `contributors`
     count. With the `recipe` "authors-code" weights are cubed, columns of Z divided by the number of labels of their
     class, and each client's confidences by the largest among the rows that it gets: `rows`, "unlabeled" or "paper".
+    `bits` are those that were used, each flipped before with probability `flip`, and `labels` those, too.
     """
     ends = np.cumsum([len(own) for own in bits])
     slices = tuple(slice(int(end) - len(own), int(end)) for own, end in zip(bits, ends, strict=True))
 
     authors = {"paper": False, "authors-code": True}[recipe]
     distances = hamming(np.concatenate(list(bits)))  # line 5
-    graph = _graph(distances, bits[0].shape[1], k, 3 if authors else 1)  # lines 6-9
+    graph = _graph(distances, bits[0].shape[1], k, 3 if authors else 1, flip)  # lines 6-9
     system = _system(len(distances), alpha, graph)  # line 10
     exact = len(distances) <= _EXACT
     factors = splu(system) if exact else None
@@ -161,15 +163,21 @@ def _iterated(system: "csc_array[np.float64]", right: NDArray[np.float64], resid
     return found
 
 
-def _graph(distances: NDArray[np.unsignedinteger], bits: int, k: int, power: int) -> dict[tuple[int, int], float]:
-    """The normalised symmetric graph, as the weight of each edge (i, j), a cosine to the `power`."""
+def _graph(
+    distances: NDArray[np.unsignedinteger], bits: int, k: int, power: int, flip: float
+) -> dict[tuple[int, int], float]:
+    """The normalised symmetric graph, as the weight of each edge (i, j), a cosine to the `power`.
+
+    `distances` have the mean 2 p (1 - p) L + (1 - 2 p)^2 h, with p = `flip` and h that before the bits were flipped.
+    """
     weights: dict[tuple[int, int], float] = {}
     for i, row in enumerate(distances):
         by_distance = np.argsort(row, kind="stable")  # stable: the lower index first among equals
         for j in [int(j) for j in by_distance[: k + 1] if j != i][:k]:
             h = int(row[j])
             if 2 * h < bits:
-                similarity = math.cos(math.pi * h / bits) ** power
+                unflipped = max(0.0, (h - 2 * flip * (1 - flip) * bits) / (1 - 2 * flip) ** 2)
+                similarity = math.cos(math.pi * unflipped / bits) ** power
                 weights[i, j] = weights.get((i, j), 0.0) + similarity  # B
                 weights[j, i] = weights.get((j, i), 0.0) + similarity  # + B^T
     rows: dict[int, list[float]] = {}

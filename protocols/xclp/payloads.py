@@ -11,7 +11,7 @@ from sim.toml_text import toml
 
 __all__ = ["TO_SERVER", "hamming_payloads", "round_payloads"]
 
-TO_SERVER = ("Masks", "MaskedDistances")
+TO_SERVER = ("Masks", "MaskedDistances", "Hashes")
 """SecureHamming's messages that no client gets."""
 
 
@@ -34,9 +34,13 @@ def round_payloads(
     In a star what one client sends another counts twice, once for each hop.
     """
     hamming = hamming_payloads(keys, points)
+    own = sizes.own_blocks(points, keys.bits) if VARIANTS[keys.hamming].pairs else {}
     contribution = VARIANTS[keys.hamming].contribution(options_of(keys)).size
     balanced = RECIPES[keys.recipe].class_balanced
-    once = sizes.xclp(points, labeled, keys.bits, classes, hamming, contribution, keys.rows == "paper", balanced)
-    once |= ROW_SUMS[keys.recovery].payloads(points)
+    once = sizes.xclp(points, labeled, classes, own | hamming, contribution, keys.rows == "paper", balanced)
+    dealt = ROW_SUMS[keys.recovery].payloads(points)
+    once |= dealt
+    if keys.identity == "signed":
+        once = sizes.signed(once, len(points), bool(dealt))
     relayed = {"Seed", "DealtShares", *hamming} - set(TO_SERVER) if topology == "star" else set()
     return {kind: size * (2 if kind in relayed else 1) for kind, size in once.items()}

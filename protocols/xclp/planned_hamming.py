@@ -22,7 +22,8 @@ from protocols.crypto.groups import Group
 from protocols.crypto.ot_pair import Pair, sums_work, unmask_work
 from protocols.crypto.sealing import OVERHEAD
 from protocols.planned import SERVER
-from protocols.xclp.hamming import MaskedDistances, Masks
+from protocols.xclp.hamming import MaskedDistances, Masks, Members
+from protocols.xclp.hamming_direct import Hashes, collect_works
 from protocols.xclp.hamming_iknp import BaseRequest, BaseSetup, Corrections, Extension
 from protocols.xclp.hamming_naor_pinkas import WINDOW, TransferReply, TransferRequest, TransferSetup
 from protocols.xclp.hamming_paillier import EncryptedBits, EncryptedDistances
@@ -31,7 +32,7 @@ from sim.compute import Work, total_work
 from sim.planned import Blank, Planned, PlannedMessage, PlannedWait, PlannedWork
 from sim.wire import Message
 
-__all__ = ["iknp", "naor_pinkas", "paillier", "plaintext"]
+__all__ = ["direct", "iknp", "naor_pinkas", "paillier", "plaintext"]
 
 Points = Mapping[str, int]
 
@@ -121,6 +122,15 @@ def plaintext(points: Points, number: int, bits: int) -> Iterator[Planned]:
         yield pair.message(_EVALUATE, k, SERVER, Masks(j, block))
         yield pair.wait(_EVALUATE, j, PlainDistances)
         yield pair.message(_REPORT, j, SERVER, MaskedDistances(k, block))
+
+
+def direct(points: Points, number: int, bits: int) -> Iterator[Planned]:
+    """The vectors to the server, who is in, and the server's distances."""
+    for name, count in points.items():
+        yield PlannedMessage(_ENCODE, name, [SERVER], Hashes(Blank(field_bytes(count, bits))), number)
+    yield PlannedMessage(_COLLECT, SERVER, list(points), Members(list(points)), number)
+    for work in collect_works(points, bits):
+        yield PlannedWork(_COLLECT, SERVER, work)
 
 
 def paillier(

@@ -23,6 +23,9 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
         return
     protocol = trial.scenario.protocol
     least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
+    joined = min(map(len, server.groups))
+    if protocol.identity == "signed" and protocol.recovery != "restart":
+        least = max(least, 2 * joined // 3 + 1)
     labeled = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
     left = max((labeled & {*group} - affected.clients for group in server.groups), key=len)
     if len(left) >= least:

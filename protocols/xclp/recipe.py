@@ -10,13 +10,16 @@
 The authors' code runs in one process and divides by the largest confidence of all points of all clients. No party may
 know that one here, so each client divides by the largest among its own rows: no message, nothing revealed. Labels are
 the same; the confidences of a client differ by one factor, by which its most certain point falls short of everybody's.
+Its labeled points, mostly the most certain ones, are among its rows with `protocol.rows = "paper"` alone.
 The class counts are those of the labels that count, so they are only known with the sum: dividing a column of Y by its
 count is dividing that column of Z. How clients learn them is in `xclp`.
 
-Left out: in training the authors' code also multiplies a point's weight by n / (C count), with the number of all labels
-and pseudo-labels of its class in the round. Across clients this would take one more secure sum in each round, after the
-pseudo-labels are there, and reveal to every client how many points of each class the others have; with classes of like
-size, as in their experiments, all these weights are close to 1.
+In training the authors' code also multiplies a point's weight by n / (C count), with the number of all labels and
+pseudo-labels of its class in the round. Across clients this would take one more secure sum in each round, after the
+pseudo-labels are there, and reveal to every client how many points of each class the others have; with
+`training.class_weights` each client counts its own points.
+
+A point that no label reaches has label -1 here; in the authors' code, where all its scores are 0 as well, class 0.
 """
 
 from dataclasses import dataclass

@@ -37,8 +37,10 @@ from numpy.typing import NDArray
 
 from parties.client import Client
 from parties.server import Server
+from protocols import consistency
 from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import encode
+from protocols.identities import Identities
 from protocols.masking import Block, Ring, joined, masks, masks_work, read
 from protocols.outcome import require
 from protocols.refusal import Least, enter, is_of_round, refuse
@@ -84,7 +86,7 @@ class SummedRows(Message):
 class Scores:
     """A client's input to the sum: its scores `zbar` (n, C), R_i of each possible member, its pair secrets.
 
-    It is summed with no fewer clients than `least`.
+    It is summed with no fewer clients than `least`. `identities`: by which keys and sets are signed, if they are.
     """
 
     zbar: NDArray[np.float64]
@@ -92,6 +94,7 @@ class Scores:
     secrets: Mapping[str, SharedSecret] = field(repr=False)
     fraction_bits: int
     least: Least
+    identities: Identities | None = None
 
     def shared(self, names: Sequence[str]) -> Ring:
         """`zbar` in the ring, for a sum among `names`."""
@@ -104,12 +107,22 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The possible members of the sum: l_j and |R_j| of each. At least `min_clients` with labels must be left."""
+    """The possible members of the sum: l_j and |R_j| of each. At least `min_clients` with labels must be left.
+
+    With `identities` keys and sets are signed, the latter by enough of the clients that `joined`, |P|.
+    """
 
     labeled: Mapping[str, int]
     rows: Mapping[str, int]
     classes: int
     min_clients: int
+    identities: Identities | None = None
+    joined: int = 0
+
+    @property
+    def signers(self) -> int:
+        """How many clients must sign who is left; 0 where nobody does."""
+        return 0 if self.identities is None else consistency.needed(self.joined)
 
     def require(self, names: Iterable[str]) -> None:
         """Raise Abort when too few of `names` have labels."""

@@ -34,6 +34,7 @@ themselves. The server sees on each block values under masks that it cannot all 
 Client j learns its rows of Z.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -43,11 +44,13 @@ import numpy as np
 
 from parties.client import Client
 from parties.server import Server
-from protocols import dealing, quorum
+from protocols import dealing, opening, quorum
+from protocols.consistency import Agreement, Signed, signed_by
+from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.prg import Streams, words
 from protocols.masking import Block, Ring, joined, masks, masks_work, parted, read
 from protocols.outcome import require
-from protocols.refusal import is_of_round
+from protocols.refusal import Least, is_of_round
 from protocols.steps import Step
 from protocols.values import understood, values_of
 from protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
@@ -55,18 +58,21 @@ from protocols.xclp.rowsums import Candidates, MaskedRows, Scores, SummedRows, S
 __all__ = ["STEPS", "Shamir"]
 
 STEPS = (
-    Step("client", "rowsums.deal", "deal a second key and a seed in shares; only with recovery = shamir"),
+    Step("client", "rowsums.deal", "deal a second key and a seed in shares; not with recovery = restart"),
     Step("client", "rowsums.mask", "mask its class scores on the others' rows and send them; once each attempt"),
+    Step("client", "rowsums.agree", "sign who takes part and who is left; only with identity = signed"),
     Step(
-        "client", "rowsums.reveal", "reveal shares of lost clients' keys and others' seeds; only with recovery = shamir"
+        "client",
+        "rowsums.reveal",
+        "reveal shares of lost clients' keys and others' seeds; not with recovery = restart",
     ),
     Step("client", "rowsums.unmask", "take its own masks out of the sum and add its own scores"),
     Step("server", "rowsums.sum", "add the masked values; make up for the lost, or begin again; return the rows"),
 )
 
 DEALT = "rowsum-dealt"
-Pair = tuple[bytes, bytes, bool]
-"""The dealt key and the set-up key with another client, and whether this client is the lower."""
+Pair = tuple[bytes | None, bytes, bool]
+"""The dealt key, if there is one, and the set-up key with another client, and whether this client is the lower."""
 
 
 @dataclass(frozen=True)
@@ -77,25 +83,46 @@ class Shamir:
     name: ClassVar[str] = "shamir"
     waits: ClassVar[int] = 3
 
+    def needed(self, members: int) -> int:
+        """The fewest in a sum that begins among that many `members` of A."""
+        return quorum.threshold_of(self.threshold, members)
+
+    async def deal(
+        self, me: Client, secrets: Mapping[str, SharedSecret], least: Least, deadline: float, signed: Signed | None
+    ) -> dealing.Dealt | None:
+        """Deal in the attempt that has begun; None where `me` refuses A."""
+        return await dealing.deal(me, secrets, self.threshold, least, deadline, signed)
+
+    async def gather(
+        self, me: Server, names: Sequence[str], deadline: float, candidates: Candidates
+    ) -> dealing.Announced:
+        """A, of `names`, with the second keys that it sent."""
+        t = max(self.threshold or 0, candidates.signers)
+        return await dealing.gather(me, names, t, deadline, identities=candidates.identities)
+
+    def announce(self, me: Server, attempt: dealing.Announced) -> None:
+        """Name A, and with whom each deals."""
+        dealing.announce(me, attempt)
+
     async def client(self, me: Client, scores: Scores, deadline: float) -> Ring:
         secrets = {name: secret for name, secret in scores.secrets.items() if name in scores.rows}
         own = np.zeros(0, np.uint64)
+        signed = signed_by(me, scores.identities, scores.secrets)
         dealt: dealing.Dealt | None = None
         number = me.round
         while True:
-            answer = await me.recv((Summing, dealing.Survivors, SummedRows), me.server, 2 * deadline)
+            answer = await me.recv((Summing, dealing.Survivors, Agreement, SummedRows), me.server, 2 * deadline)
             if isinstance(answer, SummedRows):
                 break
-            if isinstance(answer, dealing.Survivors):
-                if dealt is not None and dealt.accepts(me, answer.names):
-                    with me.step("rowsums.reveal"):
-                        await dealt.reveal(me, answer.names, deadline)
+            if isinstance(answer, dealing.Survivors | Agreement):
+                if dealt is not None:
+                    await dealt.respond(me, answer, "rowsums", deadline)
                 continue
             number = number or me.round
             if not is_of_round(me, number) or not dealing.may_deal(me):
                 continue
             with me.step("rowsums.deal"):
-                dealt = await dealing.deal(me, secrets, self.threshold, scores.least, deadline)
+                dealt = await self.deal(me, secrets, scores.least, deadline, signed)
             if dealt is None:
                 continue
             with me.step("rowsums.mask"):
@@ -104,13 +131,15 @@ class Shamir:
                 own = shared[scores.rows[me.name]]
                 del blocks[mine]
                 places, purpose = {name: i for i, name in enumerate(names)}, own_purpose(names)
+                keys = {name: pair.key(DEALT, me.attempt) for name, pair in dealt.pairs.items()}
                 pairs = [
-                    (pair.key(DEALT, me.attempt), secrets[name].key(purpose, me.attempt), mine < places[name])
-                    for name, pair in dealt.pairs.items()
+                    (keys.get(name), secrets[name].key(purpose, me.attempt), mine < places[name])
+                    for name in names
+                    if name != me.name
                 ]
-                work = masks_work(len(pairs) + 2, blocks)
+                work = masks_work(len(keys) + 2, blocks)
                 masked = await me.compute(work, _masks, pairs, dealt.personal, blocks)
-                others = [scores.rows[name] for name in dealt.pairs]
+                others = [scores.rows[name] for name in names if name != me.name]
                 values = [shared[rows].reshape(-1) + mask for rows, mask in zip(others, masked, strict=True)]
                 me.send(me.server, MaskedRows(joined(values)))
         with me.step("rowsums.unmask"), values_of(me, me.server, "SummedRows"):
@@ -121,21 +150,21 @@ class Shamir:
             # Z[R_j] = sum + Zbar_j[R_j] + the pair masks of j with U3 on block j, under set-up keys
             places, purpose = {name: i for i, name in enumerate(dealt.names)}, own_purpose(dealt.names)
             mine = places[me.name]
-            keys = [
+            left = [
                 (secrets[name].key(purpose, dealt.stamp[1]), mine < places[name])
                 for name in dealt.answered
                 if name != me.name
             ]
             block = [(mine, own.size)]
-            (own_masks,) = await me.compute(masks_work(len(keys), block), masks, keys, block)
+            (own_masks,) = await me.compute(masks_work(len(left), block), masks, left, block)
             (summed,) = read(answer.values, [own.size])
             return (summed + own_masks).reshape(own.shape) + own
 
     async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
         def require_enough(members: tuple[str, ...]) -> None:
             candidates.require(members)
-            t = quorum.threshold_of(self.threshold, len(members))
-            require(len(members), "clients", t, "protocol.threshold")
+            least = max(self.needed(len(members)), candidates.signers)
+            require(len(members), "clients", least, "protocol.threshold")
 
         left = tuple(candidates.labeled)
         with me.step("rowsums.sum"):
@@ -143,10 +172,10 @@ class Shamir:
                 require_enough(left)
                 me.advance(me.round, me.attempt + 1)
                 me.broadcast(left, Summing(list(left)))
-                attempt = await dealing.gather(me, left, self.threshold, deadline)
+                attempt = await self.gather(me, left, deadline, candidates)
                 names = attempt.names
                 require_enough(names)
-                dealing.announce(me, attempt)
+                self.announce(me, attempt)
                 sent = await me.collect(MaskedRows, names, deadline=deadline)
                 values = understood(me, sent.answers, partial(candidates.read, names))
                 missing = [name for name in names if name not in values]
@@ -154,7 +183,7 @@ class Shamir:
                 me.dismiss(missing, f"your masked values did not come within {deadline:g} s")
                 survivors = tuple(values)
                 candidates.require(survivors)
-                found = await dealing.uncover(me, attempt, survivors, DEALT, deadline)
+                found = await opening.uncover(me, attempt, survivors, DEALT, deadline)
                 if found.signed:
                     break
                 left = _drop(me, survivors, found)
@@ -177,9 +206,13 @@ def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring
     streams, sizes = Streams(blocks), [size for _, size in blocks]
     total = streams.words(personal).copy()
     for (dealt, own, lower), (number, size), end in zip(pairs, blocks, accumulate(sizes), strict=True):
-        mask = streams.words(dealt).copy()
-        mask[end - size : end] = words(own, number, size)
-        (np.add if lower else np.subtract)(total, mask, out=total)
+        block = slice(end - size, end)
+        if dealt is not None:
+            mask = streams.words(dealt).copy()
+            mask[block] = words(own, number, size)
+            (np.add if lower else np.subtract)(total, mask, out=total)
+        else:
+            (np.add if lower else np.subtract)(total[block], words(own, number, size), out=total[block])
     return parted(total, sizes)
 
 

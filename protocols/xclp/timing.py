@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from parties.data.splits import Shard, counted
+from parties.fleet.fleet import SERVER, Fleet
 from protocols.setup import Group
 from protocols.xclp.choices import variant_of
 from protocols.xclp.keys import XclpTables
@@ -15,7 +16,7 @@ from protocols.xclp.payloads import TO_SERVER, hamming_payloads
 from protocols.xclp.variants import VARIANTS
 from sim.compute import CostTable
 from sim.toml_text import toml
-from sim.units import duration, format_bytes, format_duration, rate
+from sim.units import duration, format_bytes, format_duration
 
 __all__ = ["HammingTime", "deadline_cautions", "hamming_time"]
 
@@ -74,13 +75,18 @@ def _computing(tables: XclpTables, group: Group) -> float:
     """Seconds that the busiest client computes with all its cores."""
     if tables.cost == "free":
         return 0.0
-    variant, table, device = variant_of(tables.protocol), CostTable.load(), tables.device
+    variant, table, fleet = variant_of(tables.protocol), CostTable.load(), Fleet(tables)
     # As much of a client as a plan asks for: of no party yet, in no world.
     everybody: list[Any] = [
         SimpleNamespace(name=name, round=0, attempt=0, world=SimpleNamespace(run_id=b"")) for name in group.names
     ]
-    seconds = max(table.duration(variant.plan(me, group)) for me in everybody)
-    return seconds / device.speed / min(device.cores, max(1, len(everybody) - 1))
+    pairs = max(1, len(everybody) - 1)
+
+    def seconds(me: Any) -> float:
+        access = fleet.of(me.name)
+        return table.duration(variant.plan(me, group)) / access.speed / min(access.cores, pairs)
+
+    return max(map(seconds, everybody))
 
 
 def _transfers(tables: XclpTables, group: Group) -> list[tuple[float, int]]:
@@ -94,6 +100,10 @@ def _transfers(tables: XclpTables, group: Group) -> list[tuple[float, int]]:
         return hamming_payloads(keys, {"j": n_j, "k": n_k})
 
     for place, j in enumerate(group.names):
+        if not VARIANTS[keys.hamming].pairs:
+            up[j] = sum(hamming_payloads(keys, {j: group.points[j]}).values())
+            to_server += up[j]
+            continue
         for k in group.names[place + 1 :]:
             for kind, size in pair(group.points[j], group.points[k]).items():
                 sender, receiver = (j, k) if kind in _SENT_BY_J else (k, j)
@@ -103,7 +113,9 @@ def _transfers(tables: XclpTables, group: Group) -> list[tuple[float, int]]:
                 else:
                     down[receiver] += size
                     relayed += size if network.topology == "star" else 0
-    ways = (up, network.up or network.bandwidth), (down, network.down or network.bandwidth)
-    loads = [(size, rate(text)) for sizes_of, text in ways for size in sizes_of.values()]
-    loads.append((to_server + relayed, rate(network.server_bandwidth)))
-    return [(size / speed, size) for size, speed in loads]
+    fleet = Fleet(tables)
+    access = {name: fleet.of(name) for name in (*group.names, SERVER)}
+    loads = [(size, access[name].up) for name, size in up.items()]
+    loads += [(size, access[name].down) for name, size in down.items()]
+    loads.append((to_server + relayed, access[SERVER].down))
+    return [(size / speed if speed else 0.0, size) for size, speed in loads]

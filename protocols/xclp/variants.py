@@ -4,13 +4,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from protocols import dealing
+from protocols import dealing, neighbours
 from protocols.crypto import key_proof, ot_sizes, packed_hamming, sizes
 from protocols.crypto.groups import find_group
+from protocols.crypto.regular_graph import degree_of
 from protocols.declaration import messages_in
 from protocols.planned import PlannedContribution
 from protocols.steps import Step
 from protocols.xclp import (
+    hamming_direct,
     hamming_iknp,
     hamming_naor_pinkas,
     hamming_paillier,
@@ -18,14 +20,17 @@ from protocols.xclp import (
     planned_hamming,
     planned_sums,
     rowsums,
+    rowsums_graph,
     rowsums_shamir,
 )
-from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.hamming import Hamming
+from protocols.xclp.hamming_direct import DirectHamming
 from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.rowsums import Restart, SecureRowSums
+from protocols.xclp.rowsums_graph import InGraph
 from protocols.xclp.rowsums_shamir import Shamir
 from sim.planned import Planned
 from sim.registry import Registry
@@ -56,16 +61,18 @@ class Variant:
 
     `payloads` gives the bytes of each message type, every message counted once; `planned` lists what is done in a round
     with its number, with nobody lost. None where there is no formula. `contribution`: what each client publishes at the
-    set-up, as a public key. `loaded`: bytes that it takes besides what it sends, as measured.
+    set-up, as a public key. `loaded`: bytes that it takes besides what it sends, as measured. `pairs`: whether clients
+    play it in pairs, and send their own blocks beside.
     """
 
     description: str
-    make: Callable[[HammingOptions], SecureHamming]
+    make: Callable[[HammingOptions], Hamming]
     messages: tuple[type[Message], ...]
     payloads: Callable[[HammingOptions, Points], dict[str, int]] | None = None
     planned: Callable[[HammingOptions, Points, int], Iterable[Planned]] | None = None
     contribution: Callable[[HammingOptions], PlannedContribution] = lambda options: PlannedContribution()
     loaded: int = 0
+    pairs: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,8 @@ class RowSums:
     """A strategy of SecureRowSums: what makes it of `protocol.threshold`, its steps, messages and their payloads.
 
     `messages` and `payloads` are those besides `rowsums`' own. `planned` lists what is done in a round with
-    its number, of clients with that many rows of numbers for the classes, once the server has begun to sum; None where
-    there is no formula.
+    its number, of clients with that many rows of numbers for the classes, once the server has begun to sum: of rows,
+    classes, threshold and number, and `signed` where keys are; None where there is no formula.
     """
 
     description: str
@@ -82,7 +89,7 @@ class RowSums:
     steps: tuple[Step, ...]
     messages: tuple[type[Message], ...] = ()
     payloads: Callable[[Collection[str]], dict[str, int]] = lambda clients: {}
-    planned: Callable[[Points, int, int | None, int], Iterable[Planned]] | None = None
+    planned: Callable[..., Iterable[Planned]] | None = None
 
 
 _SLOTS = {"slots": None, "none": 1}
@@ -154,6 +161,14 @@ VARIANTS: Registry[Variant] = Registry(
             lambda options, points: sizes.plaintext_hamming(points, options.bits),
             lambda options, points, number: planned_hamming.plaintext(points, number, options.bits),
         ),
+        "direct": Variant(
+            "hashes to the server, which does not know the planes",
+            lambda options: DirectHamming(options.bits),
+            messages_in(hamming_direct),
+            lambda options, points: sizes.direct_hamming(points, options.bits),
+            lambda options, points, number: planned_hamming.direct(points, number, options.bits),
+            pairs=False,
+        ),
     },
 )
 
@@ -173,6 +188,14 @@ ROW_SUMS: Registry[RowSums] = Registry(
             messages_in(dealing),
             sizes.dealing,
             planned_sums.shamir,
+        ),
+        "secagg+": RowSums(
+            "secret shares among neighbours in a random graph make up for the lost client, for many clients",
+            lambda threshold: InGraph(),
+            rowsums_shamir.STEPS,
+            (dealing.DealtKey, *neighbours.SHARED, *messages_in(rowsums_graph)),
+            lambda clients: sizes.dealing_in_graph(clients, degree_of(len(clients), InGraph().tolerance)),
+            planned_sums.in_graph,
         ),
     },
 )

@@ -42,16 +42,19 @@ from parties.server import Server
 from protocols import setup
 from protocols.crypto.fixed_point import decode
 from protocols.dealing import Survivors
+from protocols.identities import Identities
 from protocols.masking import Ring
 from protocols.outcome import Abort
+from protocols.privacy.randomised import HashFlips
 from protocols.refusal import Least
+from protocols.returning import NOT_AGAIN
 from protocols.rounds import CalledClient
 from protocols.steps import Step
 from protocols.values import values_of
 from protocols.xclp import hamming, influence, rowsums_shamir
 from protocols.xclp.blocks import NO_POINTS, Blocks
 from protocols.xclp.graph import class_counts, contribution
-from protocols.xclp.hamming import SecureHamming
+from protocols.xclp.hamming import Hamming
 from protocols.xclp.label_propagation import label_by
 from protocols.xclp.lsh import hash_bits, hash_work, planes
 from protocols.xclp.recipe import PAPER, Recipe
@@ -80,15 +83,19 @@ STEPS = (
     Step("client", "xclp.label", "turn its rows of Z into labels and confidences"),
 )
 
+_OPENED = "opened xclp"  # on the server's disk: number and virtual time
+
 
 @dataclass(frozen=True)
 class Parameters:
     """The public settings of XCLP.
 
-    `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long.
+    `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long. `flip`: the probability
+    with which its owner flips each hash bit (`protocols.privacy.randomised`). `identities`: by which keys and sets are
+    signed, if they are. `orthogonal`: the planes are (`lsh`).
     """
 
-    variant: SecureHamming
+    variant: Hamming
     clients: int
     classes: int
     recovery: SecureRowSums = field(default_factory=Restart)
@@ -101,6 +108,9 @@ class Parameters:
     min_clients: int = 3
     deadline: float = 60.0
     rounds: int = 1
+    flip: float = 0.0
+    identities: Identities | None = None
+    orthogonal: bool = False
 
     @property
     def waits(self) -> int:
@@ -128,12 +138,13 @@ def ignore(*_: object, **__: object) -> None:
 class LabeledClient(CalledClient):
     """A client that runs XCLP in its last round, or in all: `labels` is the last one's result, None if it has none.
 
-    For the observer that compares with the plaintext, `bits_of_round` stores the bits of the round `hashed_in`, and
-    `results` the result of each round.
+    For the observer that compares with the plaintext, `bits_of_round` stores the bits of the round `hashed_in` as they
+    are used, `bits_as_hashed` the same before any was flipped, and `results` the result of each round.
     """
 
     labels: Labels | None = None
     bits_of_round: Observed[NDArray[np.bool_] | None] = Observed(lambda: None)
+    bits_as_hashed: Observed[NDArray[np.bool_] | None] = Observed(lambda: None)
     hashed_in = Observed(int)
     results = Observed(dict[int, Labels])
 
@@ -141,8 +152,8 @@ class LabeledClient(CalledClient):
         """Take part in a round of XCLP with `features` (n_j, d) of the points of its shard."""
         number = self.round
 
-        def hashed(bits: NDArray[np.bool_]) -> None:
-            self.bits_of_round, self.hashed_in = bits, number
+        def hashed(bits: NDArray[np.bool_], as_hashed: NDArray[np.bool_]) -> None:
+            self.bits_of_round, self.bits_as_hashed, self.hashed_in = bits, as_hashed, number
 
         found = self.results[number] = await client(self, features, parameters, hashed)
         if number == self.last_round:
@@ -171,17 +182,20 @@ async def client(
     me: Client,
     features: NDArray[np.float64],
     settings: Parameters,
-    hashed: Callable[[NDArray[np.bool_]], None] = ignore,
+    hashed: Callable[[NDArray[np.bool_], NDArray[np.bool_]], None] = ignore,
 ) -> Labels:
     """Take part in a round that the server opens, with `features` (n_j, d) of the points of its shard.
 
-    `hashed` is called with their bits.
+    `hashed` is called with their bits as they are used, and before any was flipped.
     """
-    group, keys = await setup.client(me, settings.deadline, settings.variant)
+    group, keys = await setup.client(me, settings.deadline, settings.variant, settings.identities)
     with me.step("lsh.hash"):
-        work = hash_work(len(features), features.shape[1], settings.bits)
-        bits = await me.compute(work, _hash, features, group.seed, settings.bits)
-        hashed(bits)
+        flips = HashFlips(me.world.lasting(me.name, "hashes"), settings.flip, me.shard.rows) if settings.flip else None
+        given = len(features), features.shape[1], settings.bits
+        work = hash_work(*given, flipped=flips is not None, orthogonal=settings.orthogonal)
+        drawn = group.seed, settings.bits, settings.orthogonal
+        as_hashed, bits = await me.compute(work, _hash, features, drawn, flips)
+        hashed(bits, as_hashed)
     names = await hamming.client(me, group, settings.variant, keys, bits, settings.deadline)
     members = group.without(tuple(name for name in group.names if name not in names))
     view = await influence.client(me, members, settings.rows, settings.deadline)
@@ -189,7 +203,8 @@ async def client(
     work = {"ring.add": view.columns.size}
     zbar = await me.compute(work, contribution, view.columns, own, settings.classes)
     view = replace(view, columns=view.columns[:0].copy())  # they are the largest that a client holds, and done with
-    scores = Scores(zbar, view.rows, group.secrets, settings.fraction_bits, Least(settings.min_clients, view.labeled))
+    least = Least(settings.min_clients, view.labeled)
+    scores = Scores(zbar, view.rows, group.secrets, settings.fraction_bits, least, group.identities)
     if settings.recipe.class_balanced:
         scores = _with_counts(scores, class_counts(own, settings.classes))
     summed = await settings.recovery.client(me, scores, settings.deadline)
@@ -257,6 +272,8 @@ class Recording(Server):
         return [self]
 
     def broadcast(self, parties: Iterable[str], message: Message) -> None:
+        if isinstance(message, setup.RoundStart):
+            self.disk[_OPENED] = self.record.number, self.record.began
         if isinstance(message, Summing | Survivors):
             self._note(contributors=tuple(message.names))
         super().broadcast(parties, message)
@@ -264,6 +281,8 @@ class Recording(Server):
     def begin_record(self, number: int) -> None:
         """Begin the record of round `number`."""
         self.record = RoundRecord(number, self.world.loop.time(), self.called)
+        if number > 1:  # the first has begun once anybody is called
+            self.disk[_OPENED] = number, self.record.began
 
     async def hold_xclp(self, clients: Sequence[str], settings: Parameters) -> None:
         """Run the round of the record. Raises Abort."""
@@ -298,6 +317,13 @@ class XclpServer(Recording, RoomsServer):
         return self.group_parts or [self]
 
     async def main(self) -> None:
+        number, began = self.disk.get(_OPENED, (0, 0.0))
+        if number:
+            self.group_parts, self.record, self.aborted = [], RoundRecord(number, began), NOT_AGAIN
+            self.advance(self.parameters.rounds + 1, 0)  # to whatever attempt clients are at, it is not late
+            self.report(self.record)
+            self.dismiss(self.clients, NOT_AGAIN, aborted=True)
+            return
         if len(self.groups) == 1:
             await _hold_rounds(self, self.parameters)
             return
@@ -333,7 +359,9 @@ async def server(
     me: Server, clients: Sequence[str], number: int, settings: Parameters, note: Callable[..., None] = ignore
 ) -> None:
     """Run round `number` among `clients`. Raises Abort. `note` is called with results, by name."""
-    group = await setup.server(me, clients, number, settings.min_clients, settings.deadline, settings.variant)
+    group = await setup.server(
+        me, clients, number, settings.min_clients, settings.deadline, settings.variant, settings.identities
+    )
     note(joined=group.names)
     members, h = await hamming.server(
         me, group, settings.variant, settings.bits, settings.min_clients, settings.deadline
@@ -349,13 +377,20 @@ async def server(
         settings.min_clients,
         settings.deadline,
         settings.recipe.edge_power,
+        settings.flip,
     )
     hidden = labeled if settings.rows == "unlabeled" else dict.fromkeys(labeled, 0)
     rows = {name: members.points[name] - hidden[name] + settings.recipe.class_balanced for name in labeled}
-    candidates = Candidates(labeled, rows, settings.classes, settings.min_clients)
+    joined = len(group.names)
+    candidates = Candidates(labeled, rows, settings.classes, settings.min_clients, group.identities, joined)
     contributors = await settings.recovery.server(me, candidates, settings.deadline)
     note(contributors=contributors, finished=True)
 
 
-def _hash(features: NDArray[np.float64], seed: bytes, bits: int) -> NDArray[np.bool_]:
-    return hash_bits(features, planes(seed, bits, features.shape[1]))
+def _hash(
+    features: NDArray[np.float64], drawn: tuple[bytes, int, bool], flips: HashFlips | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The bits by planes `drawn` from a seed, their number, if orthogonal; and those that are used in their place."""
+    seed, bits, orthogonal = drawn
+    found = hash_bits(features, planes(seed, bits, features.shape[1], orthogonal=orthogonal))
+    return found, found if flips is None else flips.flipped(found, seed, features)

@@ -1,8 +1,8 @@
 """Chaos: one scenario run again and again, each time with other faults, and checked against the same promises.
 
-The scenario's own faults are ignored. A run without any is first: its trace lists the steps. Then come
-crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random mixtures
-of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
+The scenario's own faults are ignored, and clients' availability. A run without any is first: its trace lists the
+steps. Then come crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and
+random mixtures of all faults. What breaks a promise is shrunk to the smallest schedule that still does.
 
 >>> from protocols.registry import PROTOCOLS
 from scenarios.files.reading import load
@@ -43,6 +43,7 @@ __all__ = [
     "perform",
     "replayed",
     "shrunk",
+    "undisturbed",
     "verdict",
 ]
 
@@ -55,11 +56,15 @@ _MEMORY = Remembering()
 """The results of jobs in this process since the latest run without faults."""
 
 
+_EACH = 200
+"""The most clients of which each one's crashes are tried."""
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """The amount of chaos: `schedules` random ones from `seed`, each crash alone (`singles`), all `pairs` of crashes.
 
-    `quick`: crashes of the server and of three clients only. `jobs`: runs at a time, each in a process of its own or
-    on Ray; one runs here.
+    `quick`, or more than 200 clients: crashes of the server and of three clients only. `jobs`: runs at a time, each in
+    a process of its own or on Ray; one runs here.
     """
 
     schedules: int = 20
@@ -152,20 +157,21 @@ def campaign(
 ) -> Findings:
     """Do it all. `findings` is filled as runs end, so that a caller has what there is when this is interrupted."""
     found = Findings([], []) if findings is None else findings
-    calm = structs.replace(scenario, fault=())
+    calm = undisturbed(scenario)
     first = first_run(calm)
     found.verdicts.append(first)
     watch(1, 1, first)
     if first.broken or first.outcome != "completed":
         found.failures += _failures(calm, found.verdicts, first.calm)
         return found
-    parties = _few(calm.data.clients) if plan.quick else None
+    many = calm.data.clients > _EACH
+    parties = _few(calm.data.clients) if plan.quick or many else None
     singles = list(single_crashes(first.course, parties)) if plan.singles or plan.pairs else []
     mixed = random_schedules(first.course, plan.schedules, plan.seed, duration(calm.protocol.deadline))
     try:
         _try([*singles, *mixed], calm, first.calm, plan.jobs, found, watch)
         if plan.pairs:
-            pairs = _pairs(found.verdicts, set(singles))
+            pairs = _pairs(found.verdicts, set(singles), parties if many else None)
             found.verdicts = [structs.replace(one, course=Course((), (), 0.0)) for one in found.verdicts]
             _try(pairs, calm, first.calm, plan.jobs, found, watch, bare_run)
     except (KeyboardInterrupt, ClusterError):  # what is known is worth having; shrinking it would take a while
@@ -173,6 +179,12 @@ def campaign(
         raise
     found.failures += _failures(calm, found.verdicts, first.calm)
     return found
+
+
+def undisturbed(scenario: Scenario) -> Scenario:
+    """The scenario without its faults, and with clients that are always up."""
+    clients = tuple(structs.replace(client, availability="") for client in scenario.client)
+    return structs.replace(scenario, fault=(), client=clients)
 
 
 def first_run(calm: Scenario) -> Verdict:
@@ -199,8 +211,9 @@ def replayed(scenario: Scenario) -> Verdict:
 
     The limits follow from the run without faults, so that is run first.
     """
-    first = first_run(structs.replace(scenario, fault=()))
-    return faulty_run(scenario, scenario.fault, first.calm) if scenario.fault else first
+    calm = undisturbed(scenario)
+    first = first_run(calm)
+    return first if calm == scenario else faulty_run(scenario, scenario.fault, first.calm)
 
 
 def _limits(scenario: Scenario, calm: Calm | None) -> Limits:
@@ -225,13 +238,15 @@ def _few(clients: int) -> list[str]:
     return ["server", *(f"client/{number}" for number in sorted({0, clients // 2, clients - 1}))]
 
 
-def _pairs(verdicts: Iterable[Verdict], singles: Collection[Schedule]) -> list[Schedule]:
+def _pairs(
+    verdicts: Iterable[Verdict], singles: Collection[Schedule], parties: Collection[str] | None
+) -> list[Schedule]:
     """Each pair of crashes of two parties: the second at any step that was taken in the run with the first alone."""
     pairs: dict[frozenset[Fault], Schedule] = {}
     for one in verdicts:
         if one.faults in singles:
             (first,) = one.faults
-            for (second,) in single_crashes(one.course):
+            for (second,) in single_crashes(one.course, parties):
                 if second.party != first.party:
                     pairs.setdefault(frozenset((first, second)), (first, second))
     return list(pairs.values())

@@ -1,5 +1,6 @@
 """Chaos from Python; and what it has in common with that of the command line: how a scenario is made ready for it."""
 
+import math
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -38,10 +39,10 @@ def chaos(
     its own are put aside, as is what it expects, and keys have 512 bits unless `changes` (as in `load`) set
     ``protocol.key_bits``. Then come crashes before and after every step of every party, one at a time (`singles`),
     every two of them (`pairs`), and `schedules` random mixtures of all faults, which follow from `seed`. `quick`: fewer
-    points and rounds, and crashes of the server and three clients only. With more than one of `jobs`, each run has a
-    process of its own; a script then needs ``if __name__ == "__main__":``. With "ray" or "ray:HOST:PORT" runs are made
-    on Ray. `out` is the folder to make, by default
-    ``runs/NAME-chaos-NUMBER``. `watch` is called after each run with how many are done, how many there are as far as is
+    points and rounds, and crashes of the server and three clients only, as with more than 200 clients. With more than
+    one of `jobs`, each run has a process of its own; a script then needs ``if __name__ == "__main__":``. With "ray" or
+    "ray:HOST:PORT" runs are made on Ray. `out` is the folder to make, by default ``runs/NAME-chaos-NUMBER``. `watch` is
+    called after each run with how many are done, how many there are as far as is
     known, and what was found.
 
     The result has `verdicts`, one for each run, and `failures`: for each broken promise the smallest schedule of faults
@@ -77,15 +78,17 @@ def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded,
     if any(key.partition(".")[0] == "fault" for key in keys):
         raise ScenarioError("--set", "fault", "chaos brings its own faults; allowed: --replay, which takes those given")
     own = promising(read(scenario, changes))
+    absent = [number for number, client in enumerate(own.scenario.client) if client.availability]
+    ours += [f'client.{number}.availability=""' for number in absent]
     if "protocol.key_bits" not in keys:
         ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
     if plan.quick and "data.limit" not in keys:
         limit = read(scenario, [*changes, *ours]).scenario.data.limit
-        ours.append(f"data.limit={min(limit or _QUICK_POINTS, _QUICK_POINTS)}")
+        ours.append(f"data.limit={min(limit or math.inf, max(_QUICK_POINTS, own.scenario.data.clients))}")
     most = PROTOCOLS[own.scenario.protocol.name].quick
     if plan.quick and not keys & set(most):
         ours += [f"{key}={min(attrgetter(key)(own.scenario), number)}" for key, number in most.items()]
-    return promising(read(scenario, [*changes, *ours])), len(own.scenario.fault)
+    return promising(read(scenario, [*changes, *ours])), len(own.scenario.fault) + len(absent)
 
 
 def promising(loaded: Loaded) -> Loaded:

@@ -26,10 +26,13 @@ _ALL = (
 )
 _CROSS = ("protocol.bits=32", "protocol.k=3", "protocol.key_bits=512", "protocol.insecure_keys=true")
 _PLAIN = ("protocol.hamming=plaintext",)
+_DIRECT = ("protocol.hamming=direct",)
 _MESH = ("network.topology=mesh",)
 _DATAGRAM = ("network.transport=datagram",)
 _SECURE = ("training.averaging=secure", "training.min_clients=2")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
+_SIGNED = ("protocol.identity=signed",)
+_CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
 _SHAMIR = ("protocol.recovery=shamir",)
 
 
@@ -72,9 +75,21 @@ CONFIGURATIONS = (
         ("data.clients=7", "protocol.min_clients=3"),
         points=28,
     ),
+    _xclp(
+        "plaintext, secagg+, star, eight clients",
+        _PLAIN,
+        ("protocol.recovery=secagg+", "data.clients=8", "protocol.rounds=2"),
+        points=32,
+    ),
+    _xclp("direct, restart, star, lossy", _DIRECT, ("network.loss=0.05", "network.jitter=5ms", "protocol.rounds=2")),
+    _xclp("direct, shamir, mesh, datagram", _DIRECT, _SHAMIR, _MESH, _DATAGRAM, ("protocol.rounds=2",)),
+    _xclp(
+        "plaintext, shamir, signed, star", _PLAIN, _SHAMIR, _SIGNED, ("data.clients=7", "protocol.rounds=2"), points=28
+    ),
     _xclp("plaintext, restart, star, lossy", _PLAIN, ("network.loss=0.05", "network.jitter=5ms", "protocol.rounds=2")),
     _training("fedavg", "plain, star"),
     _training("fedavg", "secure, star", _SECURE),
+    _training("fedavg", "secure, signed, datagram", _SECURE, _SIGNED, _DATAGRAM, ("data.clients=6",)),
     _training("fedavg", "plain, mesh, datagram", _MESH, _DATAGRAM),
     _training("fedavg", "secure, mesh, datagram", _SECURE, _MESH, _DATAGRAM),
     _training("fedavg", "secure, a cohort of two thirds", _SECURE, ("data.clients=6", "training.share=0.67")),
@@ -112,4 +127,6 @@ CONFIGURATIONS = (
     _cotraining("pate"),
     _cotraining("dp-pate"),
     _cotraining("local"),
+    Configuration("private-cells, star", "private-cells", (*_ALL, *_CELLS)),
+    Configuration("private-cells, mesh", "private-cells", (*_ALL, *_CELLS, *_MESH)),
 )

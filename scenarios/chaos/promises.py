@@ -114,7 +114,7 @@ _ANSWERS = {
     "Roster": (("Join",), False),
     "TakingPart": (("TakesPart",), False),
     "SeedAgreed": (("SeedCheck",), False),
-    "Members": (("OwnBlock",), False),
+    "Members": (("OwnBlock", "Hashes"), False),
     "Rows": (("LabeledPoints",), False),
     "DealtKeys": (("DealtKey",), True),
     "Neighbours": (("FreshKeys",), True),
@@ -125,15 +125,20 @@ _ANSWERS = {
 
 
 def complete_blocks(trial: Trial, affected: Affected) -> Iterator[str]:
-    """Both parts of the block of every two members of the graph were received."""
+    """Both parts of the block of every two members of the graph were received, or the hashes of both."""
     delivered: dict[bytes, int] = {}
+    hashes: dict[tuple[str, int], int] = {}
     for place, event in enumerate(trial.events):
         if event.kind == "deliver" and event.digest in trial.blocks:
             delivered.setdefault(event.digest, place)
+        if event.kind == "deliver" and event.type == "Hashes":
+            hashes.setdefault((event.party, event.round), place)
     received = {(*trial.blocks[digest], trial.events[place].round): place for digest, place in delivered.items()}
     for (kind, round_number, _, _), group in announced(trial).items():
         if kind == "Members":
             for first, second in combinations(group[0].names or (), 2):
+                if all(hashes.get((name, round_number), math.inf) < group[0].place for name in (first, second)):
+                    continue
                 for part in ("Masks", "MaskedDistances"):
                     if received.get((part, first, second, round_number), math.inf) >= group[0].place:
                         yield f"{first} and {second} are members of round {round_number}, without their {part}"

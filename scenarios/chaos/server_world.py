@@ -23,7 +23,7 @@ from parties.server import Server
 from protocols import secure_sum, setup
 from protocols.crypto.agreement import SharedSecret
 from protocols.crypto.fixed_point import encode
-from protocols.crypto.regular_graph import Tolerance
+from protocols.crypto.regular_graph import Graph, Tolerance, degree_of
 from protocols.dealing import DealtKey, DealtKeys, Revealed, Survivors
 from protocols.masking import Ring
 from protocols.neighbours import FreshKeys, Neighbours
@@ -31,6 +31,7 @@ from protocols.outcome import Abort, Overtaken
 from protocols.refusal import Least
 from protocols.values import BadValues
 from protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
+from protocols.xclp.rowsums_graph import Adjacent, InGraph
 from protocols.xclp.rowsums_shamir import Shamir
 from scenarios.chaos.server_lies import Lie, Move, Program
 from scenarios.chaos.server_view import Input, View, exposed
@@ -53,7 +54,7 @@ Values = NDArray[np.float64]
 
 
 class Miniature(Struct, frozen=True):
-    """A sum of the `kind` "secure_sum", "secagg+", "restart" or "shamir" among a number of `clients`.
+    """A sum of the `kind` "secure_sum", "secagg+", "restart", "shamir" or "secagg+ rows" among a number of `clients`.
 
     `threshold`: t, None: a majority.
     """
@@ -128,7 +129,9 @@ def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
 
 
 def _recovery(miniature: Miniature) -> SecureRowSums:
-    return Restart() if miniature.kind == "restart" else Shamir(miniature.threshold)
+    if miniature.kind == "shamir":
+        return Shamir(miniature.threshold)
+    return Restart() if miniature.kind == "restart" else InGraph()
 
 
 def perform(miniature: Miniature, program: Program, part: Contribute = contribute) -> Outcome:
@@ -278,6 +281,16 @@ def _changed(message: Any, kind: str, who: str) -> Any:
     return _without(message, *(others if kind == "alone" else others[-1:]))
 
 
+def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Each client and its neighbours, in a graph in their order; itself and all others where it is complete."""
+    names = tuple(clients)
+    degree = degree_of(max(1, len(names)), Tolerance())
+    if degree.complete:
+        return dict.fromkeys(names, names)
+    graph = Graph(names, names, degree.k)
+    return {name: graph.around(name) for name in names}
+
+
 class _Scripted(Server):
     """Does what `moves` say, and takes whatever comes."""
 
@@ -321,14 +334,20 @@ class _Scripted(Server):
 
     async def move_keys(self, names: list[str], to: list[str]) -> None:
         fresh = {name: self._fresh[name] for name in names if name in self._fresh}
-        if fresh:
-            lives = [self.incarnations[name] for name in fresh]
-            keys = [[sent.channel_key for sent in fresh.values()], [sent.public_key for sent in fresh.values()]]
-            self.broadcast(to, Neighbours(len(fresh), list(fresh), lives, *keys))
-            await self.collect(MaskedRows, to, deadline=_SHORT)
         public = {name: self._public[name] for name in names if name in self._public}
-        if self.miniature.deals and public:
+        around = _around(fresh or public)
+        for name in to if fresh else ():
+            near = around.get(name, tuple(fresh))
+            keys = [[fresh[one].channel_key for one in near], [fresh[one].public_key for one in near]]
+            lives = [self.incarnations[one] for one in near]
+            self.send(name, Neighbours(len(fresh), list(near), lives, *keys))
+        for name in to if public and self.miniature.kind == "secagg+ rows" else ():
+            near = around.get(name, tuple(public))
+            places = [list(public).index(one) for one in near]
+            self.send(name, Adjacent(list(public), places, [public[one] for one in near]))
+        if public and self.miniature.kind in ("secure_sum", "shamir"):
             self.broadcast(to, DealtKeys(list(public), list(public.values())))
+        if fresh or public:
             await self.collect(MaskedRows, to, deadline=_SHORT)
 
     async def move_want(self, names: list[str], to: list[str]) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from scenarios.console import printing
-from scenarios.files.fault_fields import label
+from scenarios.files.list_fields import label
 from scenarios.reporting import printed
 from scenarios.reporting.recorded import scenario_of
 from scenarios.running.folder import ByteRow, FolderError, byte_rows, message_bytes, read_result, remarks_on
@@ -23,8 +23,8 @@ from scenarios.sweeping.folder import runs_of
 
 __all__ = ["show_bytes"]
 
-_COUNTS = ("messages", "payload", "sealing", "envelope", "total")
-_SHOWN = ("messages", "payload", "formula", "sealing", "envelope", "total")
+_COUNTS = ("messages", "payload", "sealing", "envelope", "total", "headers")
+_SHOWN = ("messages", "payload", "formula", "sealing", "envelope", "total", "headers")
 
 
 class Counted(Struct, frozen=True):
@@ -47,7 +47,7 @@ class Counted(Struct, frozen=True):
     def sums(self) -> dict[str, int | None]:
         """The numbers of all messages and bytes, and the whole payload by formula."""
         counts = {name: sum(getattr(row, name) for row in self.rows) for name in _COUNTS}
-        whole = {row.type for row in self.rows} <= {*self.formula}
+        whole = {row.type for row in self.rows if row.messages} <= {*self.formula}
         return {**counts, "formula": sum(self.formula.values()) if self.formula and whole else None}
 
     def lines(self) -> list[dict[str, Any]]:
@@ -125,14 +125,15 @@ def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> Non
     for run in runs:
         groups.setdefault(run.values, []).append(run)
     scenarios = list(filter(None, (scenario_of(run.folder) for run in runs)))
+    shown = _SHOWN if any(row.headers for run in runs for row in run.rows) else _SHOWN[:-1]
     swept = [label(key, scenarios) for key, _ in runs[0].values] if runs else []
     lines = []
     for values, members in groups.items():
         completed = [run.sums() for run in members if run.outcome == "completed"]
-        means = [_mean([sums[name] for sums in completed]) for name in _SHOWN]
+        means = [_mean([sums[name] for sums in completed]) for name in shown]
         left = len(members) - len(completed)
         lines.append([*(value for _, value in values), str(len(members)), *means, str(left)])
-    figures = ("runs", *_SHOWN, "not completed")
+    figures = ("runs", *shown, "not completed")
     console.print(printing.table((*swept, *figures), lines, figures))
 
 

@@ -44,10 +44,13 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 def _is_users(error: ValueError | OSError) -> bool:
     """Whether the user's input is wrong, and not the program."""
+    from parties.datasets.error import DataError
     from scenarios.running.folder import FolderError
     from scenarios.schema.scenario import ScenarioError
+    from sim.deployed.certificates import CertificateError
+    from sim.deployed.spoke import RefusedError
 
-    return isinstance(error, ScenarioError | FolderError | OSError)
+    return isinstance(error, ScenarioError | FolderError | DataError | CertificateError | RefusedError | OSError)
 
 
 def _line(error: ValueError | OSError) -> str:

@@ -12,7 +12,9 @@ from scenarios.command import data
 from scenarios.command.bytes_command import show_bytes
 from scenarios.command.chaos_command import chaos
 from scenarios.command.compare import compare
+from scenarios.command.deploying import certify, deploy_local, gather, join, outline, serve
 from scenarios.command.events import events
+from scenarios.command.flower import flower
 from scenarios.command.guarding import guarded
 from scenarios.command.keys import keys
 from scenarios.command.listing import list_scenarios
@@ -48,6 +50,7 @@ def _tacit(
 
 for _name, _command, _example in (
     ("run", run, "tacit run xclp-digits --seed 2 --set data.limit=240 --out quick"),
+    ("flower", flower, "tacit flower examples/flower-quickstart --clients 20"),
     ("list", list_scenarios, "tacit list"),
     ("steps", steps, "tacit steps xclp"),
     ("keys", keys, "tacit keys network"),
@@ -59,6 +62,12 @@ for _name, _command, _example in (
     ("predict", predict, "tacit predict xclp-digits --over protocol.hamming=paillier,iknp"),
     ("report", report, "tacit report runs/xclp-digits-1-1"),
     ("sweep", sweep, "tacit sweep xclp-digits --over protocol.k=5,10 --seeds 3 --jobs 2"),
+    ("certify", certify, "tacit certify xclp-digits"),
+    ("outline", outline, "tacit outline north.npz south.npz --out outline.csv"),
+    ("serve", serve, "tacit serve xclp-digits --set data.clients=3"),
+    ("join", join, "tacit join xclp-digits --set data.clients=3 --as client/0 --server 192.0.2.1:4433"),
+    ("deploy-local", deploy_local, "tacit deploy-local xclp-digits --set data.limit=240"),
+    ("gather", gather, "tacit gather server client-0 client-1 client-2"),
     ("chaos", chaos, "tacit chaos xclp-digits --quick --schedules 5 --set protocol.hamming=plaintext"),
 ):
     app.command(_name, epilog=f"Example: {_example}")(guarded(_command))

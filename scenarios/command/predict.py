@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-_COLUMNS = ("messages", "payload", "sealing", "envelope", "total")
+_COLUMNS = ("messages", "payload", "sealing", "envelope", "total", "headers")
 
 _SEEDS = 5
 _MANY = 100_000
@@ -141,7 +141,10 @@ def _predicted(plans: Sequence[Plan], most: int | None) -> Predicted:
     first, *others = plans
     scenario = first.loaded.scenario
     found = predict_run(scenario, first.loaded.where)
-    rows = [ByteRow(*key, row.messages, row.payload, row.sealing, row.envelope) for key, row in found.counts.items()]
+    rows = [
+        ByteRow(*key, row.messages, row.payload, row.sealing, row.envelope, row.headers)
+        for key, row in found.counts.items()
+    ]
     seconds = {scenario.seed: found.virtual_seconds}
     if most is None or sum(row.messages for row in rows) <= most:
         for one in others:
@@ -173,7 +176,7 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
 def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     """A line for each combination of values, and the cheapest of them."""
     from scenarios.console import printing
-    from scenarios.files.fault_fields import label
+    from scenarios.files.list_fields import label
 
     scenarios = [one.plan.loaded.scenario for one in found]
     labels = {key: label(key, scenarios) for key, _ in found[0].plan.values}
@@ -199,10 +202,14 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
 
 def _remarks(scenarios: Sequence[Scenario]) -> list[str]:
     """A line for each thing that the numbers leave out."""
+    from parties.fleet.fleet import Fleet
+
     found = []
     if any(one.fault for one in scenarios):
         found.append("faults    are left out: the numbers are those of a run without them")
-    if any(one.network.loss for one in scenarios):
+    if any(client.availability for one in scenarios for client in one.client):
+        found.append("clients   are taken as up all the time: their availability is left out")
+    if any(Fleet(one).loses for one in scenarios):
         found.append("loss      is left out: what the network loses and is sent again is not counted")
     if any(one.cost not in ("modelled", "free") for one in scenarios):
         found.append("cost      is that of the cost table: what is measured as it runs is not known before")

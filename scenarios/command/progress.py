@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios.console.printing import print_lines
-from scenarios.running.runner import Watch
-from scenarios.running.simulation import Simulation
+from scenarios.running.runner import AnySimulation, Watch
 from sim.trace import Event
 from sim.units import format_bytes, format_duration
 
@@ -57,7 +56,7 @@ class Progress(Watch):
             self._accuracy = event.value
 
     @contextmanager
-    def watching(self, simulation: Simulation) -> Iterator[None]:
+    def watching(self, simulation: AnySimulation) -> Iterator[None]:
         """Show the progress until the run ends."""
         self._began, self._done = time.perf_counter(), simulation.done
         self._bytes = sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
@@ -78,14 +77,14 @@ class Progress(Watch):
             self._ended.set()
             printer.join()
 
-    def _print(self, simulation: Simulation) -> None:
+    def _print(self, simulation: AnySimulation) -> None:
         while not self._wait(_SECONDS_A_LINE):
             passed = format_duration(round(time.perf_counter() - self._began))
             parts = [f"{passed} passed", *self._parts(simulation), self.left(simulation.planned, simulation.done)]
             print_lines(self._console, ["progress  " + ", ".join(filter(None, parts))])
             self._console.file.flush()
 
-    def _parts(self, simulation: Simulation) -> list[str]:
+    def _parts(self, simulation: AnySimulation) -> list[str]:
         names = simulation.waits_for
         awaited = ", ".join(names) if len(names) <= _NAMES else f"{len(names)} parties"
         number, rounds = simulation.round
@@ -93,12 +92,12 @@ class Progress(Watch):
             f"round {number} of {rounds}" if rounds > 1 and number else "",
             simulation.step or "starting",
             "" if self._accuracy is None else f"accuracy {self._accuracy:.3f}",
-            f"{format_bytes(self._bytes)}",
+            f"{format_bytes(self._bytes)} sent",
             f"virtual {format_duration(simulation.now)}",
             f"waits for {awaited}" if awaited else "",
         ]
 
-    def _drawn(self, simulation: Simulation) -> RenderableType:
+    def _drawn(self, simulation: AnySimulation) -> RenderableType:
         planned, done = simulation.planned, simulation.done
         left = self.left(planned, done)
         line = Table.grid(padding=(0, 2))
@@ -109,9 +108,9 @@ class Progress(Watch):
         return line
 
     def left(self, planned: float, done: float) -> str:
-        """The real time left, in words; empty while too little is done for an estimate."""
+        """The real time left, in words; empty while too little is done for an estimate, and when all planned is."""
         here = done - self._done
         if here < _ENOUGH * planned or here <= 0:
             return ""
-        seconds = (time.perf_counter() - self._began) * max(planned - done, 0) / here
-        return f"{format_duration(round(seconds))} left"
+        seconds = round((time.perf_counter() - self._began) * max(planned - done, 0) / here)
+        return f"{format_duration(seconds)} left" if seconds else ""

@@ -1,27 +1,38 @@
 """What `tacit run` does: one run, its progress and what comes of it."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scenarios.command import completing, stopping
 from scenarios.command.options import Debug, Plugins, Seed, Set, SourceFile
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scenarios.files.reading import Loaded
+    from scenarios.running.folder import Result
+
+__all__ = ["Engine", "Out", "carry_out", "run"]
+
+Out = Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Where computing runs: auto, inline, pool:N, ray or ray:HOST:PORT.", autocompletion=completing.engines
+    ),
+]
 
 
 def run(
     file: SourceFile = "",
     seed: Seed = None,
     changes: Set = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to make; default: runs/NAME-SEED-NUMBER.")] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Where computing runs: auto, inline, pool:N, ray or ray:HOST:PORT.", autocompletion=completing.engines
-        ),
-    ] = None,
+    out: Out = None,
+    engine: Engine = None,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the training run in DIR that was broken off; with --engine only."),
@@ -32,13 +43,10 @@ def run(
     """Run a scenario; print accuracy, times, losses and bytes; leave a folder with everything."""
     from scenarios.command.progress import Progress
     from scenarios.console import printing
-    from scenarios.files.checks import cautions, notes
     from scenarios.files.reading import read
-    from scenarios.reporting import printed
     from scenarios.running import runner
     from scenarios.running.checkpoint import CHECKPOINT, check_unfinished
-    from scenarios.running.disk import disk_problem
-    from scenarios.running.folder import FolderError, byte_rows
+    from scenarios.running.folder import FolderError
 
     if resume is None and not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
@@ -50,25 +58,56 @@ def run(
         check_unfinished(resume)
     asked = [*(changes or ()), *_engine(engine)]
     loaded = read(str(resume) if resume else file, asked, seed=seed, options={"engine": "--engine"} if engine else {})
+    if resume is None:
+        return carry_out(loaded, out, debug=debug, checkpoint=file if (Path(file) / CHECKPOINT).is_file() else "")
+    console = printing.make_console()
+    _introduce(console, loaded)
+    stopping.interrupt_work()
+    return _conclude(console, loaded, runner.resume(resume, engine=engine, watch=Progress(console)), debug=debug)
+
+
+def carry_out(loaded: Loaded, out: Path | None, *, debug: bool, checkpoint: str = "") -> int:
+    """Run what was read, print it all, and return the exit code. `checkpoint`: the folder of a run that could go on."""
+    from scenarios.command.progress import Progress
+    from scenarios.console import printing
+    from scenarios.running import runner
+
     scenario, console = loaded.scenario, printing.make_console()
+    _introduce(console, loaded)
+    unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
+    unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
+    printing.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
+    if checkpoint:
+        note = f"note     from the start; tacit run --resume {checkpoint} goes on where it broke off"
+        printing.print_lines(console, [note])
+    if loaded.layout is not None:
+        note = f"table    this is the file as it stands; its table: tacit sweep {loaded.where}"
+        printing.print_lines(console, [note])
+    stopping.interrupt_work()
+    return _conclude(
+        console, loaded, runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console)), debug=debug
+    )
+
+
+def _introduce(console: Console, loaded: Loaded) -> None:
+    from scenarios.console import printing
+    from scenarios.files.checks import cautions, notes
+
+    scenario = loaded.scenario
     printing.print_lines(console, [f"{scenario.title or loaded.name}   (seed {scenario.seed})"])
     printing.print_lines(console, (f"WARNING  {line}" for line in cautions(scenario)))
     printing.print_lines(console, (f"note     {line}" for line in notes(scenario)))
-    if resume is None:
-        unused = dict.fromkeys(loaded.unused, f"not a key of {scenario.protocol.name}")
-        unused |= {key: f"only with {takes}" for key, takes in loaded.needless.items()}
-        printing.print_lines(console, (f"unused   {key}: {why}" for key, why in unused.items()))
-        if (Path(file) / CHECKPOINT).is_file():
-            printing.print_lines(
-                console, [f"note     from the start; tacit run --resume {file} goes on where it broke off"]
-            )
-        if loaded.layout is not None:
-            printing.print_lines(console, [f"table    this is the file as it stands; its table: tacit sweep {file}"])
-        stopping.interrupt_work()
-        result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console))
-    else:
-        stopping.interrupt_work()
-        result = runner.resume(resume, engine=engine, watch=Progress(console))
+
+
+def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool) -> int:
+    from scenarios.console import printing
+    from scenarios.files.checks import cautions
+    from scenarios.reporting import printed
+    from scenarios.running import runner
+    from scenarios.running.disk import disk_problem
+    from scenarios.running.folder import byte_rows
+
+    scenario = loaded.scenario
     said = set(cautions(scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
     rows = byte_rows(result.folder) if result.message_count and disk_problem(result.error) is None else []

@@ -62,7 +62,9 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
             cells = summary(plans, results)
             console.print(printed.sweep_table(cells))
             printing.print_lines(console, printed.sweep_lines(cells))
-            caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
+            caveats = caveats_of(
+                said for _, result in sorted(results.items()) for said in (result.privacy, result.randomised)
+            )
             printing.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
         else:
             show(console, fill(table, results))

@@ -13,9 +13,11 @@ import msgspec
 from parties.data.sets import DataError, Dataset
 from parties.data.splits import Shard, Shards, named, parse_partition
 from parties.datasets.error import DataSettingError
+from parties.fleet.fleet import Fleet
 from parties.learning.extras import MissingExtra, require
 from protocols.observing.parts import Parts
 from protocols.registry import PROTOCOLS
+from scenarios.files.by_plan import goes_by_plan, sized_caution
 from scenarios.files.fault_checks import (
     check_fault_keys,
     check_fault_places,
@@ -34,11 +36,6 @@ from sim.setting_error import Problem
 from sim.units import duration, rate
 
 __all__ = ["cautions", "check", "notes"]
-
-_SIZED = (
-    'fidelity = "sized": sizes and modelled times are the real ones, SecureHamming is not carried out; '
-    "results are those of the plaintext protocol"
-)
 
 
 def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run: bool = True) -> Scenario:
@@ -59,8 +56,9 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
         shards = named(_deal(scenario, held))
         protocol.check_data(scenario, parts, shards)
-        if to_run:
+        if to_run and not goes_by_plan(scenario, shards):
             protocol.check_memory(scenario, parts, shards)
+        Fleet(scenario)
         check_fault_places(scenario)
         _check_expect(scenario)
     except (Problem, ScenarioError) as error:
@@ -70,14 +68,14 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
 
 def cautions(scenario: Scenario) -> list[str]:
     """One line for each choice that leaves the run without the secrecy it seems to have, or without enough time."""
-    found = [_SIZED] if scenario.fidelity == "sized" else []
-    return [*found, *fault_cautions(scenario), *_protocol_cautions(scenario)]
+    sized, others = _cautions_by_data(scenario)
+    return [*sized, *fault_cautions(scenario), *others]
 
 
-_kept: dict[str, list[str]] = {}
+_kept: dict[str, tuple[list[str], list[str]]] = {}
 
 
-def _protocol_cautions(scenario: Scenario) -> list[str]:
+def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
     """Kept, for they are asked for before and after a run; the lines alone, for data are large."""
 
     @cache
@@ -88,7 +86,8 @@ def _protocol_cautions(scenario: Scenario) -> list[str]:
     if text not in _kept:
         if len(_kept) == 4:
             del _kept[next(iter(_kept))]
-        _kept[text] = PROTOCOLS[scenario.protocol.name].cautions(scenario, shards)
+        sized = [sized_caution(scenario, shards())] if scenario.fidelity == "sized" else []
+        _kept[text] = sized, PROTOCOLS[scenario.protocol.name].cautions(scenario, shards)
     return _kept[text]
 
 

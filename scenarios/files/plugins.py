@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from protocols.registry import PROTOCOLS
 from scenarios.observing.result import PluginFile
 from scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from sim import plugged, registry
@@ -148,17 +149,22 @@ def failure_reason(error: BaseException) -> str:
 
 
 def with_copies(scenario: Scenario, folder: Path | None = None) -> dict[str, Any]:
-    """The table of `scenario` whose plugins are copies in the folder that it is written to.
+    """The table of `scenario` whose plugins, and other code, are copies in the folder that it is written to.
 
     The copies are made if a `folder` is given. Raises ScenarioError, and OSError.
     """
-    table, copies = as_table(scenario), _copies(scenario)
+    table: dict[str, Any] = as_table(scenario)
+    copies = _copies(scenario)
     table["plugins"] = [f"{copy}{_PIN}{plugin.sha256}" for copy, plugin in copies.items()]
+    contents = {copy: plugged.source(plugin.module) for copy, plugin in copies.items()}
+    for key, (place, files) in PROTOCOLS[scenario.protocol.name].code(scenario).items():
+        if files:
+            table["protocol"][key] = place
+            contents |= {copy: path.read_bytes() for copy, path in files.items()}
     if folder is not None:
-        for copy, plugin in copies.items():
-            path = folder / copy
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(plugged.source(plugin.module))
+        for copy, content in contents.items():
+            (folder / copy).parent.mkdir(parents=True, exist_ok=True)
+            (folder / copy).write_bytes(content)
     return table
 
 

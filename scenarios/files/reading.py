@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from scenarios.files.arguments import check_type, check_types
 from scenarios.files.checks import check
 from scenarios.files.converting import Table, converted
-from scenarios.files.fault_fields import change_fault, check_field, check_fields, in_file, is_field
+from scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, in_file, is_field
 from scenarios.files.plugins import blamed, resolved
 from scenarios.files.shipped import shipped
 from scenarios.files.table_layout import Layout, flat, layout_of
@@ -44,6 +44,9 @@ _EITHER = {
 """Keys that exclude each other: a --set of the one takes the others out, unless they are set as well."""
 
 _DEEPEST = 32
+
+_PATHS = (("file", ""), ("availability", ""), ("latency", "csv:"))
+"""Fields of tables in lists that are paths, behind a prefix."""
 
 
 class Loaded(Struct, frozen=True):
@@ -252,17 +255,20 @@ def _anchored(raw: Table, folder: Path) -> Table:
     """`raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
     result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
     data, network = result.get("data"), result.get("network")
-    for table in (data, result.get("learner")):
+    own = result.get("protocol")
+    for table, key in ((data, "path"), (result.get("learner"), "path"), (own, "app"), (own, "recorded")):
         if isinstance(table, dict):
-            _anchor(table, "path", "", folder)
+            _anchor(table, key, "", folder)
     if isinstance(network, dict):
         _anchor(network, "latency", "csv:", folder)
     _anchor(result, "cost", "replayed:", folder)
-    if isinstance(faults := result.get("fault"), list | tuple):
-        result["fault"] = [dict(fault) if isinstance(fault, dict) else fault for fault in faults]
-        for fault in result["fault"]:
-            if isinstance(fault, dict) and fault.get("file"):
-                _anchor(fault, "file", "", folder)
+    for name in LISTS:
+        if isinstance(items := result.get(name), list | tuple):
+            result[name] = [dict(item) if isinstance(item, dict) else item for item in items]
+            for item in result[name]:
+                for key, prefix in _PATHS if isinstance(item, dict) else ():
+                    if item.get(key):
+                        _anchor(item, key, prefix, folder)
     return result
 
 
@@ -282,7 +288,7 @@ def _apply(raw: Table, changes: Iterable[tuple[str, Any]], folder: Path) -> None
     for key, value in changes:
         made.add(key)
         if is_field(key):
-            raw |= _anchored({"fault": change_fault(raw.get("fault", []), key, value, made)}, folder)
+            raw |= _anchored(change_item(raw, key, value, made), folder)
             continue
         table, dot, last = key.partition(".")
         change, body = _anchored({table: {last: value} if dot else value}, folder), raw.get(table)
@@ -347,7 +353,10 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
     if is_field(key):
         check_field(key, options.get(key, "--set"))
     elif key not in known:
-        hint = "; the whole list is replaced: --set 'fault=[{...}]'" if key.startswith("fault") else ""
+        named = next((name for name in LISTS if key.startswith(name)), "")
+        hint = (
+            f"; the whole list is replaced: --set '{named}=[{{...}}]', a key of one by {named}.0.KEY" if named else ""
+        )
         hint = hint or similar(key, known) or "; `tacit keys` lists them"
         raise ScenarioError(options.get(key, "--set"), key, "there is no such key" + hint)
     try:

@@ -41,7 +41,7 @@ class Claim(Struct, frozen=True):
 class Layout(Struct, frozen=True):
     """A table at its `scale`; `title` and `source` may be empty.
 
-    `figures` are the paper's: one for each column of each row, "" for none.
+    `figures` are the paper's: one for each column of each row, "" for none. They are of `paper_data`, if it is given.
     """
 
     title: str
@@ -51,6 +51,7 @@ class Layout(Struct, frozen=True):
     rows: tuple[Place, ...]
     columns: tuple[Place, ...]
     figures: tuple[tuple[str, ...], ...]
+    paper_data: str
     claims: tuple[Claim, ...]
 
     def sets(self, row: int, column: int) -> dict[str, Any]:
@@ -108,6 +109,7 @@ def layout_of(file: ScenarioFile, known: Collection[str]) -> Layout:
         rows=_places("row", rows, scale, known),
         columns=_places("column", columns, scale, known),
         figures=tuple(tuple(row.paper[at] if row.paper else "" for at, _ in columns) for _, row in rows),
+        paper_data=table.paper_data if scale == "small" else "",
         claims=tuple(_claims(table, [part for _, part in columns], [part for _, part in rows])),
     )
     for place in layout.rows:

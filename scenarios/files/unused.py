@@ -39,9 +39,19 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
     return lambda scenario: PROTOCOLS[scenario.protocol.name].value(scenario, key) in values
 
 
+def _takes_keys(scenario: Scenario) -> bool:
+    """Whether clients agree on keys."""
+    return scenario.training.averaging == "secure" or "protocol.hamming" in PROTOCOLS[scenario.protocol.name].uses
+
+
 _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("training.mu", 'training.update = "fedprox"', _uses("training.update", "fedprox")),
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
+    (
+        "protocol.identity",
+        'XCLP or training.averaging = "secure"',
+        lambda scenario: _takes_keys(scenario),
+    ),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
     ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),
     ("attack.", 'attack.kind = "membership"', lambda scenario: bool(scenario.attack.kind)),

@@ -49,7 +49,9 @@ class Result(ResultFields, kw_only=True):
     if it did nothing else before; workers' are their own. `message_count` (in the file ``messages``) and
     bytes count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and
     `messages_lost` counts those that were lost, by reason. `vulnerability` is there if there was an [attack].
-    `plugins`: files of the user's own code, of which copies lie in the run's folder.
+    With more than 200 clients `lost`, `faults`, `endings` and those lost in rounds are of clients that were called to
+    some round; the record has the others. `plugins`: files of the user's own code, of which copies lie in the run's
+    folder.
     """
 
     scenario: str
@@ -104,7 +106,7 @@ class Result(ResultFields, kw_only=True):
         """What was recorded of the run as `name`, as a pandas DataFrame.
 
         `name` is a view of its ``run.sqlite``: messages, hops, rounds, steps, waits, computing, faults, losses,
-        metrics, refusals, outcomes; or the table events, of which they are made. docs/run-format.md says what their
+        metrics, refusals, outcomes; or the table events, of which they are made. The site (`make docs`) says what their
         columns hold. pandas is imported here and nowhere else. Raises ValueError for another name, ImportError
         without pandas, and sqlite3.Error for a record that cannot be read.
         """

@@ -19,9 +19,12 @@ from scenarios.observing.public_points import set_apart
 from scenarios.schema.scenario import Data, Scenario
 from sim.streams import generator
 
-__all__ = ["parts_at_hand", "parts_of", "split", "split_data"]
+__all__ = ["featured", "parts_at_hand", "parts_of", "split", "split_data"]
 
 _at_hand: list[Parts] = []
+
+_PLACEHOLDER = Dataset("none", np.zeros((1, 1)), np.zeros(1, np.int64), ("none",))
+"""What clients hold, one point each, of a protocol that needs no points."""
 
 
 @contextmanager
@@ -51,6 +54,8 @@ def parts_of(scenario: Scenario) -> Parts:
 def _parts_of(scenario: Scenario) -> Parts:
     data = scenario.data
     needs = PROTOCOLS[scenario.protocol.name].needs
+    if not needs.points:
+        return Parts(replace(_PLACEHOLDER, points=np.zeros((data.clients, 1)), labels=np.zeros(data.clients, np.int64)))
     if not needs.testing:
         return Parts(_whole(data, scenario.seed))
     test: Dataset | None = None
@@ -58,7 +63,7 @@ def _parts_of(scenario: Scenario) -> Parts:
         held = _whole(data, scenario.seed)
     else:
         whole, rest = load_split(data.name) if data.test is None else _apart(data, data.test, scenario.seed)
-        held, test = (_featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
+        held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
     held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _named(name, data))
     share, n = scenario.training.validation, len(held.labels)
     count = round(share * n) if needs.validation else 0
@@ -76,6 +81,8 @@ def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:
 
 def split(held: Dataset, data: Data, seed: int) -> Shards:
     """Each client's share of `held`. Raises DataError."""
+    if held.name == _PLACEHOLDER.name:
+        data = Data(clients=data.clients, labeled=1.0)
     names = [f"client/{i}" for i in range(data.clients)]
     for name in data.without_labels:
         if name not in names:
@@ -88,6 +95,7 @@ def split(held: Dataset, data: Data, seed: int) -> Shards:
         seed,
         labeled_clients=data.labeled_clients,
         labels_per_client=data.labels_per_client,
+        labels_of_classes=data.labels_of_classes,
         new=data.new,
         without_labels=[names.index(name) for name in data.without_labels],
         unlabeled=data.unlabeled,
@@ -102,7 +110,7 @@ def _whole(data: Data, seed: int) -> Dataset:
         whole = load_file(data.path, data.label_column, data.client_column, data.limit)
     else:
         whole = load(data.name, data.limit)
-    return _featured(whole, data.features)
+    return featured(whole, data.features)
 
 
 def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
@@ -114,10 +122,10 @@ def _apart(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
 
 def _named(name: str, data: Data) -> Dataset:
     """The training part of another data set, with the same features."""
-    return _featured(load_split(name)[0], data.features)
+    return featured(load_split(name)[0], data.features)
 
 
-def _featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
+def featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
     """The data set with `features` for points. Raises DataError for texts, if they are then and must not be."""
     if features != "identity":
         with progress(dataset.name) as tell:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from protocols.privacy.released import randomised_lines
 from protocols.privacy.spent import privacy_lines
 from scenarios.console.printing import print_lines, table
 from scenarios.running.disk import disk_problem
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 _SIZED = "fidelity  sized: real sizes, modelled times, results of the plaintext protocol"
+_PLANNED = "fidelity  sized: real sizes, modelled times, no results"
 
 _LOSSES = 12
 """The most losses that are printed one by one."""
@@ -54,7 +56,8 @@ def byte_table(
     0, a row below the sums compares co-training's messages with as many of FedAvg's, each a model of `model` bytes.
     """
     show = (lambda count: f"{count:,}") if exact else format_bytes
-    columns = ("messages", "payload", "sealing", "envelope", "total")
+    headers = ("headers",) if any(row.headers for row in rows) else ()
+    columns = ("messages", "payload", "sealing", "envelope", "total", *headers)
     beside = () if formula is None else ("formula",)
     left = dict(formula or {})  # shown at a type's first step
 
@@ -69,7 +72,7 @@ def byte_table(
     shown = (*columns[:2], *beside, *columns[2:])
     result = table(("step", "message", *shown), lines, shown)
     result.add_section()
-    sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * 5
+    sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * len(columns)
     result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
     if model:
         messages = sum(row.messages for row in rows if row.type in ("CotrainingRound", "LocalPredictions"))
@@ -82,7 +85,7 @@ def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list
     """Lines of the outcome, the accuracy beside the baselines, the times and the lost parties, with `reasons`."""
     lines = [f"outcome   {result.outcome}" + (f": {result.reason}" if result.reason else "")]
     if result.fidelity == "sized":
-        lines.append(_SIZED)
+        lines.append(_SIZED if result.accuracy is not None or result.lost else _PLANNED)
     if result.accuracy is not None:
         beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
         lines.append(f"accuracy  {result.accuracy:.4f}" + (f"   ({beside})" if beside else ""))
@@ -101,7 +104,7 @@ def outcome_lines(result: Result, reasons: Sequence[Sequence[str]] = ()) -> list
         )
         lines.append(f"agreed    labels of public points changed {changes}")
     lines += message_lines(result.message_bytes)
-    lines += privacy_lines(result.privacy)
+    lines += privacy_lines(result.privacy) + randomised_lines(result.randomised)
     if result.accuracy_selected is not None:
         lines.append(f"selected  {result.accuracy_selected:.4f}   (round {result.selected_round}, by held-out points)")
     if (found := result.vulnerability) is not None:

@@ -1,12 +1,15 @@
 """The page of one run."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
+from protocols.privacy.released import randomised_lines
 from protocols.privacy.spent import privacy_lines
 from protocols.registry import PROTOCOLS
 from scenarios.reporting import charts
 from scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, of_table, seconds_of, table
 from scenarios.reporting.page import Section, page
+from scenarios.reporting.parties import party_tables
 from scenarios.reporting.printed import byte_table, message_lines
 from scenarios.reporting.recorded import RecordedRun
 from scenarios.reporting.verdict import remarks, verdict, warnings_of
@@ -17,6 +20,7 @@ from scenarios.schema.scenario import Scenario, as_table
 from scenarios.seeing import timeline
 from scenarios.seeing.compare import flat_keys
 from scenarios.seeing.plot import X, curves
+from sim.setting_error import Problem
 from sim.units import format_bytes
 
 __all__ = ["byte_section", "curve_section", "run_page", "timeline_of"]
@@ -208,8 +212,9 @@ def _learned(run: RecordedRun) -> Html:
         found.append(element("p", "The protocol does not declare what its parties learn."))
     else:
         found.append(facts((f"The {role}", f"learns {what}.") for role, what in protocol.learned.items()))
-    if run.result is not None and run.result.privacy is not None:
-        found += [element("h3", "Privacy spent"), _privacy(privacy_lines(run.result.privacy))]
+    if run.result is not None:
+        lines = privacy_lines(run.result.privacy) + randomised_lines(run.result.randomised)
+        found += [element("h3", "Privacy spent"), _privacy(lines)] if lines else []
     return join(found)
 
 
@@ -238,8 +243,17 @@ def _scenario(run: RecordedRun) -> Html:
     plugins = [] if run.result is None else run.result.plugins
     flat += [("plugin", f"{one.file} (SHA-256 {one.sha256})") for one in plugins]
     whole = element("pre", run.scenario_text or "(there is none)", data_name="scenario")
-    content = [_chosen(run), details("The whole scenario, with every default (scenario.toml)", whole)]
+    content = [_chosen(run), *_parties(run), details("The whole scenario, with every default (scenario.toml)", whole)]
     return join([*content, *([element("h3", "Environment"), facts(flat)] if flat else [])])
+
+
+def _parties(run: RecordedRun) -> Iterable[Html]:
+    """Who has what; nothing where a file that says so can no longer be read."""
+    if run.scenario is not None:
+        with suppress(Problem):
+            for one in party_tables(run.scenario):
+                yield element("h3", one.title.capitalize())
+                yield table(one.columns, one.rows, (), title=one.title)
 
 
 def _chosen(run: RecordedRun) -> Html | None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocols.privacy.spent import caveats_of
-from scenarios.files.fault_fields import label
+from scenarios.files.list_fields import label
 from scenarios.reporting import charts
 from scenarios.reporting.html import Html, bytes_of, details, element, join, number, of_table, seconds_of, table
 from scenarios.reporting.page import Section, page
@@ -95,7 +95,8 @@ def _verdict(runs: Sequence[Run], command: str) -> Html:
             element("h3", "Runs that gave up, failed or are not as expected"),
             element("ul", *problems[:_LINES], *more),
         ]
-    lines = [f"NO epsilon of these runs is guaranteed: {line}" for line in caveats_of(one.privacy for one in results)]
+    caveats = caveats_of(said for one in results for said in (one.privacy, one.randomised))
+    lines = [f"NO epsilon of these runs is guaranteed: {line}" for line in caveats]
     for line, count in Counter(line for result in results for line in result.warnings).items():
         lines.append(line + f" (in {count} of {len(results)} runs)" * (count < len(results)))
     warned = (element("li", element("strong", "Warning: ", class_="warn"), line) for line in lines[:_LINES])

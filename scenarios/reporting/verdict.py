@@ -192,7 +192,7 @@ def remarks(run: RecordedRun) -> str:
         f"protocol {about.get('protocol', '')}",
         f"seed {about.get('seed', '')}",
         f"Tacit {about.get('tacit', '')}",
-        "sized: real sizes, modelled times, results of the plaintext protocol" if sized else "",
+        "sized: real sizes, modelled times" if sized else "",
         "" if result is None else f"engine {result.engine}",
         str(run.folder),
     ]

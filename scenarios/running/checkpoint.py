@@ -6,10 +6,11 @@ beside the old one and then replaces it, so there is always a whole one. It hold
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -49,7 +50,8 @@ class Checkpoint(msgspec.Struct):
 class Checkpoints:
     """Writes a checkpoint every `every` rounds (0: never), or after the next round that ends with no client at work.
 
-    In a resumed run, `wall_seconds` is the time it took before, `resumed` the rounds after which it was resumed.
+    In a resumed run, `wall_seconds` is the time it took before, `resumed` the rounds after which it was resumed. The
+    state is taken at once; it is written while the next round goes on, at the latest at the end of this context.
     """
 
     def __init__(
@@ -66,20 +68,43 @@ class Checkpoints:
         self._data = simulation.shards.digest() if every else b""
         self._began = time.perf_counter()
         self._due = (self._resumed[-1] if self._resumed else 0) + every
+        self._writing: threading.Thread | None = None
+        self._error: Exception | None = None
         if every:
             simulation.after_rounds(self._after_round)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        """Wait until the checkpoint that is being written is on the disk. Raises OSError if it cannot be written."""
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        try:
+            _write(self._folder.path / CHECKPOINT, msgspec.msgpack.encode(checkpoint))
+        except Exception as error:  # for the thread of the run
+            self._error = error
+
     def _after_round(self, number: int) -> None:
+        self._finish()
         if number < self._due or number == self._simulation.round[1]:
             return
         try:
             state = self._simulation.state()
         except NotPlain:  # a client still computes for this round; after a later one it does not
             return
-        path = self._folder.path
         checkpoint = Checkpoint(
             version=version(),
-            scenario=_digest_of(path),
+            scenario=_digest_of(self._folder.path),
             data=self._data,
             round=number,
             resumed=self._resumed,
@@ -87,7 +112,8 @@ class Checkpoints:
             record=self._recorder.state(),
             state=state,
         )
-        _write(path / CHECKPOINT, msgspec.msgpack.encode(checkpoint))
+        self._writing = threading.Thread(target=self._write, args=(checkpoint,))
+        self._writing.start()
         self._due = number + self._every
 
 

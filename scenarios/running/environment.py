@@ -8,6 +8,8 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+from sim import own_code
+
 __all__ = ["environment", "version"]
 
 _PACKAGES = (
@@ -22,9 +24,10 @@ def version() -> str:
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
-    """Package versions, Python, the system, the processor, the device of networks, and the cost table's SHA-256."""
+    """Tacit's code, versions of packages and Python, the system, processor, device of networks, costs' SHA-256."""
     found = {name: _version(name) for name in _PACKAGES}
     return {
+        "code": own_code.digest(),
         "python": platform.python_version(),
         "packages": {name: number for name, number in found.items() if number},
         "system": platform.platform(),

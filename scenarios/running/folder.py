@@ -3,12 +3,13 @@
 | file | holds |
 | --- | --- |
 | ``scenario.toml`` | the scenario with every default filled in; run again it gives the same trace hash |
-| ``plugins/`` | copies of the plugins, the user's own code, that the scenario takes |
+| ``plugins/`` | copies of the plugins, the user's own code, that the scenario takes; ``app/`` of a Flower app |
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
 | ``rounds.csv`` | a line for each round: times, clients called, answers, accuracy, messages, bytes |
-| ``run.sqlite`` | every event, written as the run goes (`scenarios.running.record_format`, docs/run-format.md) |
+| ``run.sqlite`` | every event, written as the run goes (`scenarios.running.record_format`) |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`scenarios.running.checkpoint`) |
+| ``lasting`` | with `entropy = "os"`, until the run has ended: what randomised labels and hash bits are made of |
 | ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
 | ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
@@ -35,8 +36,9 @@ from protocols.observing.simulated import Prediction
 from scenarios.files.plugins import with_copies
 from scenarios.observing.result import Result
 from scenarios.running.disk import Reserve, disk_problem
-from scenarios.running.record_format import FORMAT
+from scenarios.running.record_format import ALIKE, FORMAT
 from scenarios.schema.scenario import Scenario
+from sim.tcp_window import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
 
 if sys.platform != "win32":
     import fcntl
@@ -63,6 +65,12 @@ __all__ = [
 
 
 S = TypeVar("S", bound=Struct)
+
+
+LASTING = "lasting"
+"""The file's name."""
+
+_LASTING_BYTES = 32
 
 
 class FolderError(ValueError):
@@ -98,9 +106,37 @@ class RunFolder:
         self.path = path
         self._lock = _lock(path)
         if scenario is not None:
+            if _randomises(scenario):
+                self._write_lasting()  # before the scenario: without that a run is not resumed
             named = msgspec.structs.replace(scenario, name=name or scenario.name)
             self._write("scenario.toml", tomli_w.dumps(with_copies(named, path)))
         self._reserve = Reserve(path / _partial("reserve"))
+
+    def lasting(self, scenario: Scenario) -> bytes:
+        """The secret that randomised answers are made of; empty where there are none, or it follows from the seed.
+
+        Raises FolderError if it is gone: then answers that were given could not be given again.
+        """
+        if not _randomises(scenario):
+            return b""
+        try:
+            found = (self.path / LASTING).read_bytes()
+        except FileNotFoundError:
+            found = b""
+        if len(found) != _LASTING_BYTES:
+            problem = "what its randomised labels and hash bits were made of is gone"
+            raise FolderError(f"{self.path / LASTING}: {problem}; `tacit run {self.path}` runs it from the start")
+        return found
+
+    def forget(self) -> None:
+        """Remove the secret of `lasting`: nothing is left to resume."""
+        (self.path / LASTING).unlink(missing_ok=True)
+
+    def _write_lasting(self) -> None:
+        with os.fdopen(os.open(self.path / LASTING, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(os.urandom(_LASTING_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
 
     def close(self) -> None:
         """Let others have it. May be called twice."""
@@ -165,9 +201,16 @@ class RunFolder:
             raise OSError(error.errno, error.strerror, str(self.path / name)) from None
 
 
+def _randomises(scenario: Scenario) -> bool:
+    """Whether answers depend on a secret that does not follow from the seed."""
+    privacy = scenario.privacy
+    return scenario.entropy == "os" and {privacy.hash_epsilon, privacy.label_epsilon} != {"none"}
+
+
 def discard_unwritten(path: Path) -> None:
     """Remove the folder of a run that was killed before its scenario was written; it is empty otherwise."""
     (path / _partial("scenario.toml")).unlink(missing_ok=True)
+    (path / LASTING).unlink(missing_ok=True)
     path.rmdir()
 
 
@@ -220,7 +263,10 @@ def _lock(path: Path) -> int | None:
 
 
 class ByteRow(Struct, frozen=True):
-    """Messages and bytes of one type in one step; both hops of a relayed message count."""
+    """Messages and bytes of one type in one step; both hops of a relayed message count.
+
+    `headers`, which are not in the total: what TCP and IP add, 0 under another transport.
+    """
 
     step: str
     type: str
@@ -228,6 +274,7 @@ class ByteRow(Struct, frozen=True):
     payload: int
     sealing: int
     envelope: int
+    headers: int = 0
 
     @property
     def total(self) -> int:
@@ -309,9 +356,18 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
         raise FolderError(f"{path}: {made}; this version reads format {FORMAT}")
 
 
+_SUMS = ", ".join(f"sum({one} * {ALIKE})" for one in ("1", "payload", "sealing", "envelope"))
+_SEGMENTS = f"((payload + sealing + envelope + {SEGMENT - 1}) / {SEGMENT})"
+_HEADERS = f"sum({ALIKE} * ({HEADERS} * {_SEGMENTS} + {ACKNOWLEDGEMENT} * (({_SEGMENTS} + 1) / 2)))"
+_CONNECTIONS = f"""
+SELECT '', '{SET_UP_NAME}', 0, 0, 0, 0, {SET_UP} * count(*) FROM (
+    SELECT DISTINCT min(party, peer), max(party, peer) FROM events WHERE kind IN ('send', 'relay'))"""
+
+
 def byte_rows(folder: Path) -> list[ByteRow]:
     """What a run sent, by step and message type, in the order of their first message.
 
+    Over TCP the last row is the set-up of a connection for each two parties that sent each other anything.
     Raises FolderError where the folder holds no such record.
     """
     path = folder / "run.sqlite"
@@ -320,10 +376,13 @@ def byte_rows(folder: Path) -> list[ByteRow]:
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         check_format(path, connection)
+        is_tcp = connection.execute("SELECT 1 FROM run WHERE key = 'transport' AND value = 'tcp'").fetchone()
         rows = connection.execute(
-            "SELECT step, type, count(*), sum(payload), sum(sealing), sum(envelope) FROM events "
+            f"SELECT step, type, {_SUMS}, {_HEADERS if is_tcp else 0} FROM events "
             "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(n)"
         ).fetchall()
+        if is_tcp:
+            rows += connection.execute(_CONNECTIONS).fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise FolderError(f"{path}: {error}") from None
     finally:

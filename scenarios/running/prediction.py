@@ -1,12 +1,13 @@
 """The payloads of a run by formula, which `tacit bytes` shows beside the measured ones; what one to come will take."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parties.data.splits import named
-from protocols.observing.experiment import client_access, server_access
+from parties.data.splits import Shard, named
+from parties.fleet.fleet import Fleet
+from protocols.observing.parts import Parts
 from protocols.planned import SERVER
 from protocols.registry import PROTOCOLS
 from scenarios.files.reading import read
@@ -15,12 +16,12 @@ from scenarios.running.memory import predicted_memory
 from scenarios.running.simulation import conditions_of
 from scenarios.schema.scenario import Scenario, ScenarioError
 from sim.compute import CostTable
-from sim.planned import Counts, counts
-from sim.planned_course import Access, planned_course
+from sim.planned import Counts, Onlook, counts
+from sim.planned_course import Course, planned_course
 from sim.setting_error import Problem
 from sim.toml_text import toml
 
-__all__ = ["Prediction", "predict_run", "predicted"]
+__all__ = ["Prediction", "course_of", "predict_run", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
@@ -64,9 +65,20 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
 
     Raises ScenarioError, naming `where`, if the protocol or one of its choices is not planned.
     """
+    parts = parts_of(scenario)
+    shards = named(split(parts.held, scenario.data, scenario.seed))
+    course = course_of(scenario, parts, shards, where=where)
+    relay = SERVER if scenario.network.topology == "star" else ""
+    found = counts(course.messages, relay, tcp=scenario.network.transport == "tcp")
+    memory = predicted_memory(scenario, parts, shards, course.most_held)
+    return Prediction(found, course.seconds, memory)
+
+
+def course_of(
+    scenario: Scenario, parts: Parts, shards: Mapping[str, Shard], onlook: Onlook | None = None, where: str = ""
+) -> Course:
+    """The course of what is planned of a run of `scenario`, with nobody lost. Raises ScenarioError as `predict_run`."""
     try:
-        parts = parts_of(scenario)
-        shards = named(split(parts.held, scenario.data, scenario.seed))
         planned = PROTOCOLS[scenario.protocol.name].planned(scenario, parts, shards)
         if planned is None:
             raise ScenarioError(
@@ -75,15 +87,13 @@ def predict_run(scenario: Scenario, where: str = "") -> Prediction:
         everything = list(planned)
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
-    client, server = (Access(**access) for access in (client_access(scenario), server_access(scenario)))
+    fleet = Fleet(scenario)
     table, free = CostTable.load(), scenario.cost == "free"
-    course = planned_course(
+    return planned_course(
         everything,
-        lambda name: server if name == SERVER else client,
-        conditions_of(scenario.network),
+        fleet.of,
+        conditions_of(scenario.network, fleet),
         lambda work: 0.0 if free else table.duration(work),
         scenario.seed,
+        onlook=onlook,
     )
-    found = counts(course.messages, SERVER if scenario.network.topology == "star" else "")
-    memory = predicted_memory(scenario, parts, shards, course.most_held)
-    return Prediction(found, course.seconds, memory)

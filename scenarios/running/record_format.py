@@ -1,6 +1,6 @@
 """The format of ``run.sqlite``: its tables, the views that are to be read, and what each column says.
 
-docs/run-format.md is made from this file.
+The site's page of it is made from this file.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,8 @@ TABLES = (
         "Every event in the order in which it happened; the views are made of it. `kind` is `send` or `relay` (a hop "
         "begins), `deliver`, `lose`, `drop` (a copy ends), `refuse` (the receiver's program drops a message that was "
         "delivered: too late, or unreadable), `enter`, `leave`, `compute`, `fault`, `metric`, `outcome`; `wait` and "
-        "`waited` begin and end a wait.",
+        "`waited` begin and end a wait. Of more than 200 clients enrolment is recorded by its messages alone: without "
+        "its steps, the wait before it, and how those ended who were never called.",
         (
             ("n", "INTEGER PRIMARY KEY", "the number of the event in the file, from 1"),
             ("time", "REAL", "virtual seconds"),
@@ -87,7 +88,12 @@ TABLES = (
                 "TEXT",
                 "the rest in words; of a wait those waited for, of its end those still waited for",
             ),
-            ("value", "REAL", "of a metric its value; of a job its seconds; of a wait its deadline in seconds"),
+            (
+                "value",
+                "REAL",
+                "of a metric its value; of a job its seconds; of a wait its deadline in seconds; of a hop "
+                "in a sized run that goes by its plan, where it is above 1, how many messages alike the row is of",
+            ),
             ("message", "INTEGER", "the message's number, from 1; of a wait the wait's number; else 0"),
             ("copy", "INTEGER", "the number of the copy; a message's first copy has the message's number"),
             ("hop", "INTEGER", "1, or 2 from the relay on; 0 where it is no message"),
@@ -137,6 +143,9 @@ TABLES = (
 
 _OF_HOPS = "payload + sealing + envelope"
 
+ALIKE = "max(1, CAST(value AS INTEGER))"
+"""How many messages alike a row of a hop stands for."""
+
 VIEWS = (
     View(
         "messages",
@@ -160,7 +169,7 @@ VIEWS = (
 SELECT message, min(time), max(time) FILTER (WHERE kind = 'deliver'), sender, receiver,
     protocol, step, type, round, attempt, payload, sealing, envelope,
     count(*) FILTER (WHERE kind IN ('send', 'relay')),
-    sum({_OF_HOPS}) FILTER (WHERE kind IN ('send', 'relay')),
+    sum({ALIKE} * ({_OF_HOPS})) FILTER (WHERE kind IN ('send', 'relay')),
     count(*) FILTER (WHERE kind = 'lose'),
     CASE WHEN count(*) FILTER (WHERE kind = 'deliver') THEN 'received'
         WHEN count(*) FILTER (WHERE kind = 'send' OR kind = 'relay' AND note <> '')
@@ -310,7 +319,7 @@ SELECT r.round, r.began, r.ended, r.ended - r.began,
     a.value, coalesce(m.hops, 0), coalesce(m.bytes, 0), r.problem, r.cohort, r.answered
 FROM ended_rounds r
 LEFT JOIN (SELECT round, value FROM events WHERE kind = 'metric' AND note = 'accuracy') a ON a.round = r.round
-LEFT JOIN (SELECT round, count(*) AS hops, sum({_OF_HOPS}) AS bytes FROM events
+LEFT JOIN (SELECT round, sum({ALIKE}) AS hops, sum({ALIKE} * ({_OF_HOPS})) AS bytes FROM events
     WHERE kind IN ('send', 'relay') GROUP BY round) m ON m.round = r.round""",
     ),
     View(

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from parties.server import Loss
 from protocols.observing.simulated import Round
 from scenarios.running.folder import FolderError
-from scenarios.running.record_format import SCHEMA, TABLES
+from scenarios.running.record_format import SCHEMA, TABLES, Table
 from sim.taps import Wait
 from sim.trace import Event
 from sim.wire import Packet
@@ -64,7 +65,7 @@ class Recorder:
             raise FolderError(f"{path}: missing; without it the run cannot be taken up")
         self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COUNTED}
-        self._waiting = self._bytes = 0
+        self._bytes = 0
         self._contents = dict(contents or {})
         self._events = self._waits = 0
         self._begun: dict[Wait, tuple[int, float]] = {}  # waits that have not ended: number, and since when
@@ -125,17 +126,12 @@ class Recorder:
     def __call__(self, event: Event) -> None:
         if self._closed:  # a run that was broken off is still being taken apart
             return
-        kind, peer, (type_, number, attempt) = event.kind, event.peer, event.origin
-        if kind == "drop" and type_:  # which the receiver's program drops
-            kind, peer = "refuse", event.sender
-        elif not (type_ or number):
-            type_, number, attempt = event.type, event.round, event.attempt
-        receiver = event.party if kind == "refuse" else event.receiver
-        self._add_event(
-            (event.time, kind, event.party, peer, event.protocol, event.step, type_, number, attempt, event.payload,
-             event.sealing, event.envelope, event.note, event.value, event.message, event.copy, event.hop,
-             event.sender, receiver, event.digest)
-        )  # fmt: skip
+        type_, number, attempt = event.origin
+        if type_ and event.kind == "drop":  # which the receiver's program drops
+            event = replace(event, kind="refuse", peer=event.sender, receiver=event.party)
+        if type_ or number:
+            event = replace(event, type=type_, round=number, attempt=attempt)
+        self._add_event(astuple(event)[: len(_OF_EVENTS)])
 
     def wait(self, time: float, wait: Wait) -> None:
         """Record that a wait begins, or its end."""
@@ -155,7 +151,7 @@ class Recorder:
             type_, peer, names, value = " ".join(wait.types), "", wait.sources, wait.deadline
         self._add_event(
             (time, "waited" if wait.ended else "wait", wait.party, peer, "", wait.step, type_, wait.round, wait.attempt,
-             0, 0, 0, " ".join(names), value, number, 0, 0, wait.last, "", b"")
+             0, 0, 0, " ".join(names), value, b"", number, 0, 0, wait.last, "")
         )  # fmt: skip
 
     def end_round(self, time: float, server: Any, record: Any) -> None:
@@ -221,33 +217,32 @@ class Recorder:
 
     def _add_event(self, row: tuple[Any, ...]) -> None:
         self._events += 1
-        self._add("events", (self._events, *row))
+        self._add("events", (*row, self._events))
 
     def _add(self, table: str, row: tuple[Any, ...]) -> None:
-        with self._lock:
-            self._rows[table].append(row)
-            self._waiting += 1
-            if self._waiting >= _BATCH or self._bytes >= _FEW_BYTES:
-                self.flush()
+        rows = self._rows[table]
+        rows.append(row)
+        if len(rows) >= _BATCH or self._bytes >= _FEW_BYTES:
+            self.flush()
 
     def flush(self) -> None:
         """Write what was recorded so far: from now on others can read it."""
         with self._lock:
             if self._connection.in_transaction:  # Ctrl-C was received while it was writing
                 self._connection.execute("ROLLBACK")
+            new = {table: rows[:] for table, rows in self._rows.items() if rows}  # more may come from the run
             self._connection.execute("BEGIN")
-            for table, rows in self._rows.items():
-                if rows:
-                    self._connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_PLACES[table]})", rows)
+            for table, rows in new.items():
+                self._connection.executemany(_INSERTING[table], rows)
             self._connection.execute("COMMIT")
-            for rows in self._rows.values():
-                rows.clear()
-            self._waiting = self._bytes = 0
+            for table, rows in new.items():
+                del self._rows[table][: len(rows)]
+            self._bytes = 0
             self._written = time.monotonic()
 
     def _write_now_and_then(self) -> None:
         while not self._stop.wait(_SECONDS):
-            if self._waiting and time.monotonic() - self._written >= _SECONDS:
+            if any(self._rows.values()) and time.monotonic() - self._written >= _SECONDS:
                 with contextlib.suppress(sqlite3.Error):  # the run itself will find that it cannot write
                     self.flush()
 
@@ -255,7 +250,18 @@ class Recorder:
 _OF_END = ("outcome", "reason", "virtual_seconds")
 """The rows of the table `run` that a run has once it has ended."""
 
-_PLACES = {table.name: ", ".join("?" * len(table.columns)) for table in TABLES}
+_OF_EVENTS = Event.__struct_fields__[: Event.__struct_fields__.index("origin")]
+"""What is recorded of an event as it is: the columns have the names of the fields."""
+
+
+def _inserting(table: Table) -> str:
+    names = [name for name, _, _ in table.columns]
+    if table.name == "events":
+        names = [*_OF_EVENTS, "n"]
+    return f"INSERT OR REPLACE INTO {table.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+
+
+_INSERTING = {table.name: _inserting(table) for table in TABLES}
 
 
 def _key(wait: Wait, began: float) -> tuple[Any, ...]:

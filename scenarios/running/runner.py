@@ -20,6 +20,7 @@ from scenarios.files.plugins import failure_reason, recorded
 from scenarios.files.reading import Source, load, read
 from scenarios.observing.splits import parts_of, split
 from scenarios.observing.vulnerability import Vulnerability
+from scenarios.running import by_plan
 from scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from scenarios.running.disk import disk_problem
 from scenarios.running.environment import environment, version
@@ -27,6 +28,7 @@ from scenarios.running.folder import FolderError, Result, RunFolder, new_folder
 from scenarios.running.interruption import Interruption
 from scenarios.running.membership import attack, contents
 from scenarios.running.memory import peak_memory
+from scenarios.running.participants import keep_participants, recording_of
 from scenarios.running.recorder import Ending, Recorder
 from scenarios.running.simulation import Simulated, Simulation
 from scenarios.schema.keys import toml
@@ -35,7 +37,7 @@ from sim.taps import Taps
 from sim.trace import Event, Sink
 from sim.units import duration, format_duration
 
-__all__ = ["Watch", "carry_out", "exit_code", "resume", "run", "unmet"]
+__all__ = ["AnySimulation", "Watch", "about", "carry_out", "exit_code", "result_of", "resume", "run", "unmet"]
 
 ABORTED = 3
 """Exit code after a clear abort, when too few parties were left."""
@@ -44,13 +46,16 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells: 128 plus the number of SIGINT."""
 
 
+AnySimulation = Simulation | by_plan.PlannedSimulation
+
+
 class Watch:
     """Observes a run: a sink of its events, and a context around it."""
 
     def __call__(self, event: Event) -> None:
         """Called with each event, in the thread of the simulation."""
 
-    def watching(self, simulation: Simulation) -> AbstractContextManager[object]:
+    def watching(self, simulation: AnySimulation) -> AbstractContextManager[object]:
         """A context that lasts as long as the run."""
         return nullcontext()
 
@@ -136,23 +141,28 @@ def _carry_out(
 ) -> Result:
     recorder = earlier.recorder
     simulated: Simulated | None = None
-    simulation: Simulation | None = None
+    simulation: AnySimulation | None = None
     vulnerability: Vulnerability | None = None
     error: BaseException | None = None
     began = time.perf_counter()
+    secret = folder.lasting(scenario)
     with Interruption() as interruption:
         try:
             record = folder.path / "run.sqlite"
-            recorder = recorder or Recorder(record, contents=contents(scenario), about=_about(scenario, name))
-            sinks: list[Sink] = [recorder, interruption, *([watch] if watch else [])]
-            taps = Taps(delivered=[recorder.tap], waits=[recorder.wait])
-            simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine)
-            _record_rounds(simulation, recorder)
-            if earlier.state is not None:
-                simulation.restore(earlier.state)
-            every = scenario.training.checkpoint_every
-            Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
-            with watch.watching(simulation) if watch else nullcontext():
+            recorder = recorder or Recorder(record, contents=contents(scenario), about=about(scenario, name))
+            recording = recording_of(recorder, scenario.data.clients)
+            sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
+            taps = Taps(delivered=[recorder.tap], waits=[recording.wait])
+            storing: AbstractContextManager[object] = nullcontext()
+            simulation = by_plan.simulation_of(scenario, sinks)
+            if simulation is None:
+                simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
+                _record_rounds(simulation, recorder)
+                if earlier.state is not None:
+                    simulation.restore(earlier.state)
+                every = scenario.training.checkpoint_every
+                storing = Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
+            with storing, watch.watching(simulation) if watch else nullcontext():
                 simulated = simulation.run()
             if scenario.attack.kind:
                 recorder.flush()
@@ -163,7 +173,7 @@ def _carry_out(
             interruption.over()
         error = _complete(folder, recorder, simulation, simulated, error) or error
         wall_seconds = earlier.wall_seconds + time.perf_counter() - began
-        result = _result(scenario, name, simulation, simulated, error, wall_seconds)
+        result = result_of(scenario, name, simulation, simulated, error, wall_seconds)
         result.folder = folder.path
         result.resumed = list(earlier.resumed)
         if earlier.resumed and result.privacy is not None:
@@ -175,13 +185,14 @@ def _carry_out(
         folder.write_result(result)
         if error is None:
             (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to resume
+            folder.forget()
     if simulation is not None:
         with suppress(KeyboardInterrupt):  # from a task that unwinds, or another Ctrl-C: the work is done
             simulation.close()
     return result
 
 
-def _about(scenario: Scenario, name: str) -> dict[str, Any]:
+def about(scenario: Scenario, name: str) -> dict[str, Any]:
     """What the record says of the run as it begins."""
     about = {"tacit": version(), "scenario": name, "title": scenario.title, "seed": scenario.seed}
     return about | {
@@ -198,7 +209,7 @@ def _record_rounds(simulation: Simulation, recorder: Recorder) -> None:
 def _complete(
     folder: RunFolder,
     recorder: Recorder | None,
-    simulation: Simulation | None,
+    simulation: AnySimulation | None,
     simulated: Simulated | None,
     error: BaseException | None,
 ) -> Exception | None:
@@ -226,10 +237,10 @@ def _failure(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)) if problem is None else f"{problem}\n"
 
 
-def _result(
+def result_of(
     scenario: Scenario,
     name: str,
-    simulation: Simulation | None,
+    simulation: AnySimulation | None,
     simulated: Simulated | None,
     error: BaseException | None,
     wall_seconds: float,
@@ -274,6 +285,7 @@ def _result(
         fault = scenario.fault[number]
         expected = scenario.expect != Expect() and fault.probability is None
         (result.unmet if expected else result.warnings).append(f"fault[{number}]: {problem}")
+    keep_participants(result, scenario.data.clients)
     return result
 
 
@@ -299,7 +311,7 @@ def _device(scenario: Scenario) -> str:
 _COLUMNS = ("messages", "payload", "sealing", "envelope")
 
 
-def _so_far(simulation: Simulation | None) -> ResultFields:
+def _so_far(simulation: AnySimulation | None) -> ResultFields:
     """The fields of the result that are known of a run that did not end."""
     if simulation is None or not isinstance(simulation.observer, PartialReporter):
         return ResultFields()

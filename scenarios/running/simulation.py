@@ -1,11 +1,13 @@
 """Builds the world that a scenario describes, and runs it."""
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from parties.broken_off import BrokenOff
 from parties.data.splits import named
+from parties.fleet.fleet import Fleet
 from parties.life import Present
 from parties.playing import Begin, play
 from parties.registered import Registered
@@ -22,9 +24,9 @@ from scenarios.running.durations import durations_of
 from scenarios.running.process import one_thread, spared_old_objects
 from scenarios.schema import scenario as schema
 from sim.compute import Cost, CostTable, Engine, Free, Measured, Modelled, Replayed, StandIns
+from sim.conditions import Conditions, Statistics
 from sim.engines import make_engine
 from sim.latency import parse_latency
-from sim.network import Conditions, Statistics
 from sim.taps import Taps
 from sim.trace import Sink, Trace
 from sim.units import duration
@@ -39,6 +41,8 @@ _STAND_INS: dict[str, StandIns] = {"real": {}, "sized": STAND_INS}
 class Simulation:
     """One run, with the data of the scenario or other `parts`. `close` closes the `engine`, also a given object.
 
+    `lasting`: the secret of 32 bytes that answers are made of which are the same in a run that is resumed.
+
     Its properties can be read at any time, also from another thread and after an error.
     """
 
@@ -50,37 +54,44 @@ class Simulation:
         taps: Taps | None = None,
         engine: str | Engine = "auto",
         parts: Parts | None = None,
+        lasting: bytes = b"",
     ) -> None:
         self._scenario = scenario
         use_plugins(scenario)
         parts = parts or parts_of(scenario)
         self.shards = split(parts.held, scenario.data, scenario.seed)
+        fleet = Fleet(scenario)
         faults = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
         self._engine = make_engine(engine) if isinstance(engine, str) else engine
         try:
             self._world = World(
                 scenario.seed,
-                conditions=conditions_of(scenario.network),
+                conditions=conditions_of(scenario.network, fleet),
                 table=CostTable.load(),
                 cost=_cost(scenario.cost),
                 engine=self._engine,
-                faults=[fault for made in faults for fault in made],
+                faults=[*chain(*faults), *fleet.crashes()],
                 sinks=sinks,
                 taps=taps,
                 seeded=scenario.entropy == "seeded",
                 stand_ins=_STAND_INS[scenario.fidelity],
+                lasting=lasting,
             )
             self._experiment = PROTOCOLS[scenario.protocol.name].build(
-                Setting(self._world, scenario, parts, named(self.shards), faults, progress)
+                Setting(self._world, scenario, parts, named(self.shards), faults, progress, fleet)
             )
-            self.server = self._experiment.server
             self.observer = self._experiment.observer
             clients = self._experiment.clients
-            self._parties = [self.server, *([clients] if isinstance(clients, Registered) else clients)]
+            self._parties = [self._experiment.server, *([clients] if isinstance(clients, Registered) else clients)]
             self._begin: Begin | None = None
         except BaseException:
             self._engine.close()
             raise
+
+    @property
+    def server(self) -> Any:
+        """The server, in its present incarnation."""
+        return self._experiment.server.device.party
 
     @property
     def clients(self) -> list[Any]:
@@ -177,8 +188,8 @@ class Simulation:
         self._world.loop.finish()
 
 
-def conditions_of(network: schema.Network) -> Conditions:
-    """What all links have in common."""
+def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
+    """What the links are like."""
     return Conditions(
         network.topology,
         parse_latency(network.latency),
@@ -186,6 +197,7 @@ def conditions_of(network: schema.Network) -> Conditions:
         network.loss,
         network.transport,
         duration(network.retransmission_timeout),
+        None if fleet.is_uniform else fleet,
     )
 
 

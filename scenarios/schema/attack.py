@@ -22,7 +22,8 @@ class Attack(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description="K: the number of last rounds whose models are used; with predictions, how often the last "
-            "round is opened again, with the points asked about in place of the public ones. Without it, as in the "
+            "round is opened again, with the points asked about in place of the public ones; with secure votes the "
+            "number of last rounds in which these points are beside them. Without it, as in the "
             "FedCT paper, 500 (or all) for models, of which each is kept, and 1 for predictions.",
             extra={"unit": "rounds"},
         ),

@@ -62,7 +62,8 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     back_after: Annotated[
         Duration | None,
         Meta(
-            description="`crash`: how long until the party comes back, to take part from the next round on.",
+            description="`crash`: how long until the party comes back, to take part from the next round on. A server "
+            "goes on with the next round; a run of one round, once begun, ends.",
             extra=DURATION,
         ),
     ] = None

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from parties.data.features import FEATURES
+from parties.fleet.keys import ClientKeys, HostKeys, LinkKeys
+from protocols.cells.keys import Cells
 from protocols.cotraining.keys import Byzantine, Cotraining, Learner, Public
 from protocols.federated.keys import Model, Training
 from protocols.privacy.keys import Privacy
@@ -22,12 +24,16 @@ from sim.units import DURATION, Duration
 __all__ = [
     "Attack",
     "Byzantine",
+    "Cells",
+    "Client",
     "Cotraining",
     "Data",
     "Device",
     "Expect",
     "Fault",
+    "Host",
     "Learner",
+    "Link",
     "Model",
     "Network",
     "Privacy",
@@ -50,6 +56,9 @@ class ScenarioError(ValueError):
 
 
 _RATE = {"unit": "rate"}
+
+Client, Link, Host = ClientKeys, LinkKeys, HostKeys
+"""The tables that say what differs from party to party."""
 
 
 class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +109,14 @@ class Data(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
             description="So many labels for each client that has any, in place of `labeled`: with `iid` as even over "
             "the classes as can be, else in proportion to the client's classes.",
             extra={"unit": "labels"},
+        ),
+    ] = None
+    labels_of_classes: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Labels are of that number of classes only at each client, dealt as `classes:C` deals classes, "
+            "whatever points it holds; `labeled` is then a share of its points of these classes.",
+            extra={"unit": "classes"},
         ),
     ] = None
     new: Annotated[
@@ -169,10 +186,11 @@ class Network(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(ge=0, lt=1, description="Chance that a message is lost on a link.", extra={"unit": "probability"}),
     ] = 0.0
     transport: Annotated[
-        Literal["reliable", "datagram"],
+        Literal["reliable", "datagram", "tcp"],
         Meta(
             description="`reliable`: what a link loses is sent again, copies are removed, the order is kept; "
-            "`datagram`: lost is lost, copies are removed, the order may change."
+            "`datagram`: lost is lost, copies are removed, the order may change; `tcp`: connections with TLS, headers, "
+            "windows that grow by round trips, segments sent again."
         ),
     ] = "reliable"
     retransmission_timeout: Annotated[
@@ -200,6 +218,23 @@ class Device(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, description="The server's core beside the same machine.", extra={"unit": "factor"})
     ] = 1.0
     server_cores: Annotated[int, Meta(ge=1, description="Cores of the server.")] = 4
+    handling: Annotated[
+        Duration,
+        Meta(
+            description="CPU time that a core of speed 1 takes for each message that a party sends or receives, "
+            "outside of jobs: encoding, TLS, the event loop, the record. A party handles one message after the other, "
+            "beside its jobs, with which it takes turns on the cores of its machine or [[host]]; a message leaves, and "
+            "is delivered, once it is handled. `python -m benchmarks reality --only deployed` measures it.",
+            extra=DURATION,
+        ),
+    ] = "0s"
+    handling_rate: Annotated[
+        str,
+        Meta(
+            description="The bytes of messages that such a core handles a second, which adds to `handling`.",
+            extra={"unit": "rate"},
+        ),
+    ] = "unlimited"
 
 
 class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -232,7 +267,8 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["real", "sized"],
         Meta(
             description="`sized`: SecureHamming is not carried out; its messages have the real sizes, its computing "
-            "takes the modelled time, and results are those of the plaintext protocol. For many rounds."
+            "takes the modelled time, and results are those of the plaintext protocol. For many rounds. A calm run of "
+            "more than 20,000 points that trains nothing goes by its plan, without results."
         ),
     ] = "real"
     plugins: Annotated[
@@ -253,9 +289,13 @@ class Scenario(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     cotraining: Cotraining = Cotraining()
     byzantine: Byzantine = Byzantine()
     privacy: Privacy = Privacy()
+    cells: Cells = Cells()
     attack: Attack = Attack()
     network: Network = Network()
     device: Device = Device()
+    client: tuple[ClientKeys, ...] = ()
+    link: tuple[LinkKeys, ...] = ()
+    host: tuple[HostKeys, ...] = ()
     fault: tuple[Fault, ...] = ()
     expect: Expect = Expect()
 

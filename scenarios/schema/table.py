@@ -80,6 +80,13 @@ class Table(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     title: Annotated[str, Meta(description="Its heading; without it, the file's title.")] = ""
     source: Annotated[str, Meta(description="Where its layout and the figures beside are from.")] = ""
+    paper_data: Annotated[
+        str,
+        Meta(
+            description='What the paper\'s figures are of, where `scale = "small"` has other data, as `FEMNIST`: they '
+            "then stand in rows of their own."
+        ),
+    ] = ""
     seeds: Annotated[
         int, Meta(ge=1, description="Runs of each cell, with the file's seed and those after.", extra={"unit": "runs"})
     ] = 3

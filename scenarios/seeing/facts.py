@@ -1,5 +1,6 @@
 """What a record says, by message, wait and party: what explanations are made of."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -112,9 +113,10 @@ class Facts:
         self._spells: dict[str, list[Spell]] = defaultdict(list)
         self.jobs: dict[str, list[Job]] = defaultdict(list)
         self.entered: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
+        self._times: dict[tuple[str, int, int], list[float]] = defaultdict(list)  # of clients, in order
         self.losses: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self.least_deadline = float("inf")
-        self._sent_by: dict[str, list[Message]] = defaultdict(list)
+        self._sent: dict[tuple[str, str], list[Message]] = defaultdict(list)
         self._between: dict[tuple[str, str, str], list[Message]] = defaultdict(list)
         self._waits_of: dict[str, list[Waiting]] = defaultdict(list)
         self._missing: dict[str, list[Waiting]] = defaultdict(list)
@@ -132,9 +134,22 @@ class Facts:
         elif row.kind == "compute":
             self.jobs[row.party].append(Job(row.step, row.time, row.value))
         elif row.kind == "enter":
-            self.entered[row.step, row.round, row.attempt].setdefault(row.party, row.time)
+            self._enter(row)
         elif row.kind == "metric" and row.note.startswith("lost: "):
             self.losses[row.party, row.round].append((row.time, row.step))
+
+    def _enter(self, row: Row) -> None:
+        step = row.step, row.round, row.attempt
+        if row.party not in self.entered[step]:
+            self.entered[step][row.party] = row.time
+            if row.party != "server":
+                self._times[step].append(row.time)
+
+    def median_before(self, step: tuple[str, int, int], party: str) -> tuple[int, float]:
+        """How many other clients had entered a step when `party`, a client, did, and the median of when; 0 of none."""
+        times = self._times[step]
+        count = bisect_right(times, self.entered[step][party]) - 1
+        return count, (times[(count - 1) // 2] + times[count // 2]) / 2 if count else 0.0
 
     def between(self, sender: str, receiver: str, types: Iterable[str]) -> Iterator[Message]:
         """The messages of `types` from one party to another, in the order of sending."""
@@ -143,15 +158,15 @@ class Facts:
 
     def sent_to(self, receiver: str, sender: str) -> Iterator[Message]:
         """All messages from one party to another, in the order of sending."""
-        return (one for one in self._sent_by.get(sender, ()) if one.receiver == receiver)
+        return iter(self._sent.get((sender, receiver), ()))
 
     def before(self, message: Message) -> Message | None:
         """The first message with the same ends, struck or lost, that was still on its way as `message` was sent."""
-        for one in self._sent_by.get(message.sender, ()):
+        for one in self._sent.get((message.sender, message.receiver), ()):
             if one is message:
                 return None
             under_way = one.received is None or one.received > message.sent
-            if one.receiver == message.receiver and under_way and (one.lost or one.struck):
+            if under_way and (one.lost or one.struck):
                 return one
         return None
 
@@ -185,7 +200,7 @@ class Facts:
             one = Message(row.message, row.sender, row.receiver, row.type, row.step, stamp, row.time)
             self.messages[row.message] = one
             self._between[row.sender, row.receiver, row.type].append(one)
-            self._sent_by[row.sender].append(one)
+            self._sent[row.sender, row.receiver].append(one)
         return one
 
     def _hop(self, row: Row) -> None:

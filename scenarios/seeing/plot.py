@@ -74,7 +74,9 @@ def _points(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
             points.append(({"rounds": number, "bytes": sent / 1e6, "time": ended}[x], float(value)))
     if not points:
         known = [*_COLUMNS[1:], *(["accuracy"] if any(row[3] is not None for row in rows) else []), *measured]
-        raise FolderError(f"--y: {y} was not measured in {folder}; allowed: {', '.join(sorted(set(known)))}")
+        raise FolderError(
+            f"--y: {y} was not measured in the rounds of {folder}; allowed: {', '.join(sorted(set(known)))}"
+        )
     return points
 
 

@@ -69,7 +69,8 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
     """The record of the run in `folder`, to be read as it was at one moment. Raises FolderError, also for bad rows."""
     path = folder / "run.sqlite"
     if not path.is_file():
-        raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
+        swept = "; this is a sweep's, whose folders are those of its runs" if (folder / "sweep.csv").is_file() else ""
+        raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed{swept}")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             check_format(path, connection)

@@ -1,6 +1,5 @@
 """The story of a run: one line for each event that matters, in the order of virtual time, with its reasons."""
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -160,15 +159,15 @@ class Story:
 
     def _of_step(self, row: Row) -> Line | None:
         """A client that enters a step long after most others have."""
-        entered = self._facts.entered[row.step, row.round, row.attempt]
-        others = [time for name, time in entered.items() if name not in (row.party, "server") and time <= row.time]
-        if row.party == "server" or len(others) < 2 or entered.get(row.party) != row.time:
+        step = row.step, row.round, row.attempt
+        if row.party == "server" or self._facts.entered[step].get(row.party) != row.time:
             return None
-        lag = row.time - statistics.median(others)
-        if lag <= _LATE * self._facts.least_deadline:
+        others, median = self._facts.median_before(step, row.party)
+        lag = row.time - median
+        if others < 2 or lag <= _LATE * self._facts.least_deadline:
             return None
         cause = self._causes.of_late_entry(row.party, row.time - lag, row.time)
-        text = f"enters {row.step} {format_duration(lag)} after the median of {len(others)} others"
+        text = f"enters {row.step} {format_duration(lag)} after the median of {others} others"
         return self._line(row, "late", text, cause, cause.parties)
 
     def _of_loss(self, n: int, loss: Loss) -> Line:

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from msgspec import Struct, structs
 
-from scenarios.files.fault_fields import label
+from scenarios.files.list_fields import label
 from scenarios.files.reading import Loaded, Source, parse_toml, read
 from scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack
 from scenarios.running.ray_jobs import on_ray

@@ -4,6 +4,7 @@ Cells that come down to the same scenario share their runs.
 """
 
 import csv
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from rich.console import Console
+from scipy.special import stdtrit
 
 from protocols.privacy.spent import caveats_of
 from protocols.registry import PROTOCOLS
 from scenarios.console import printing
 from scenarios.files.reading import Loaded, Source, read
-from scenarios.files.table_layout import Claim, Layout
+from scenarios.files.table_layout import Claim, Layout, Place
 from scenarios.running.folder import Result
 from scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
 from sim.units import format_bytes, format_duration
@@ -38,11 +40,13 @@ class Planned(Struct, frozen=True):
 class Figure(Struct, frozen=True):
     """The value of a cell: mean and deviation (None below two runs) of the `counted` runs of `runs`.
 
-    `unfit` says how the runs ended that are not counted, in words; they are no part of the mean.
+    `values` has that of each run, in the order of the seeds, None where it is not counted; `unfit` says in words how
+    those ended.
     """
 
     runs: int
     counted: int
+    values: tuple[float | None, ...]
     mean: float | None
     deviation: float | None
     unit: str
@@ -59,12 +63,16 @@ class Figure(Struct, frozen=True):
 
 
 class Tabled(Struct, frozen=True):
-    """A table filled in. `fidelity`: those of its runs; `caveats`: why epsilons of theirs are no guarantee."""
+    """A table filled in. `fidelity`: those of its runs; `caveats`: why epsilons of theirs are no guarantee.
+
+    `made_by`: the version of Tacit, and the digest of its code (`sim.own_code`), of each that runs were made by.
+    """
 
     planned: Planned
     figures: tuple[tuple[Figure, ...], ...]
     fidelity: str
     caveats: tuple[str, ...]
+    made_by: tuple[str, ...]
 
 
 def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence[str]) -> Planned:
@@ -107,25 +115,28 @@ def fill(planned: Planned, results: Mapping[int, Result]) -> Tabled:
         for row, line in enumerate(planned.cells)
     )
     fidelity = " and ".join(sorted({result.fidelity for result in results.values()}))
-    caveats = caveats_of(result.privacy for _, result in sorted(results.items()))
-    return Tabled(planned, figures, fidelity, tuple(caveats))
+    caveats = caveats_of(said for _, result in sorted(results.items()) for said in (result.privacy, result.randomised))
+    made_by = {f"Tacit {one.version}, code {one.environment.get('code', 'unknown')}" for one in results.values()}
+    return Tabled(planned, figures, fidelity, tuple(caveats), tuple(sorted(made_by)))
 
 
 def _figure(results: Sequence[Result | None], measure: str, unit: str) -> Figure:
-    values, unfit = [], Counter[str]()
+    found: list[float | None] = []
+    unfit = Counter[str]()
     for result in results:
-        value = None if result is None else _value(result, measure)
+        value = None if result is None or result.outcome != "completed" else _value(result, measure)
+        found.append(value)
         if result is None or result.outcome == "interrupted":
             unfit["not run"] += 1
         elif result.outcome != "completed":
             unfit[result.outcome] += 1
         elif value is None:
             unfit[f"without {measure}"] += 1
-        else:
-            values.append(value)
+    values = [value for value in found if value is not None]
     return Figure(
         runs=len(results),
         counted=len(values),
+        values=tuple(found),
         mean=statistics.fmean(values) if values else None,
         deviation=statistics.stdev(values) if len(values) > 1 else None,
         unit=unit,
@@ -162,8 +173,16 @@ def _number(value: float, unit: str) -> str:
 # --- remarks
 
 
+LEVEL = 0.95
+"""The level of the interval that an order has to leave 0 out of, to hold beyond the spread."""
+
+
 def verdicts(tabled: Tabled) -> list[str]:
-    """One line for each of the paper's claims: in which rows (or columns) it holds; the figures where it does not."""
+    """One line for each of the paper's claims: in which rows (or columns) it holds, and the differences.
+
+    It holds beyond the spread where the 95 % interval of Student's t for the mean difference, paired over seeds, is
+    above 0; by the means alone where only the mean difference is. Of one seed the means are all there is.
+    """
     return [_verdict(tabled, claim) for claim in tabled.planned.layout.claims]
 
 
@@ -171,29 +190,47 @@ def _verdict(tabled: Tabled, claim: Claim) -> str:
     layout = tabled.planned.layout
     own, others = (layout.columns, layout.rows) if claim.of_columns else (layout.rows, layout.columns)
     kind = "row" if claim.of_columns else "column"
-    broken, unknown = [], []
+    found: dict[str, list[str]] = {"beyond": [], "means": [], "broken": [], "unknown": []}
     for place in claim.within:
         above, below = (
             tabled.figures[place][mine] if claim.of_columns else tabled.figures[mine][place]
             for mine in (claim.above, claim.below)
         )
-        if above.mean is None or below.mean is None:
-            unknown.append(others[place].name)
-        elif not above.mean > below.mean:
-            broken.append(f"{others[place].name}: {above.text()} against {below.text()}")
+        how, shown = _difference(above, below)
+        found[how].append(f"{others[place].name}: {shown}" if shown else others[place].name)
     count = len(claim.within)
-    held = count - len(broken) - len(unknown)
+    held = len(found["beyond"]) + len(found["means"])
     line = f"{own[claim.above].name} above {own[claim.below].name}: "
     line += f"in every {kind}" if held == count else f"in {held} of {count} {kind}s"
-    if broken:
-        line += f"; not in {'; '.join(broken)}"
-    if unknown:
-        line += f"; not known in {'; '.join(unknown)}"
+    if held:
+        line += f", beyond the spread in {len(found['beyond']) or 'none'}"
+    for how, words in (("beyond", ""), ("means", "by the means alone "), ("broken", "not "), ("unknown", "not known ")):
+        if found[how]:
+            line += f"; {words}in {'; '.join(found[how])}"
     return line
 
 
+def _difference(above: Figure, below: Figure) -> tuple[str, str]:
+    """How `above` stands to `below`: "beyond" the spread, by the "means" alone, "broken" or "unknown"; in figures."""
+    if above.mean is None or below.mean is None:
+        return "unknown", ""
+    pairs = zip(above.values, below.values, strict=True)
+    gaps = [mine - other for mine, other in pairs if mine is not None and other is not None]
+    gap = statistics.fmean(gaps) if gaps else above.mean - below.mean
+    holds, shown = gap > 0, _signed(gap, above.unit)
+    if len(gaps) < 2:
+        return "means" if holds else "broken", f"{shown}, without spread"
+    reach = float(stdtrit(len(gaps) - 1, (1 + LEVEL) / 2)) * statistics.stdev(gaps) / math.sqrt(len(gaps))
+    shown += f" [{_signed(gap - reach, above.unit)}, {_signed(gap + reach, above.unit)}]"
+    return ("beyond" if gap > reach else "means") if holds else "broken", shown
+
+
+def _signed(value: float, unit: str) -> str:
+    return ("+" if value >= 0 else "-") + _number(abs(value), unit)
+
+
 def caption(tabled: Tabled) -> list[str]:
-    """The heading of the table, in lines: its title and source; scale, seeds and sizes."""
+    """The heading of the table, in lines: its title and source; scale, seeds, sizes, and what code made it."""
     planned = tabled.planned
     layout, first = planned.layout, planned.loaded.scenario
     seeds = sorted({one.loaded.scenario.seed for one in planned.plans})
@@ -201,6 +238,8 @@ def caption(tabled: Tabled) -> list[str]:
     facts += [f"{key} {shown}" for key, shown in _sizes(planned)]
     if "sized" in tabled.fidelity:
         facts.append(f"fidelity {tabled.fidelity}")
+    if tabled.made_by:
+        facts.append(f"made by {' and '.join(tabled.made_by)}")
     title = layout.title or first.title
     return [title + (f" ({layout.source})" if layout.source else ""), "; ".join(facts)]
 
@@ -220,48 +259,45 @@ def _sizes(planned: Planned) -> list[tuple[str, str]]:
 
 def markdown(tabled: Tabled, command: str) -> str:
     """The table with the command that made it, for a page of results."""
-    layout = tabled.planned.layout
     title, facts = caption(tabled)
-    heads = ["", *(_head(place.name, place.paper) for place in layout.columns)]
+    heads, *rows = _cells(tabled, "<br>")
     lines = [f"{title}.", "", f"`{command}`", "", f"{facts}.", "", _line(heads), _line(["---"] * len(heads))]
-    for row, figures, papers in zip(layout.rows, tabled.figures, layout.figures, strict=True):
-        cells = (_cell(figure, paper, "<br>") for figure, paper in zip(figures, papers, strict=True))
-        lines.append(_line([_head(row.name, row.paper), *cells]))
+    lines += [_line(row) for row in rows]
     remarks = [*verdicts(tabled), *(f"No epsilon of these runs is guaranteed: {caveat}" for caveat in tabled.caveats)]
     return "\n".join([*lines, *([""] if remarks else []), *(f"- {line}." for line in remarks)]) + "\n"
+
+
+def _cells(tabled: Tabled, between: str) -> list[list[str]]:
+    """The heads and the rows of the table; what a cell has in lines is joined by `between`.
+
+    The paper's figures stand below ours, or, where they are of other data, in rows of their own below the rows.
+    """
+    layout = tabled.planned.layout
+    apart = layout.paper_data
+    own, papers = [], []
+    for row, figures, quoted in zip(layout.rows, tabled.figures, layout.figures, strict=True):
+        cells = [
+            figure.text() + (f"{between}(paper: {paper})" if paper and not apart else "")
+            for figure, paper in zip(figures, quoted, strict=True)
+        ]
+        own.append([_head(row, between, not apart), *cells])
+        if apart and any(quoted):
+            papers.append([f"{apart} (paper): {row.paper or row.name}", *(paper or "-" for paper in quoted)])
+    return [["", *(_head(place, between, True) for place in layout.columns)], *own, *papers]
+
+
+def _head(place: Place, between: str, paper: bool) -> str:
+    name = place.name if between == "<br>" else "\n".join(filter(None, (place.group, place.label)))
+    return name + (f"{between}(paper: {place.paper})" if place.paper and paper else "")
 
 
 def show(console: Console, tabled: Tabled) -> None:
     """Print the table with the paper's figures, and whether what the paper claims shows in it."""
     printing.print_lines(console, caption(tabled))
-    layout = tabled.planned.layout
-    heads = ["", *(_lines(place.group, place.label, _paper(place.paper)) for place in layout.columns)]
-    lines = [
-        [
-            _lines(row.group, row.label, _paper(row.paper)),
-            *(_cell(figure, paper, "\n") for figure, paper in zip(figures, papers, strict=True)),
-        ]
-        for row, figures, papers in zip(layout.rows, tabled.figures, layout.figures, strict=True)
-    ]
-    console.print(printing.table(heads, lines, heads[1:]))
+    heads, *rows = _cells(tabled, "\n")
+    console.print(printing.table(heads, rows, heads[1:]))
     printing.print_lines(console, (f"order     {line}" for line in verdicts(tabled)))
     printing.print_lines(console, (f"privacy   NO guarantee: {line}" for line in tabled.caveats))
-
-
-def _lines(*texts: str) -> str:
-    return "\n".join(filter(None, texts))
-
-
-def _paper(text: str) -> str:
-    return f"paper: {text}" if text else ""
-
-
-def _head(name: str, paper: str) -> str:
-    return name + (f"<br>({_paper(paper)})" if paper else "")
-
-
-def _cell(figure: Figure, paper: str, between: str) -> str:
-    return figure.text() + (f"{between}(paper: {paper})" if paper else "")
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,9 +1,11 @@
 """Each attack that the protocols withstand works on a weakened copy, and not on ours."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from benchmarks import attacks_hashes
 from benchmarks.attacks import ATTACKS, main
 from benchmarks.attacks_finding import Finding
 
@@ -15,6 +17,12 @@ NOT_PREVENTED = ("d, guessed", *OUTSIDE)
 def quick() -> dict[str, Finding]:
     """What each attack finds when it is carried out quickly."""
     return {letter: attack(True) for letter, attack in ATTACKS.items()}
+
+
+@pytest.fixture(scope="module")
+def guessed() -> list[attacks_hashes.Guess]:
+    """What a server makes of hashes and distances, found quickly."""
+    return attacks_hashes.guesses(quick=True)
 
 
 @pytest.mark.parametrize("letter", [letter for letter in ATTACKS if letter not in NOT_PREVENTED])
@@ -56,8 +64,11 @@ def test_only_these_attacks_are_known_to_work_on_ours(quick: dict[str, Finding])
     assert tuple(letter for letter, finding in quick.items() if finding.remains or finding.outside) == NOT_PREVENTED
 
 
-def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding]) -> None:
+def test_the_table(
+    tmp_path, capsys, monkeypatch, quick: dict[str, Finding], guessed: list[attacks_hashes.Guess]
+) -> None:
     asked = []
+    monkeypatch.setattr(attacks_hashes, "guesses", lambda quickly: guessed)
     for letter, finding in quick.items():
         monkeypatch.setitem(ATTACKS, letter, lambda quickly, finding=finding: asked.append(quickly) or finding)
     main(quick=True, json_file=tmp_path / "attacks.json")
@@ -65,11 +76,25 @@ def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding]) -> 
     shown = capsys.readouterr().out
     assert "What an attack recovers" in shown
     assert "NOT AS STATED" not in shown
-    rows = json.loads((tmp_path / "attacks.json").read_text())["findings"]
+    written = json.loads((tmp_path / "attacks.json").read_text())
+    assert {row["sees"] for row in written["hashes"]} == {"nothing", "H", "bits"}
+    rows = written["findings"]
     assert [row["attack"] for row in rows] == list(ATTACKS)
     assert all(row["weakened"] > row["ours"] or row["outside"] for row in rows)
     assert [row["attack"] for row in rows if row["verdict"] == "outside the model"] == list(OUTSIDE)
     assert [row["attack"] for row in rows if row["verdict"] == "above chance"] == ["d, guessed"]
+
+
+def test_what_hashes_and_distances_give_away_is_as_stated(guessed: list[attacks_hashes.Guess]) -> None:
+    """Angles alone; points with the help of a client: from its planes and the bits, or from H and enough points."""
+    found = guessed
+    assert attacks_hashes.problems(found) == []
+    alone = {one.estimator for one in found if one.sees == "bits" and one.error is not None}
+    assert len(alone) == 3
+    by_epsilon = [one.cosine for one in found if (one.sees, one.estimator) == ("bits", "sum of planes")]
+    assert by_epsilon == sorted(by_epsilon, reverse=True)
+    worse = [replace(one, cosine=0.5) if one.sees == "bits" and one.cosine else one for one in found]
+    assert attacks_hashes.problems(worse)[0] == "bits do not open points under known planes"
 
 
 def test_a_finding_that_is_not_as_stated_is_seen() -> None:

@@ -3,14 +3,16 @@
 import pytest
 from rich.console import Console
 
-from benchmarks import bytes_sums
+from benchmarks import bytes_sums, bytes_votes
 from benchmarks.bytes_flower import flower_bytes
 from protocols.crypto import sizes
 
 
 def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() -> None:
     rows = bytes_sums.measure(10)
-    assert rows[0].measured == (rows[0].complete, rows[0].graph) and not any(row.different for row in rows)
+    assert rows[0].measured == (rows[0].complete, rows[0].signed, rows[0].graph) and not any(
+        row.different for row in rows
+    )
     assert all(sent > payload for sent, payload in zip(rows[0].wire, rows[0].measured, strict=True))
     each = {row.clients: (row.complete / row.clients, row.graph / row.clients) for row in rows}
     assert each[1000][0] > 1.9 * each[500][0]
@@ -26,6 +28,13 @@ def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     bytes_sums.print_sums(Console(width=200), rows)
     shown = capsys.readouterr().out
     assert "NOT THE FORMULA'S  10 clients" in shown and "Flower's SecAgg+" in shown
+
+
+def test_votes_send_what_the_formulas_say() -> None:
+    (row,) = bytes_votes.measure([5])
+    assert not row.different
+    assert row.plain == 5 * -(-4 * row.points // 8)
+    assert row.counted - row.keys >= 5 * 8 * -(-(1 + 10 * row.points) // 4)
 
 
 def test_flower() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from scenarios.chaos import campaign as module
 from scenarios.chaos.campaign import Findings, Plan, campaign
 from scenarios.chaos.report import verdict_line
 from tacit import Scenario, load
@@ -56,10 +57,16 @@ def test_every_crash_of_the_main_scenario(recovery: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
-def test_every_pair_of_crashes_of_a_small_federation(small: Scenario, recovery: str) -> None:
+def test_pairs_of_crashes_of_a_small_federation(
+    small: Scenario, recovery: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every fourth pair, those of the other steps in turn with the other recovery."""
+    every_pair = module._pairs
+    start = 2 * (recovery == "shamir")
+    monkeypatch.setattr(module, "_pairs", lambda *found: every_pair(*found)[start::4])
     findings = campaign(with_keys(small, recovery=recovery), Plan(schedules=0, pairs=True, jobs=os.cpu_count() or 1))
     assert_held(findings)
-    assert len(findings.verdicts) > 1000
+    assert len(findings.verdicts) > 300
     twice = {fault.before or fault.after for one in findings.verdicts for fault in one.faults if fault.occurrence == 2}
     # A loss makes a step that is taken again; by shares, the sum goes on as it is.
     assert twice == ({"rowsums.mask"} if recovery == "restart" else set())

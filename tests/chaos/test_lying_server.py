@@ -26,7 +26,7 @@ from scenarios.command.main import app
 from tacit import load
 
 SUM = Miniature("secure_sum", clients=4, min_clients=2)
-SUMS = [SUM, Miniature("restart", clients=4, min_clients=2), Miniature("shamir", clients=4, min_clients=2)]
+SUMS = [SUM, *(Miniature(kind, clients=4, min_clients=2) for kind in ("restart", "shamir", "secagg+ rows"))]
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "library"
 
 ALL = "keys 0 1 2 3; want 0 1 2 3"
@@ -274,8 +274,11 @@ def test_some_lies_and_programs(miniature: Miniature) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
-@pytest.mark.parametrize(("least", "quick"), [(2, False), (3, True)])
+@pytest.mark.parametrize(
+    ("miniature", "least", "quick"),
+    [(SUM, 2, False), *((one, 3, True) for one in SUMS)],
+    ids=lambda value: getattr(value, "kind", str(value)),
+)
 def test_every_lie_and_every_short_program(miniature: Miniature, least: int, quick: bool) -> None:
     found = sweep([Miniature(miniature.kind, 5, least)], Sweep(schedules=150, seed=least, quick=quick))
     assert not found.breaches, found.breaches
@@ -313,6 +316,7 @@ def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
     [
         ("xclp-digits", [], ["restart"]),
         ("xclp-digits", ['protocol.recovery="shamir"'], ["shamir"]),
+        ("xclp-digits", ['protocol.recovery="secagg+"'], ["secagg+ rows"]),
         ("training-secure-average", [], ["secure_sum"]),
         ("fedavg-xclp-digits", ['training.averaging="secure"'], ["restart", "secure_sum"]),
         ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),

@@ -13,19 +13,19 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 INPUTS = {
-    "test_bodies_decode_or_name_their_sender": (1500, 40_000),
-    "test_frames_decode_or_say_why": (600, 20_000),
-    "test_contents_are_read_or_refused": (1500, 35_000),
-    "test_mutated_files_are_read_or_refused": (100, 1500),
-    "test_wrong_values_name_file_and_key": (150, 2500),
-    "test_changes_are_read_or_refused": (80, 1250),
-    "test_axes_are_read_or_refused": (80, 1250),
-    "test_tables_are_read_or_refused": (250, 2500),
-    "test_archives_are_read_or_refused": (100, 1500),
-    "test_cost_tables_are_read_or_refused": (150, 1500),
-    "test_latencies_are_read_or_refused": (150, 1500),
-    "test_availability_is_read_or_refused": (150, 1500),
-    "test_records_are_read_or_refused": (20, 150),
+    "test_bodies_decode_or_name_their_sender": (600, 60_000),
+    "test_frames_decode_or_say_why": (600, 25_000),
+    "test_contents_are_read_or_refused": (500, 12_000),
+    "test_mutated_files_are_read_or_refused": (100, 500),
+    "test_wrong_values_name_file_and_key": (150, 800),
+    "test_changes_are_read_or_refused": (80, 400),
+    "test_axes_are_read_or_refused": (80, 400),
+    "test_tables_are_read_or_refused": (250, 800),
+    "test_archives_are_read_or_refused": (100, 500),
+    "test_cost_tables_are_read_or_refused": (150, 500),
+    "test_latencies_are_read_or_refused": (150, 500),
+    "test_availability_is_read_or_refused": (150, 500),
+    "test_records_are_read_or_refused": (20, 75),
 }
 """The number of inputs that each test tries by default and with ``-m long``."""
 

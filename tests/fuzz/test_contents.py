@@ -24,6 +24,7 @@ from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
 from protocols.xclp.hamming_plaintext import PlaintextHamming
+from protocols.xclp.lsh import packed_rows
 from sim.streams import Entropy
 
 PER_BYTE = 200  # numbers of fields, one bit each, as eight bytes, twice over
@@ -193,7 +194,10 @@ def of_transfers() -> dict[str, Decoder]:
 def of_plaintext() -> dict[str, Decoder]:
     h = fields.pack_fields(np.arange(N_J * N_K), LENGTH.bit_length())
     variant = PlaintextHamming(LENGTH)
-    return {"combine, plaintext": Decoder(lambda *data: combined(variant, b"", *data), (h, bytes(len(h))))}
+    return {
+        "combine, plaintext": Decoder(lambda *data: combined(variant, b"", *data), (h, bytes(len(h)))),
+        "Hashes": Decoder(lambda data: packed_rows(data, 3, LENGTH), (bytes(-(-3 * LENGTH // 8)),)),
+    }
 
 
 @pytest.fixture(scope="module")

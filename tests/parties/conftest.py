@@ -11,9 +11,9 @@ from parties.life import Observed, Present
 from parties.party import NoAnswer, Party
 from parties.playing import play
 from sim.compute import CostTable, Engine, Modelled
+from sim.conditions import Conditions
 from sim.faults import Fault
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.trace import Event
 from sim.wire import Message
 from sim.world import World

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parties.data.partitions import classes_with_labels
 from parties.data.sets import DataError, Dataset, load
 from parties.data.splits import Shard, counted, named, parse_partition, partition, shards
 
@@ -194,6 +195,37 @@ def test_where_clients_differ_labels_follow_their_own_classes(labels_per_client)
         assert np.abs(used - held * labels_per_client / held.sum()).max() < 1.0
 
 
+@given(
+    classes=st.integers(2, 6),
+    used=st.integers(1, 6),
+    clients=st.integers(2, 5),
+    each=st.one_of(st.none(), st.integers(1, 6)),
+    seed=st.integers(0, 9),
+)
+def test_labels_cover_as_many_classes_as_asked_for_whatever_a_client_holds(classes, used, clients, each, seed):
+    used = min(used, classes)
+    data = table([*range(classes), -1] * 30 * clients)
+    dealt = shards(data, clients, "iid", 0.5, seed, labels_of_classes=used, labels_per_client=each)
+    assert [len(shard.rows) for shard in dealt] == [
+        len(shard.rows) for shard in shards(data, clients, "iid", 0.5, seed)
+    ]
+    for shard, own in zip(dealt, classes_with_labels(data, clients, used, seed), strict=True):
+        of = set(shard.labels[shard.labeled].tolist())
+        assert own.sum() == used
+        assert of <= set(np.flatnonzero(own).tolist())
+        if each is None:
+            assert shard.labeled.sum() == round(0.5 * np.isin(shard.labels, np.flatnonzero(own)).sum())
+        else:
+            assert (shard.labeled.sum(), len(of)) == (each, min(each, used))
+
+
+def test_classes_with_labels_are_held_by_as_many_clients_each():
+    holders = classes_with_labels(table(list(range(10)) * 10), 10, 5, 3)
+    assert holders.sum(axis=1).tolist() == [5] * 10
+    assert holders.sum(axis=0).tolist() == [5] * 10
+    assert (classes_with_labels(table(list(range(10)) * 10), 10, 5, 4) != holders).any()
+
+
 def test_fewer_labels_than_classes_are_not_always_of_the_same_classes():
     dealt = shards(table(list(range(10)) * 100), 20, "iid", 0.1, 1, labels_per_client=3)
     assert {int(label) for shard in dealt for label in shard.labels[shard.labeled]} == set(range(10))
@@ -209,6 +241,13 @@ def test_fewer_labels_than_classes_are_not_always_of_the_same_classes():
         (
             {"labels_per_client": 3, "new": 1},
             "labels_per_client(=3) is more than client 0's 2 training points with a known label",
+        ),
+        ({"labels_of_classes": 3}, "labels_of_classes(=3) must be 1 to 2, the classes of the data set"),
+        ({"labels_of_classes": 1, "new": 1}, "labels_of_classes(=1) cannot go with new points"),
+        (
+            {"labels_of_classes": 1, "labels_per_client": 3},
+            "labels_per_client(=3) is more than client 0's 1 points with a known label of the classes that it may use "
+            "labels of",
         ),
         ({"new": -0.5}, "new(=-0.5) must be a share below 1, or a whole number of points"),
         ({"new": 1.5}, "new(=1.5) must be a share below 1, or a whole number of points"),

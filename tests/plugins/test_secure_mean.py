@@ -40,6 +40,7 @@ def test_it_runs_in_a_pool_and_from_its_folder(example: Path) -> None:
     assert one.trace_hash == other.trace_hash == run(load(one.folder)).trace_hash
 
 
+@pytest.mark.long
 def test_a_server_that_lies_in_its_sum_is_tried(example: Path) -> None:
     output = tacit("chaos", "secure_mean.toml", "--server", "--quick", "--schedules", "2").output
     assert "secure_sum in miniature" in output and "min_clients 3" in output

@@ -12,15 +12,16 @@ from parties.life import Present
 from parties.playing import play
 from protocols.crypto.groups import find_group
 from protocols.xclp import oracle
+from protocols.xclp.hamming_direct import DirectHamming
 from protocols.xclp.hamming_iknp import IknpHamming
 from protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming
 from protocols.xclp.hamming_paillier import PaillierHamming
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters, XclpClient, XclpServer
 from sim.compute import Cost, Free, StandIns
+from sim.conditions import Conditions
 from sim.faults import Crash
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.trace import Event
 from sim.wire import Packet
 from sim.world import World
@@ -32,6 +33,7 @@ VARIANTS = {
     "unpacked": lambda bits: PaillierHamming(bits, 512, insecure=True, slots=1),
     "iknp": lambda bits: IknpHamming(bits, find_group("p256")),
     "naor-pinkas": lambda bits: NaorPinkasHamming(bits, find_group("p256")),
+    "direct": lambda bits: DirectHamming(bits),
 }
 
 

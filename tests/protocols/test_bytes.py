@@ -16,7 +16,13 @@ HAMMING = {
     "unpacked": lambda points, bits: sizes.paillier_hamming(points, bits, 512, packed=False),
     "iknp": lambda points, bits: ot_sizes.iknp_hamming(points, bits, 33),
     "naor-pinkas": lambda points, bits: ot_sizes.naor_pinkas_hamming(points, bits, 33),
+    "direct": sizes.direct_hamming,
 }
+
+
+def hamming_of(variant, points, bits) -> dict[str, int]:
+    own = {} if variant == "direct" else sizes.own_blocks(points, bits)
+    return own | HAMMING[variant](points, bits)
 
 
 def labeled_of(run) -> dict[str, int]:
@@ -44,8 +50,8 @@ def test_payload_by_type(federation, make_shards, variant, points, bits, rows, r
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
     contribution = proved_bytes(512) if variant in ("paillier", "unpacked") else 0
     named, all_rows = {client.name: len(client.shard.rows) for client in run.clients}, rows == "paper"
-    hamming = HAMMING[variant](named, bits)
-    expected = sizes.xclp(named, labeled_of(run), bits, 3, hamming, contribution, all_rows, recipe.class_balanced)
+    hamming = hamming_of(variant, named, bits)
+    expected = sizes.xclp(named, labeled_of(run), 3, hamming, contribution, all_rows, recipe.class_balanced)
     assert measured(run) == {kind: size for kind, size in expected.items() if size}
 
 
@@ -55,7 +61,7 @@ def test_names_of_different_lengths_are_counted_where_they_travel(federation, ma
     run = federation(make_shards([2, 3, *[1] * 10]), variant=variant, bits=8, topology="mesh").run()
     named = {client.name: len(client.shard.rows) for client in run.clients}
     assert {len(name) for name in named} == {8, 9}
-    expected = sizes.xclp(named, labeled_of(run), 8, 3, HAMMING[variant](named, 8))
+    expected = sizes.xclp(named, labeled_of(run), 3, hamming_of(variant, named, 8))
     assert measured(run) == {kind: size for kind, size in expected.items() if size}
     assert measured(run)["Members"] == measured(run)["SeedAgreed"] == measured(run)["Summing"] == 12 * 98
 

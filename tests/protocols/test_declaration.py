@@ -81,10 +81,10 @@ class EchoRun(EndingsObserver[EchoClient]):
     def __init__(self, setting: Setting) -> None:
         calls = setting.keys.calls
         self.clients = [
-            EchoClient(setting.world, name, shard, calls, **setting.client_access)
+            EchoClient(setting.world, name, shard, calls, **setting.access(name))
             for name, shard in setting.shards.items()
         ]
-        self.server = EchoServer(setting.world, tuple(setting.shards), calls, **setting.server_access)
+        self.server = EchoServer(setting.world, tuple(setting.shards), calls, **setting.access("server"))
         super().__init__(setting.world, self.clients, setting.faults)
         self.observer, self.rounds = self, calls
 

@@ -18,7 +18,7 @@ VARIANTS = ["iknp", "naor-pinkas"]
 KINDS = {"iknp": ("Extension", "Corrections"), "naor-pinkas": ("TransferRequest", "TransferReply")}
 BITS = {"iknp": 32, "naor-pinkas": 6}
 
-often = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+often = settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(autouse=True)

@@ -57,6 +57,31 @@ def test_planes_are_standard_normal():
     assert abs(np.corrcoef(drawn[0::2].ravel(), drawn[1::2].ravel())[0, 1]) < 0.02
 
 
+@pytest.mark.parametrize("bits", [8, 24, 25, 300])
+def test_planes_are_orthogonal_as_far_as_there_are_dimensions(bits):
+    drawn = planes(SEED, bits, 24, orthogonal=True)
+    assert drawn.shape == (bits, 24)
+    gram = drawn @ drawn.T if bits <= 24 else drawn.T @ drawn
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-12)
+    assert not np.array_equal(drawn, planes(bytes(32), bits, 24, orthogonal=True))
+
+
+def test_orthogonal_planes_estimate_cosines_better_and_are_not_biased():
+    """Over many seeds the same mean as planes drawn one by one, with a smaller error."""
+    vectors = np.random.default_rng(3).standard_normal((30, 16))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    angles = np.arccos(np.clip(unit @ unit.T, -1, 1))
+    errors = {}
+    for orthogonal in (False, True):
+        found = []
+        for number in range(60):
+            bits = hash_bits(vectors, planes(number.to_bytes(32, "big"), 128, 16, orthogonal=orthogonal))
+            found.append(np.pi * distances(bits, bits) / 128 - angles)
+        errors[orthogonal] = float(np.sqrt(np.mean(np.square(found))))
+        assert abs(np.mean(found)) < 0.01 and np.abs(np.mean(found, axis=0)).max() < 0.08
+    assert errors[True] < 0.95 * errors[False]
+
+
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="32 bytes, not 16"):
         planes(bytes(16), 8, 8)

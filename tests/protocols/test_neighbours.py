@@ -24,9 +24,9 @@ from protocols.outcome import Abort
 from protocols.secure_sum import ChunkWanted, MaskedChunk, SumStart
 from protocols.values import BadValues
 from sim.compute import Free
+from sim.conditions import Conditions
 from sim.faults import Crash, Fault
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.trace import Event
 from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
@@ -80,16 +80,8 @@ class Run:
         plan: "Callable[[Liar], Awaitable[None]] | None" = None,
         **settings: Any,
     ) -> None:
-        made = secure_sum.Settings(
-            **{
-                "dimension": 20,
-                "deadline": 10.0,
-                "chunk": 64 if plan else 8,
-                "min_clients": 3,
-                "tolerance": Tolerance(),
-                **settings,
-            }
-        )
+        usual = {"dimension": 20, "deadline": 10.0, "chunk": 64 if plan else 8, "tolerance": Tolerance()}
+        made = secure_sum.Settings(**{**usual, **settings})
         self.events: list[Event] = []
         self.packets: list[Packet] = []
         conditions = Conditions(topology, parse_latency("lognormal:20ms,0.3"))
@@ -126,10 +118,8 @@ class Run:
         total = self.server.total
         assert total is not None, self.server.aborted
         assert total.contributors == tuple(client.name for client in self.clients if client.name not in lost)
-        ring = np.zeros(total.ring.size, np.uint64)
-        for client in self.clients:
-            if client.name not in lost:
-                ring += encode(client.vector, total.fraction_bits, 1)
+        encoded = [encode(one.vector, total.fraction_bits, 1) for one in self.clients if one.name not in lost]
+        ring = np.sum(encoded, axis=0, dtype=np.uint64)
         np.testing.assert_array_equal(total.ring, ring)
 
 
@@ -206,12 +196,8 @@ def test_lost_at_any_step(step: str, when: str, lost: tuple[str, ...]) -> None:
 
 
 def test_lost_at_several_places() -> None:
-    faults = [
-        Crash("client/1", before="sum.deal"),
-        Crash("client/3", after="sum.deal"),
-        Crash("client/5", after="sum.mask"),
-    ]
-    Run(25, faults=faults).assert_sums("client/1", "client/3")
+    early = [Crash("client/1", before="sum.deal"), Crash("client/3", after="sum.deal")]
+    Run(25, faults=[*early, Crash("client/5", after="sum.mask")]).assert_sums("client/1", "client/3")
 
 
 def test_lost_amid_its_chunks() -> None:
@@ -241,6 +227,14 @@ def test_whose_shares_too_few_have_is_left_out_before_anybody_masks() -> None:
     assert [loss.action for loss in run.server.lost] == ["its shares were not received: summing starts again"]
 
 
+def test_who_is_well_stays_where_all_its_neighbours_are_silent() -> None:
+    packets = Run(tolerance=Tolerance(0, 0, 1)).packets
+    shown = next(_opened(p, Neighbours).names for p in packets if p.type == "Neighbours")
+    silent = [name for name in shown if name != "client/0"]
+    run = Run(tolerance=Tolerance(0, 0, 1), lose=lambda p: p.type == "SharesMissing" and p.sender in silent)
+    run.assert_sums(*silent)
+
+
 def test_the_graph_is_another_in_each_attempt_and_the_same_in_each_run() -> None:
     def neighbourhoods() -> list[list[str]]:
         run = Run(lose=lambda packet: packet.type == "DealtShares" and packet.sender == "client/11")
@@ -259,6 +253,11 @@ def test_more_lost_than_tolerated_is_a_clear_outcome() -> None:
     run = Run(faults=[Crash(name, after="sum.mask") for name in NAMES[:7]])
     assert run.server.aborted.startswith(f"the sum stays masked: fewer than {T} clients have shares of client/")
     assert run.count("SumStart") == len(NAMES)
+
+
+def test_for_a_failed_opening_the_silent_are_blamed() -> None:
+    run = Run(faults=[Crash(name, after="sum.mask") for name in NAMES[5:]])
+    assert run.server.total is None and {loss.party for loss in run.server.lost} == set(NAMES[5:])
 
 
 def test_wrong_shares_are_found_and_blamed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import pytest
 from protocols.crypto.groups import find_group
 from protocols.xclp import planned_hamming
 from sim.compute import CostTable
+from sim.conditions import Conditions
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.planned import Planned, PlannedMessage, counts
 from sim.planned_course import Access, Course, planned_course
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocols import dealing
+from protocols import dealing, opening
 from protocols.crypto import sizes
 from protocols.dealing import Revealed, Survivors
 from protocols.masking import masks, read
@@ -195,7 +195,7 @@ def test_the_server_gets_one_kind_of_share_for_each_client(federation, make_shar
 
 def test_a_request_for_both_kinds_is_refused_and_traced(federation, make_shards, monkeypatch) -> None:
     """A server that has its answer asks again, with client/1 now among the lost."""
-    asked = dealing.uncover
+    asked = opening.uncover
 
     async def curious(me, attempt, survivors, purpose, deadline):
         found = await asked(me, attempt, survivors, purpose, deadline)
@@ -208,7 +208,7 @@ def test_a_request_for_both_kinds_is_refused_and_traced(federation, make_shards,
         assert set(more.answers) < set(fewer)
         return found
 
-    monkeypatch.setattr(dealing, "uncover", curious)
+    monkeypatch.setattr(opening, "uncover", curious)
     run = federation(make_shards(SIZES), recovery=Shamir())
     trace = run.events
     run.run()
@@ -227,13 +227,13 @@ def test_a_request_for_both_kinds_is_refused_and_traced(federation, make_shards,
     ],
 )
 def test_sets_that_cannot_be_are_refused(federation, make_shards, monkeypatch, names, why) -> None:
-    asked = dealing.uncover
+    asked = opening.uncover
 
     async def wrong(me, attempt, survivors, purpose, deadline):
         me.send("client/0", Survivors(list(names)))
         return await asked(me, attempt, survivors, purpose, deadline)
 
-    monkeypatch.setattr(dealing, "uncover", wrong)
+    monkeypatch.setattr(opening, "uncover", wrong)
     run = federation(make_shards(SIZES), recovery=Shamir()).run()
     (refused,) = notes(run, "refused to reveal shares")
     assert refused.party == "client/0" and why in refused.note
@@ -253,14 +253,14 @@ def test_a_new_attempt_has_new_keys_seeds_and_masks(federation, make_shards) -> 
 def test_nobody_can_unmask_the_rows_of_a_client_lost_in_the_attempt(federation, make_shards, monkeypatch) -> None:
     """The server takes out all masks it can on the block of client/3, too; what is left is not Z there."""
     kept = {}
-    asked = dealing.uncover
+    asked = opening.uncover
 
     async def keep(me, attempt, survivors, purpose, deadline):
         kept["found"] = found = await asked(me, attempt, survivors, purpose, deadline)
         kept["attempt"] = attempt
         return found
 
-    monkeypatch.setattr(dealing, "uncover", keep)
+    monkeypatch.setattr(opening, "uncover", keep)
     shards = make_shards(SIZES)
     run = federation(shards, recovery=Shamir(), faults=[Crash("client/3", before="rowsums.mask")]).run()
     run.assert_equals_oracle()

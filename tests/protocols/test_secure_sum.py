@@ -15,16 +15,16 @@ from parties.data.splits import Shard
 from parties.party import NoAnswer
 from parties.playing import play
 from parties.server import Server
-from protocols import dealing, secure_sum, setup
+from protocols import opening, secure_sum, setup
 from protocols.crypto import sizes
 from protocols.crypto.fixed_point import encode
 from protocols.dealing import Revealed, Survivors
 from protocols.outcome import Abort
 from protocols.secure_sum import MaskedChunk, Settings
 from sim.compute import Free
+from sim.conditions import Conditions
 from sim.faults import Crash
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.trace import Event
 from sim.wire import Packet, decode_body, decode_frame
 from sim.world import World
@@ -276,7 +276,7 @@ def test_a_vector_of_another_shape_is_refused() -> None:
 
 
 def test_a_request_for_both_kinds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = dealing.uncover
+    asked = opening.uncover
 
     async def curious(me, attempt, survivors, purpose, deadline):  # type: ignore[no-untyped-def]
         found = await asked(me, attempt, survivors, purpose, deadline)
@@ -284,7 +284,7 @@ def test_a_request_for_both_kinds_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         await me.collect(Revealed, survivors, deadline=deadline)
         return found
 
-    monkeypatch.setattr(dealing, "uncover", curious)
+    monkeypatch.setattr(opening, "uncover", curious)
     run = Run(vectors())
     refused = [event.party for event in run.events if "refused to reveal shares" in event.note]
     assert sorted(refused) == list(NAMES[1:])

@@ -24,6 +24,7 @@ HAMMING = {
     "iknp": ([20, 20, 20], 32),
     "naor-pinkas": ([12, 12, 12], 7),
 }
+IN_TURN = [pytest.param(one, marks=[pytest.mark.long] if one == "naor-pinkas" else []) for one in HAMMING]
 UNLIKELY = 1e-3
 """Seeds are fixed, so a test that passes goes on passing; a p-value below this is no accident."""
 
@@ -106,7 +107,7 @@ def uniform_p(parts: np.ndarray, bins: int) -> float:
     return float(stats.chisquare(counts).pvalue)
 
 
-@pytest.mark.parametrize("variant", HAMMING)
+@pytest.mark.parametrize("variant", IN_TURN)
 def test_masks_and_masked_distances_are_uniform(hamming_run, variant) -> None:
     view = ServerView(hamming_run(variant), variant)
     for numbers in (view.t, view.r):
@@ -136,7 +137,7 @@ def test_masked_rows_are_uniform(federation, make_shards, recovery) -> None:
     assert uniform_p(z[:, 7] / 256, 16) < 1e-9
 
 
-@pytest.mark.parametrize("variant", HAMMING)
+@pytest.mark.parametrize("variant", IN_TURN)
 def test_the_servers_view_of_hamming_follows_from_h(hamming_run, variant) -> None:
     """A simulator that is given H (and what is public: sizes, moduli) makes a transcript like the real one.
 

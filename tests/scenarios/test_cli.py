@@ -197,7 +197,10 @@ def test_bytes_are_exact_and_add_up(quick: Path) -> None:
 
 @pytest.mark.parametrize("changes", [
     ["protocol.hamming=paillier", "protocol.key_bits=512", "protocol.insecure_keys=true", "protocol.rows=paper"],
-    ["protocol.hamming=iknp", "network.topology=mesh", "protocol.recovery=shamir", "protocol.rounds=2"],
+    pytest.param(
+        ["protocol.hamming=iknp", "network.topology=mesh", "protocol.recovery=shamir", "protocol.rounds=2"],
+        marks=pytest.mark.long,
+    ),
     ["data.partition=dirichlet:0.5", "protocol.recovery=shamir"],
 ])  # fmt: skip
 def test_bytes_stand_beside_the_formula(quick: Path, changes: list[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocols.registry import PROTOCOLS
 from scenarios.files.fault_checks import messages_of, steps_of
 from scenarios.observing.faults import KINDS, faults_of
 from scenarios.schema.scenario import ProtocolKeys
@@ -92,7 +93,6 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
         ),
         ("party='client/1'\nmessage='EncryptedBits'", r'fault\[0\]\.message: "EncryptedBits" is not a message of .*'),
         ("party='client/1'\nmessage='DealtShares'", r'fault\[0\]\.message: "DealtShares" is not a message of .*'),
-        ("party='*'\nat='setup.keys'\nback_after=1", r"fault\[0\]\.back_after: the server cannot come back.*"),
         ("kind='availability'\nfile='no.csv'", r"fault\[0\]\.file: .*no\.csv: No such file.*"),
         ("party=''\nat='lsh.hash'", r"fault\[0\]\.party: is needed .*"),
         ("party='client/1'\nat=''", r'fault\[0\]\.at: "" is not a step of .*'),
@@ -123,7 +123,6 @@ def test_a_trace_of_availability_is_read_beside_the_scenario(tmp_path: Path, mon
         ("client/1,5,3", r"fault\[0\]\.file: .*up\.csv: line 2: .*client/1.*"),
         ("client/1,soon,", r"fault\[0\]\.file: .*up\.csv: line 2, column up: .*soon.*"),
         ("client/9,5,6", r"fault\[0\]\.file: .*client/9.*"),
-        ("server,0,6", r"fault\[0\]\.file: the server cannot come back.*"),
     ],
 )
 def test_a_wrong_trace_is_one_line(tmp_path: Path, rows: str, message: str) -> None:
@@ -149,6 +148,20 @@ def test_keys_are_handed_on_under_their_names_with_durations_in_seconds() -> Non
     fault = Fault(party="client/*", message="Join", probability=0.25, back_after="500ms")
     assert faults_of(fault, 4) == (sim.Crash("client/*", message="Join", probability=0.25, back_after=0.5),)
     assert faults_of(Fault(kind="delay", by="40ms", occurrence=3), 4) == (sim.Delay(occurrence=3, by=0.04),)
+
+
+@pytest.mark.parametrize("place", ["back_after", "file"])
+def test_a_server_returns_only_where_its_protocol_says_what_it_does_then(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.toml"
+    (tmp_path / "up.csv").write_text("party,up,down\nserver,0,6\nserver,8,\n")
+    fault = "kind='availability'\nfile='up.csv'" if place == "file" else "party='*'\nat='setup.keys'\nback_after=1"
+    path.write_text(f"{HEAD}[[fault]]\n{fault}\n")
+    load(path)
+    monkeypatch.setattr(PROTOCOLS["xclp"], "server_returns", False)
+    with pytest.raises(ScenarioError, match=rf"fault\[0\]\.{place}: the server of xclp cannot come back.*allowed: "):
+        load(path)
 
 
 VALUES = {

@@ -49,7 +49,7 @@ def test_the_help_of_each_command_has_an_example_that_can_be_read(words: tuple[s
         (["run", "--help"], None),
         (["chaos", "--help"], None),
         (["--version"], None),
-        ([], "tacit run xclp-d"),
+        ([], "tacit run xclp-dig"),
         ([], "tacit run xclp-digits --se"),
     ],
 )
@@ -127,13 +127,13 @@ def test_bash_takes_the_script_and_the_words(tmp_path: Path) -> None:
     asked = [
         f"COMP_WORDS=({words}) COMP_CWORD={place}; _tacit_completion {command}; echo ${{COMPREPLY[*]}}"
         for words, place in (
-            ("tacit run xclp-d", 2),
+            ("tacit run xclp-dig", 2),
             ("tacit run xclp-digits --set protocol.hamming = pa", 6),  # bash makes three words of KEY=VALUE
             ("tacit sweep xclp-digits --over protocol.hamming =", 5),
         )
     ]
     done = subprocess.run(["bash", "-c", "\n".join((script.stdout, *asked))], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["xclp-digits", "paillier", "iknp paillier plaintext naor-pinkas"]
+    assert done.stdout.splitlines() == ["xclp-digits", "paillier", "iknp direct paillier plaintext naor-pinkas"]
     assert done.stderr == ""
 
 

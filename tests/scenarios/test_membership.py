@@ -118,6 +118,22 @@ def test_predictions_for_forged_points_betray_the_members(
     assert predicted(result.folder)["LocalPredictions"] == payloads["LocalPredictions"]
 
 
+@pytest.mark.parametrize("name", ["fedct", "pate"])
+def test_counts_betray_less_than_labels(chance: Path, name: str) -> None:
+    """The server has counts alone of secure votes: a member's label is one of three of them."""
+    plain = ran(chance, f"protocol.name={name}", out="plain").vulnerability
+    result = ran(chance, f"protocol.name={name}", "cotraining.votes=secure")
+    found = result.vulnerability
+    assert plain is not None and found is not None and result.outcome == "completed"
+    assert 0.55 < found.auc < plain.auc - 0.05
+    assert (found.signal, found.types, found.messages) == ("counts", ("AskedCounts",), CLIENTS)
+    assert (found.members, found.nonmembers) == (plain.members, plain.nonmembers)
+    payloads = {row.type: row.payload for row in byte_rows(result.folder)}
+    formula = predicted(result.folder)
+    assert [kind for kind in formula if formula[kind] != payloads.get(kind, 0)] == []
+    assert payloads["AskedCounts"] == CLIENTS * 2 * 3 * (OUTSIDE + sum(found.members.values()))
+
+
 def test_labels_that_have_nothing_to_do_with_membership_betray_nobody(chance: Path) -> None:
     barely = ["learner.learning_rate=1e-6", "learner.steps=1", "cotraining.rounds=1", "attack.shadows=2"]
     found = ran(chance, "protocol.name=fedct", *barely).vulnerability

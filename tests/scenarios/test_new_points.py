@@ -59,6 +59,18 @@ def test_new_points_are_predicted_and_scored_apart(quick: Path, tmp_path: Path, 
     assert sum(predicted(result.folder).values()) == result.bytes_payload
 
 
+@pytest.mark.parametrize("rows", ["unlabeled", "paper"])
+def test_orthogonal_planes_give_what_the_oracle_gives_from_other_bits(quick: Path, tmp_path: Path, rows: str) -> None:
+    found = {}
+    for planes in ("gaussian", "orthogonal"):
+        changes = [f"protocol.planes={planes}", "protocol.recipe=authors-code", f"protocol.rows={rows}"]
+        result = run(read(quick, changes).scenario, out=tmp_path / planes)
+        assert (result.outcome, result.unmet, result.equals_plaintext) == ("completed", [], True)
+        found[planes] = result
+    assert found["gaussian"].hamming_digest != found["orthogonal"].hamming_digest
+    assert found["gaussian"].bytes_total == found["orthogonal"].bytes_total
+
+
 def test_a_number_of_new_points_for_each_client(quick: Path, tmp_path: Path) -> None:
     _, shards = carried_out(quick, tmp_path / "out", new=7, labeled=1.0)
     assert [shard.new.sum() for shard in shards] == [7, 7, 7, 7]

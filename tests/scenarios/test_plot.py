@@ -50,13 +50,17 @@ def test_a_figure_has_a_legend_and_is_the_same_each_time(two: list[Path]) -> Non
 
 def test_mistakes_are_one_line(two: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(two[0], "--x", "steps") == "--x: steps is unknown; allowed: rounds, bytes, time"
-    assert refused(two[0], "--y", "beauty").startswith(f"--y: beauty was not measured in {two[0]}; allowed: accuracy, ")
+    unmeasured = f"--y: beauty was not measured in the rounds of {two[0]}; allowed: accuracy, "
+    assert refused(two[0], "--y", "beauty").startswith(unmeasured)
     assert refused(two[0], "--out", "a.gif") == "--out: a.gif must end in one of .svg, .png, .pdf"
     Path("there.svg").touch()
     assert refused(two[0], "--out", "there.svg") == "--out: there.svg exists already; name a new file"
     assert refused("none") == "none: no such folder; that of a run is needed"
     Path("empty").mkdir()
     assert refused("empty") == "empty: no run.sqlite; a run's folder is needed"
+    Path("swept").mkdir()
+    Path("swept/sweep.csv").touch()
+    assert refused("swept").endswith("a run's folder is needed; this is a sweep's, whose folders are those of its runs")
     with closing(sqlite3.connect(two[1] / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM ended_rounds")
     assert refused(*two) == f"{two[1]}: no round of it has ended; there is nothing to plot"

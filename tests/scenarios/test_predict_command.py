@@ -9,6 +9,9 @@ from typer.testing import CliRunner, Result
 from protocols.declaration import Declaration
 from protocols.registry import PROTOCOLS
 from scenarios.command.main import app
+from scenarios.files.reading import load
+from scenarios.running.folder import byte_rows
+from sim.tcp_window import SET_UP, SET_UP_NAME
 
 
 def predict(*arguments: str | Path) -> Result:
@@ -29,6 +32,21 @@ def test_the_numbers_are_those_of_the_run(quick: Path, tmp_path: Path) -> None:
         assert sum(row[name] for row in found["rows"]) == found[name]
     last = next(line for line in done.stdout.splitlines() if line.startswith("total")).split()
     assert last[1:] == [f"{found[name]:,}" for name in ("messages", "payload", "sealing", "envelope", "total")]
+
+
+def test_headers_of_tcp_are_those_of_the_run(quick: Path, tmp_path: Path) -> None:
+    changes, folder = ("--set", "network.transport=tcp"), tmp_path / "run"
+    assert CliRunner().invoke(app, ["run", str(quick), *changes, "--out", str(folder)]).exit_code == 0
+    assert predict(quick, *changes, "--json", tmp_path / "bytes.json").exit_code == 0
+    (found,) = json.loads((tmp_path / "bytes.json").read_text())["predicted"]
+    rows = byte_rows(folder)
+    assert [(row["step"], row["type"], row["messages"], row["headers"]) for row in found["rows"]] == [
+        (row.step, row.type, row.messages, row.headers) for row in rows
+    ]
+    assert (rows[-1].type, rows[-1].headers) == (SET_UP_NAME, SET_UP * load(quick).data.clients)
+    assert found["headers"] == sum(row.headers for row in rows) > 52 * found["messages"]
+    shown = CliRunner().invoke(app, ["bytes", str(folder)]).stdout
+    assert "headers" in shown and SET_UP_NAME in shown
 
 
 def test_what_is_predicted_need_not_fit_into_memory(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:

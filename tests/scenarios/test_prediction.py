@@ -22,6 +22,7 @@ VARIANTS = {
     "iknp through a narrow relay": ["protocol.hamming=iknp", "network.server_bandwidth=2Mbit/s"],
     "iknp on slow cores": ["protocol.hamming=iknp", "network.bandwidth=unlimited", "device.speed=0.01"],
     "naor-pinkas": ["protocol.hamming=naor-pinkas", "protocol.bits=8", "data.limit=40"],
+    "direct": ["protocol.hamming=direct"],
 }
 
 

@@ -105,6 +105,9 @@ def test_dp_pate_and_dp_fedavg_have_the_noise_that_epsilon_asks_for(tiny: Path) 
     assert votes is not None and votes.noise is not None
     assert votes.epsilon == pytest.approx(accounting.noisy_max_queries(votes.noise, 40, 1e-5))
     assert votes.epsilon == pytest.approx(4.0, rel=1e-2) and votes.epsilon_pure is None
+    released = ran(tiny, "protocol.name=dp-pate", "privacy.noise=0.5", "privacy.votes_noise=laplace", out="lap").privacy
+    assert released is not None and released.mechanism == "Laplace noisy maximum"
+    assert released.epsilon == pytest.approx(accounting.laplace_queries(0.5, 40, 1e-5)) and released.epsilon <= 160
     models = ran(tiny, "protocol.name=dp-fedavg", "privacy.noise=2.5", out="models").privacy
     assert models is not None and (models.noise, models.clip) == (2.5, 1.0)
     assert models.epsilon == pytest.approx(accounting.federated_gaussian(2.5, 3, 3, 2, 1e-5))

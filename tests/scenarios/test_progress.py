@@ -58,7 +58,7 @@ def test_without_a_terminal_a_line_is_printed_every_ten_seconds(tiny: Path, tmp_
     for line, (sent, now) in zip(lines, progress.known, strict=True):
         assert (
             re.match(r"progress  \d+ s passed, (round [12] of 2, )?train\.", line)
-            and f", {sent}, virtual {now}" in line
+            and f", {sent} sent, virtual {now}" in line
         )
     waits = [re.search(r"round 2 .* waits for (client/\d[^s]*|4 parties)(?:, \d+ s left)?$", line) for line in lines]
     assert [found[1] for found in waits if found] == [
@@ -92,5 +92,10 @@ def test_a_terminal_shows_the_same_in_one_line(tiny: Path, tmp_path: Path) -> No
     assert run(load(tiny, ["protocol.name=fedavg"]), out=tmp_path / "run", watch=Drawn()).outcome == "completed"
     assert all(line.count("\n") == 1 for line in shown)
     assert re.search(
-        r"round 2 of 2  train\.\w+  accuracy 0\.\d{3}  [\d.]+ kB  virtual .*s  waits for client/3 ", shown[-1]
+        r"round 2 of 2  train\.\w+  accuracy 0\.\d{3}  [\d.]+ kB sent  virtual .*s  waits for client/3 ", shown[-1]
     )
+
+
+def test_no_time_is_left_where_all_that_was_planned_is_done() -> None:
+    progress = Progress(Console(file=io.StringIO()))
+    assert progress.left(100.0, 100.0) == progress.left(100.0, 130.0) == progress.left(100.0, 1.0) == ""

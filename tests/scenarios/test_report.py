@@ -44,13 +44,10 @@ def test_the_figures_are_those_of_the_files(made: Callable[..., Path]) -> None:
         sent = connection.execute("SELECT sender, receiver, sum(bytes) FROM messages GROUP BY 1, 2").fetchall()
     head, *lines = page.tables["bytes from each sender to each receiver"]
     shown = {(line[0], name): cell for line in lines for name, cell in zip(head[1:], line[1:], strict=True) if cell}
-    assert (
-        {key: size for *key, size in sent}
-        if False
-        else {(s, r): f"{size:,}" for s, r, size in sent}.items() <= shown.items()
-    )
+    assert {(s, r): f"{size:,}" for s, r, size in sent}.items() <= shown.items()
     assert shown["all senders", "all receivers"] == f"{result['bytes_total']:,}"
     assert tomllib.loads(page.named["scenario"]) == tomllib.loads((folder / "scenario.toml").read_text())
+    assert [line[0] for line in page.tables["who has what"]] == ["who", "server", "client/0-3"]
     assert "The server" in page.text and "learns the Hamming distances" in page.text
 
 

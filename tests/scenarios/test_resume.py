@@ -250,6 +250,10 @@ HARD: dict[str, tuple[list[str], str]] = {
     "messages are held": ([], fault("hold", "client/1", time="0.3s", lasts="15s")),
     "a lossy network": (["network.loss=0.1", "network.jitter=5ms", "network.topology=mesh"], ""),
     "datagrams": (["network.loss=0.05", "network.transport=datagram", "protocol.deadline=1s"], ""),
+    "TCP over a lossy network": (["network.loss=0.02", "network.transport=tcp", "network.jitter=5ms"], ""),
+    "TCP, and a partition outlasts rounds": (
+        ["network.transport=tcp"], fault("partition", "client/1", time="0.3s", lasts="15s")
+    ),
     "faults of messages": (
         [],
         fault("lose", "*", message="LocalModel", probability=0.3)

@@ -55,7 +55,7 @@ def assert_as_it_says(result: Result, expect: Expect) -> None:
     assert {path.name for path in result.folder.iterdir()} == FILES | trained
 
 
-SLOW = ("fedavg-xclp-digits", "cotraining-uneven")
+SLOW = ("fedavg-xclp-digits", "cotraining-uneven", "xclp-groups")
 """Scenarios that have their turn with the long tests; others train in rounds and label by oblivious transfer, too."""
 
 

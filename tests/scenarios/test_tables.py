@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 import pytest
+import scipy.stats
 from typer.testing import CliRunner, Result
 
 import scenarios.running.runner
 from scenarios.command.main import app
 from scenarios.files.reading import read, shipped
 from scenarios.running.simulation import Simulation
+from sim import own_code
 from tacit import Scenario, ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -131,11 +133,25 @@ def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(swept: Resu
     text = Path("out", "table.md").read_text()
     assert text.startswith("Neighbours (Table 7 of Nobody).\n\n`tacit sweep ")
     assert "--set network.latency=5ms`" in text and "--out" not in text
-    assert "scale small; seeds 3, 4; data digits; clients 4; points 60.\n" in text
+    assert "scale small; seeds 3, 4; data digits; clients 4; points 60; made by Tacit " in text
+    assert text.count(own_code.digest()) == 1
     shown = " ".join(swept.stdout.split())
     assert "Neighbours (Table 7 of Nobody)" in shown and "(paper: 34.00 ± 1.12)" in shown
     assert swept.stdout.rstrip().endswith("folder    out")
     assert [line["seed"] for line in lines_of("out")] == ["3", "4"] * 6
+
+
+def test_figures_of_other_data_stand_in_rows_of_their_own(tabled: Path) -> None:
+    tabled.write_text(
+        tabled.read_text().replace("seeds = 2\n[[table.row]]", 'seeds = 1\npaper_data = "Letters"\n[[table.row]]')
+    )
+    done = tacit("sweep", tabled, "--set", "network.latency=5ms", "--out", "out")
+    assert done.exit_code == 0, done.output
+    _, *rows = cells_of("out")
+    assert [row[0] for row in rows] == ["k = 2", "k = 3", "Letters (paper): k = 20", "Letters (paper): k = 3"]
+    assert rows[2][1:] == ["34.00 ± 1.12", "-", "9"]
+    assert all("paper" not in cell for row in rows[:2] for cell in row)
+    assert "Letters (paper): k = 20" in " ".join(done.stdout.split())
 
 
 def asked(path: Path) -> tuple[int, int]:
@@ -147,18 +163,23 @@ def of(runs: list[Path], records: list[dict[str, float]], k: int) -> list[tuple[
     return list(zip(records, [path for path in runs if asked(path)[0] == k], strict=True))
 
 
-def test_the_papers_order_is_held_against_the_means(swept: Result) -> None:
-    means: dict[tuple[str, str], float] = {}
-    for row in ("k = 2", "k = 3"):
-        for column in ("short: accuracy", "long: accuracy", "bytes"):
-            own = [float(each["value"]) for each in lines_of("out") if (each["row"], each["column"]) == (row, column)]
-            means[row, column] = statistics.fmean(own)
-    holds = {row: means[row, "long: accuracy"] > means[row, "short: accuracy"] for row in ("k = 2", "k = 3")}
+def test_the_papers_order_is_held_against_the_spread(swept: Result) -> None:
+    def values(row: str, column: str) -> list[float]:
+        own = [each for each in lines_of("out") if (each["row"], each["column"]) == (row, column)]
+        return [float(each["value"]) for each in sorted(own, key=lambda each: int(each["seed"]))]
+
     (line,) = re.findall(r"order     long: accuracy above short: accuracy: (.*)", swept.stdout)
-    count = sum(holds.values())
-    assert line.startswith("in every row" if count == 2 else f"in {count} of 2 rows; not in ")
-    assert [row for row in holds if f"{row}: " in line] == [row for row, held in holds.items() if not held]
-    more = means["k = 3", "bytes"] > means["k = 2", "bytes"]
+    held = beyond = 0
+    for row in ("k = 2", "k = 3"):
+        above, below = values(row, "long: accuracy"), values(row, "short: accuracy")
+        gap = statistics.fmean(above) - statistics.fmean(below)
+        held += gap > 0
+        beyond += gap > 0 and scipy.stats.ttest_rel(above, below).pvalue < 0.05
+        low, high = scipy.stats.ttest_rel(above, below).confidence_interval(0.95)
+        assert f"{row}: {100 * gap:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]" in line
+    assert line.startswith("in every row" if held == 2 else f"in {held} of 2 rows")
+    assert not held or f"beyond the spread in {beyond or 'none'}" in line
+    more = statistics.fmean(values("k = 3", "bytes")) > statistics.fmean(values("k = 2", "bytes"))
     assert ("order     k = 3 above k = 2: " + ("in every column" if more else "in 0 of 1 columns")) in swept.stdout
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sim.clock import Environment
 from sim.compute import (
     Computing,
     Cost,
@@ -22,7 +23,7 @@ from sim.compute import (
     StandIns,
 )
 from sim.engines import make_engine
-from sim.loop import Environment, SimLoop
+from sim.loop import SimLoop
 from sim.pool import Pool
 from sim.trace import Event, Trace
 

@@ -360,12 +360,3 @@ def test_the_loop_works_in_a_runner_of_asyncio() -> None:
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         assert runner.run(main()) == 4
-
-
-def test_the_future_of_an_event_that_is_past_is_done() -> None:
-    async def main(loop: SimLoop) -> list[Any]:
-        event = loop.env.timeout(1, value="came")
-        first = await loop.future_of(event)
-        return [first, await loop.future_of(event), loop.time()]
-
-    assert run(main) == ["came", "came", 1.0]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.conditions import Conditions
 from sim.latency import parse_latency
 from sim.loop import SimLoop
-from sim.network import Conditions, Endpoint, LinkNetwork
+from sim.network import Endpoint, LinkNetwork
 from sim.taps import Taps
 from sim.trace import Event, Trace
 from sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_frame
@@ -260,7 +261,7 @@ def test_two_parties_of_one_name_and_unknown_topologies_are_refused() -> None:
     world.run(0)
     with pytest.raises(ValueError, match=r"topology\(='ring'\) must be mesh or star"):
         Conditions("ring")
-    with pytest.raises(ValueError, match=r"transport\(='quic'\) must be reliable or datagram"):
+    with pytest.raises(ValueError, match=r"transport\(='quic'\) must be reliable, datagram or tcp"):
         Conditions(transport="quic")
     for timeout in (0.0, float("inf"), float("nan")):
         with pytest.raises(ValueError, match=r"retransmission_timeout\(=.*\) must be > 0 seconds"):

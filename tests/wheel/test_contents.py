@@ -65,6 +65,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
 OPTIONAL = (
     "benchmarks/",
     "parties/learning/",
+    "protocols/flower/adapter.py",
     "protocols/privacy/",
     "scenarios/observing/result.py",
     "scenarios/reporting/charts.py",

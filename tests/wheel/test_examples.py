@@ -72,6 +72,14 @@ def setting(*changes: str) -> list[str]:
     return [word for change in changes for word in ("--set", change)]
 
 
+def test_the_main_job(environment: Environment, folder: Path) -> None:
+    """With keys of 2048 bits, of some of the points."""
+    environment(folder, "tacit", "run", "xclp-digits", *setting("data.limit=120", "protocol.bits=64"), "--out", "run")
+    result = result_of(folder / "run")
+    assert (result["outcome"], result["equals_plaintext"]) == ("completed", True)
+    assert [loss["party"] for loss in result["lost"]] == ["client/3"]
+
+
 # --- a protocol of one's own
 
 

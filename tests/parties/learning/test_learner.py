@@ -44,6 +44,36 @@ def test_steps_are_those_of_adam() -> None:
     np.testing.assert_allclose(learner.probabilities(state, points), expected, rtol=1e-4, atol=1e-6)
 
 
+def test_a_step_takes_a_batch_of_each_part() -> None:
+    points, labels = clusters(7)
+    learner = NetworkLearner(LINEAR, learning_rate=0.1, steps=1, batch=1, device="cpu")
+    begun = learner.initial(1)
+    for own, seed in [(1, 1), (1, 2), (3, 3), (6, 4)]:
+        found = learner.fit_parts(begun, points, labels, seed, (own, 7 - own))
+        pairs = [[first, second] for first in range(own) for second in range(own, 7)]
+        possible = [NetworkLearner(LINEAR, 0.1, 2, 1, device="cpu").fit(begun, points[p], labels[p], 1) for p in pairs]
+        numbers = [np.frombuffer(one[8:], np.float32) for one in (found, *possible)]
+        assert min(np.abs(one - numbers[0]).max() for one in numbers[1:]) < 1e-6
+
+
+def test_parts_are_all_points_and_passes_over_each_see_every_point_as_often() -> None:
+    points, labels = clusters(6)
+    learner = NetworkLearner(LINEAR, learning_rate=0.1, steps=4, batch=2, device="cpu")
+    begun = learner.initial(1)
+    assert learner.fit_parts(begun, points, labels, 5, (6, 0)) == learner.fit(begun, points, labels, 5)
+    assert learner.fit_parts(begun, points, labels, 5, ()) == learner.fit(begun, points, labels, 5)
+    with pytest.raises(ValueError, match=r"parts of \[2, 3\] points must be 6 points in all"):
+        learner.fit_parts(begun, points, labels, 5, (2, 3))
+    whole = NetworkLearner(LINEAR, learning_rate=0.1, steps=1, batch=4, device="cpu")
+    halved, joined = (
+        one[8:] for one in (whole.fit_parts(begun, points, labels, 5, (2, 4)), whole.fit(begun, points, labels, 5))
+    )
+    full = NetworkLearner(LINEAR, 0.1, 6, 1, device="cpu").fit(begun, points, labels, 9)[8:]
+    np.testing.assert_allclose(np.frombuffer(halved, np.float32), np.frombuffer(full, np.float32), atol=1e-6)
+    assert np.abs(np.frombuffer(joined, np.float32) - np.frombuffer(full, np.float32)).max() > 1e-3
+    assert learner.parts_work((1, 6)) == NetworkLearner(LINEAR, steps=4, batch=3).fit_work(6)
+
+
 def test_the_same_seed_gives_the_same_state_in_a_copy_of_the_learner() -> None:
     learner = NetworkLearner(SPEC, steps=3, batch=4)
     points = generator(1, "points").random((9, 8, 8, 1), dtype=np.float32).reshape(9, -1)

@@ -19,12 +19,12 @@ from protocols.cotraining.fedct import HardLabels
 from protocols.cotraining.local_training import Public
 from protocols.cotraining.pate import Teachers
 from protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
-from protocols.privacy.noise import gaussian
+from protocols.privacy.noise import gaussian, laplace
 from protocols.privacy.xor_mechanism import epsilon_of, flip_probability
 from sim.compute import Work
+from sim.conditions import Conditions
 from sim.faults import Crash, Fault
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.streams import Entropy, derive
 from sim.world import World
 
@@ -122,6 +122,16 @@ def test_dp_pate_takes_the_largest_noisy_count() -> None:
     assert np.array_equal(found, expected)
     assert not np.array_equal(found, counts.argmax(axis=1))
     assert sent == [packing.pack(one, 4) for one in labels]
+
+
+def test_laplace_noise_on_the_votes_has_its_scale() -> None:
+    labels = np.random.default_rng(0).integers(0, 4, (7, 500))
+    _, found = shared(NoisyTeachers(sigma=0.5, noise="laplace"), labels, 4)
+    counts = np.stack([(labels == c).sum(axis=0) for c in range(4)], axis=1)
+    assert np.array_equal(found, (counts + 0.5 * laplace((500, 4), Entropy(SERVER))).argmax(axis=1))
+    drawn = np.sort(laplace((40_000,), Entropy(SERVER)))
+    exact = np.where(drawn < 0, np.exp(-np.abs(drawn)) / 2, 1 - np.exp(-np.abs(drawn)) / 2)
+    assert np.abs(exact - (np.arange(40_000) + 0.5) / 40_000).max() < 0.01  # Kolmogorov-Smirnov: 0.0068 in 95 %
 
 
 def test_only_a_student_learns_from_teachers() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -26,10 +26,10 @@ from protocols.cotraining.round import (
     steps,
 )
 from sim.compute import Engine
+from sim.conditions import Conditions
 from sim.engines import make_engine
 from sim.faults import Crash, Fault, Slow
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.streams import derive
 from sim.world import World
 
@@ -134,8 +134,12 @@ def plain_loop(
     answered: Sequence[Sequence[str]],
     period: int = 1,
     incarnation: Callable[[str, int], int] = lambda name, number: 1,
+    halves: bool = True,
 ) -> list[list[int]]:
-    """What is agreed on after each round: Algorithm 1, with those who `trained` and those who `answered` in each."""
+    """What is agreed on after each round: Algorithm 1, with those who `trained` and those who `answered` in each.
+
+    With `halves` networks take a batch of their own points and one of the others in each step.
+    """
     states: dict[str, bytes] = {}
     agreed: list[list[int]] = []
     for number, (able, heard) in enumerate(zip(trained, answered, strict=True), 1):
@@ -144,12 +148,16 @@ def plain_loop(
             learner, shard = learners[i], SHARDS[i]
             seed = seed_of(name, incarnation(name, number), number)
             points, labels = shard.points[shard.labeled], shard.labels[shard.labeled]
+            parts = (len(labels), POINTS)
             if agreed:
                 points, labels = np.concatenate([points, PUBLIC.points]), np.concatenate([labels, agreed[-1]])
             if name in able:
                 state = states.get(name) or learner.initial(derive(seed, "initial"))
                 for fit in range(period):
-                    state = learner.fit(state, points, labels, derive(seed, "fit", fit))
+                    if halves and agreed and isinstance(learner, NetworkLearner):
+                        state = learner.fit_parts(state, points, labels, derive(seed, "fit", fit), parts)
+                    else:
+                        state = learner.fit(state, points, labels, derive(seed, "fit", fit))
                 states[name] = state
             if name in heard:
                 votes.append(learner.predict(states[name], PUBLIC.points).tolist())
@@ -168,17 +176,24 @@ def labels_of(agreed: Sequence[bytes], gaps: bool = False) -> list[list[int]]:
 # --- what comes out
 
 
+NETWORK = NetworkLearner(ModelSpec("linear", (64,), 10), 0.01, 16, 3, device="cpu")
+
+
 @pytest.mark.parametrize("period", [1, 3])
 @pytest.mark.parametrize(
-    "learner",
-    [Centroids(), Centroids(warm=True), NetworkLearner(ModelSpec("linear", (64,), 10), 0.01, 16, 3, device="cpu")],
-    ids=["cold", "warm", "network"],
+    ("learner", "batches"),
+    [(Centroids(), "halves"), (Centroids(warm=True), "halves"), (NETWORK, "halves"), (NETWORK, "joined")],
+    ids=["cold", "warm", "network", "network, joined"],
 )
-def test_a_run_is_algorithm_1_over_the_same_learners(learner: Learner, period: int) -> None:
+def test_a_run_is_algorithm_1_over_the_same_learners(
+    learner: Learner, batches: Literal["halves", "joined"], period: int
+) -> None:
     learners = (learner,) * CLIENTS
-    server, clients, records, _, agreed = cotrained(settings_of(learners=learners, period=period))
+    settings = settings_of(options=Options(batches=batches), learners=learners, period=period)
+    server, clients, records, _, agreed = cotrained(settings)
     assert [record.answered for record in records] == [everyone()] * 3
-    assert labels_of(agreed) == plain_loop(learners, [everyone()] * 3, [everyone()] * 3, period)
+    expected = plain_loop(learners, [everyone()] * 3, [everyone()] * 3, period, halves=batches == "halves")
+    assert labels_of(agreed) == expected
     assert {client.ending for client in clients} == {"completed"}
     assert len({client.learnt for client in clients}) == CLIENTS
     assert server.lost == []

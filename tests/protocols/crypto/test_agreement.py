@@ -5,6 +5,8 @@ import hmac
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
 from sim.streams import Entropy
@@ -47,6 +49,13 @@ def test_hkdf_equals_an_independent_computation() -> None:
     extracted = hmac.digest(b"run", b"secret", "sha256")
     expected = hmac.digest(extracted, info + b"\1", "sha256")
     assert derive_key(b"secret", b"run", "gcm-lo-hi", 3, 2, ("client/1#1", "client/2#1")) == expected
+
+
+@given(secret=st.binary(max_size=200), salt=st.binary(max_size=200))
+def test_secrets_and_salts_of_any_length_equal_hmac(secret: bytes, salt: bytes) -> None:
+    info = b"".join(len(part).to_bytes(4, "big") + part for part in (b"tacit/v1", b"check", b"1", b"0"))
+    expected = hmac.digest(hmac.digest(salt, secret, "sha256"), info + b"\1", "sha256")
+    assert derive_key(secret, salt, "check", 1, 0, (), 16) == expected[:16]
 
 
 def test_every_context_has_its_own_key() -> None:

@@ -16,7 +16,7 @@ from parties.learning.spec import ModelSpec
 from parties.learning.vectors import decode, encode
 from parties.playing import play
 from parties.server import Server
-from protocols import dealing
+from protocols import opening
 from protocols.dealing import Revealed, Survivors
 from protocols.federated.averaging import Averaging, Plain, Secure
 from protocols.federated.dp_fedavg import Clipped
@@ -24,9 +24,9 @@ from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.method import Method
 from protocols.federated.round import Record, TrainingSettings
 from protocols.privacy.noise import gaussian
+from sim.conditions import Conditions
 from sim.faults import Crash, Fault
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.streams import Entropy
 from sim.world import World
 
@@ -160,7 +160,7 @@ def test_noise_at_clients_is_enough_for_the_fewest_who_let_themselves_be_summed(
     min_clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that names any set as the survivors gets no answer for one over which there is too little noise."""
-    asked, made_for, opened = dealing.uncover, [], []
+    asked, made_for, opened = opening.uncover, [], []
     sent = Clipped.sent
 
     async def smaller_and_smaller(me: Server, attempt: Any, survivors: tuple[str, ...], *rest: Any) -> Any:
@@ -175,7 +175,7 @@ def test_noise_at_clients_is_enough_for_the_fewest_who_let_themselves_be_summed(
         made_for.append(fewest)
         return sent(self, before, after, fewest, entropy)
 
-    monkeypatch.setattr(dealing, "uncover", smaller_and_smaller)
+    monkeypatch.setattr(opening, "uncover", smaller_and_smaller)
     monkeypatch.setattr(Clipped, "sent", noted)
     trained(Clipped(0.3, 0.5, "clients"), averaging=Secure(), rounds=1, min_clients=min_clients)
     assert set(made_for) == {max(2, min_clients)}

@@ -18,9 +18,9 @@ from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.fedbuff import BufferedSettings, BufferRecord, FedBuffClient, FedBuffServer, moved
 from protocols.federated.method import Method
 from protocols.federated.round import TrainingSettings
+from sim.conditions import Conditions
 from sim.faults import Crash, Delay, Fault, Leave, Pause, Slow
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.trace import Event
 from sim.world import World
 

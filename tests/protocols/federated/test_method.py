@@ -24,8 +24,8 @@ from protocols.federated.method import Averaged, Companion, Extra, Method, Optio
 from protocols.federated.round import TrainingSettings
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters
+from sim.conditions import Conditions
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.world import World
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)

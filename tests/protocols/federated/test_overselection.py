@@ -15,9 +15,9 @@ from protocols.federated.averaging import Averaging, SecAggPlus, Secure
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.method import Method
 from protocols.federated.round import Record, TrainingSettings
+from sim.conditions import Conditions
 from sim.faults import Corrupt, Crash, Fault, Slow
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.setting_error import SettingError
 from sim.world import World
 

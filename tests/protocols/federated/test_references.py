@@ -32,8 +32,8 @@ from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.lsh import hash_bits, planes
 from protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
 from protocols.xclp.xclp import Parameters
+from sim.conditions import Conditions
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.world import World
 
 CLIENTS, RATE, DECAY, BITS, K, ALPHA = 3, 0.5, 0.01, 128, 5, 0.95
@@ -236,9 +236,11 @@ def test_fedavg_with_label_propagation_across_clients(
 ) -> None:
     seeds = set[bytes]()
 
-    def noting(features: NDArray[np.float64], seed: bytes, bits: int) -> NDArray[np.bool_]:
-        seeds.add(seed)
-        return hash_bits(features, planes(seed, bits, features.shape[1]))
+    hashing = xclp._hash
+
+    def noting(features: NDArray[np.float64], drawn: tuple[bytes, int, bool], flips: None) -> object:
+        seeds.add(drawn[0])
+        return hashing(features, drawn, flips)
 
     monkeypatch.setattr(xclp, "_hash", noting)
     model, clients = trained(method_of(name, recipe))

@@ -20,14 +20,14 @@ from parties.playing import play
 from protocols.federated.algorithms import ALGORITHMS, UPDATES
 from protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once
+from protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
 from protocols.federated.method import Method, Options
 from protocols.federated.round import Record, TrainingSettings
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters
+from sim.conditions import Conditions
 from sim.faults import Crash, Fault, Pause, Slow
 from sim.latency import parse_latency
-from sim.network import Conditions
 from sim.world import World
 
 CLIENTS = 4
@@ -269,6 +269,23 @@ def test_pseudo_labels_bring_unlabeled_points_into_training(labeller: Labeller) 
     server, _, records, _ = trained(Method(labeller), rounds=3, label_from=2)
     assert [len(record.averaged) for record in records] == [CLIENTS] * 3
     assert server.model != trained(PLAIN, rounds=3)[0].model
+
+
+def test_points_of_rare_classes_count_more_where_class_weights_are_asked_for() -> None:
+    """n / (C count) of the client's own labels and pseudo-labels, times what they count without; a plain second way."""
+    shard, random = SHARDS[0], np.random.default_rng(1)
+    pseudo = PseudoLabels(random.integers(-1, 10, len(shard.labels)), random.random(len(shard.labels), np.float32))
+    _, plain, _, _ = trained(PLAIN, rounds=1)
+    _, weighted, _, _ = trained(PLAIN, rounds=1, class_weights=True)
+    one, other = plain[0].data(pseudo), weighted[0].data(pseudo)
+    assert one.labels.tolist() == other.labels.tolist()
+    found = [label for label in one.labels.tolist() if label >= 0]
+    for label, before, after in zip(one.labels.tolist(), one.weights, other.weights, strict=True):
+        factor = len(found) / (10 * found.count(label)) if label >= 0 else 0.0
+        assert after == pytest.approx(factor * before, rel=1e-6)
+    assert weighted[0].data(None).weights.tolist() == plain[0].data(None).weights.tolist()  # not without pseudo-labels
+    server, *_ = trained(Method(Alone(SPEC, 256, 5, 0.99)), class_weights=True)
+    assert server.model != trained(Method(Alone(SPEC, 256, 5, 0.99)))[0].model
 
 
 def test_a_client_lost_while_labels_spread_is_out_of_the_round() -> None:

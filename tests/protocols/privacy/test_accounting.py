@@ -91,6 +91,17 @@ def test_noise_for_an_epsilon_gives_it() -> None:
     assert accounting.votes_noise_for(3.0, 0, DELTA) == 0
 
 
+def test_laplace_noise_of_a_few_and_of_many_queries() -> None:
+    """One by one 2 / b each (Dwork and Roth, Theorem 3.6, for two counts); of many, less than their sum."""
+    assert accounting.laplace_queries(0.5, 1, DELTA) == 4.0
+    assert accounting.laplace_queries(50.0, 2000, DELTA) < 10 < 2000 * 2 / 50
+    assert accounting.laplace_queries(1.0, 0, DELTA) == 0 and accounting.laplace_queries(0.0, 3, DELTA) == math.inf
+    for epsilon, queries in ((4.0, 1), (3.0, 500)):
+        scale = accounting.laplace_noise_for(epsilon, queries, DELTA)
+        assert accounting.laplace_queries(scale, queries, DELTA) == pytest.approx(epsilon, rel=1e-3)
+    assert accounting.laplace_noise_for(math.inf, 5, DELTA) == 0
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(0, 40), min_size=2, max_size=4),

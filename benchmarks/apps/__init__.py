@@ -1,0 +1,1 @@
+"""Flower apps that are measured."""

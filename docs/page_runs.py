@@ -1,0 +1,102 @@
+"""Runs the commands on the pages of the site, in their order, and puts below each what it printed.
+
+A page is executed if it says so below its title, by the line `<!-- executed -->`. On such a page every block of sh and
+python is run, in one folder a page that also holds examples/, but for those below a line that says otherwise:
+
+| line above a block | what becomes of the block |
+| --- | --- |
+| `<!-- long -->` | it is run by the long tests, not by the build |
+| `<!-- elsewhere: WHY -->` | it is not run, for the reason given |
+| `<!-- quiet -->` | it is run, and what it prints is not shown |
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+EXECUTED = "<!-- executed -->"
+BLOCK = re.compile(r"(?:^<!-- (long|quiet|elsewhere)(?:: [^\n]*)? -->\n)?^```(sh|python)\n(.*?)^```$", re.M | re.S)
+MOST_LINES = 45
+
+
+class Block(NamedTuple):
+    """A block of commands: how it is marked, its language, what stands in it."""
+
+    mark: str
+    language: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    """The blocks of sh and python of a page."""
+    return [Block(mark or "", language, text) for mark, language, text in BLOCK.findall(page)]
+
+
+def environment() -> dict[str, str]:
+    """The environment of what is run: the programs of this Python come before all others."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    return {**os.environ, "PATH": path, "COLUMNS": "110", "NO_COLOR": "1"}
+
+
+def run_block(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a block in `folder`."""
+    if block.language == "python":
+        (folder / "example.py").write_text(block.text, encoding="utf-8")
+        command = ["python", "example.py"]
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", block.text]
+    return subprocess.run(
+        command, cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=300, check=False,
+    )  # fmt: skip
+
+
+def prepared(folder: Path) -> Path:
+    """The folder of a page, made, with the examples in it."""
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+class Runner:
+    """Runs pages below the folder `runs`; pictures that their commands write go beside the page in `source`."""
+
+    def __init__(self, runs: Path, source: Path, draft: bool) -> None:
+        self.runs, self.source, self.draft = runs, source, draft
+
+    def executed(self, path: Path) -> str:
+        """The text of the page at `path`, with what its commands printed. Exits with the output of one that fails."""
+        text = path.read_text(encoding="utf-8")
+        if EXECUTED not in text or self.draft:
+            return text
+        folder = prepared(self.runs / path.stem)
+
+        def run(found: re.Match[str]) -> str:
+            block = Block(found[1] or "", found[2], found[3])
+            shown = found[0].partition("\n")[2] if block.mark else found[0]
+            if block.mark in ("long", "elsewhere"):
+                return shown
+            done = run_block(block, folder)
+            if done.returncode:
+                sys.exit(f"error: {path.name}: exit status {done.returncode}\n{block.text}\n{done.stdout}")
+            return shown if block.mark == "quiet" else shown + printed(done.stdout)
+
+        made = BLOCK.sub(run, text)
+        for picture in (*folder.glob("*.svg"), *folder.glob("*.png")):
+            (self.source / path.relative_to(ROOT / "docs")).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(picture, (self.source / path.relative_to(ROOT / "docs")).parent / picture.name)
+        return made
+
+
+def printed(output: str) -> str:
+    """What a command printed, as a block, shortened if it is long."""
+    lines = output.rstrip().splitlines()
+    if not lines:
+        return ""
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 5], f"... {len(lines) - MOST_LINES + 5} more lines"]
+    return "\n\n```{code-block} text\n:class: output\n\n" + "\n".join(lines) + "\n```"

@@ -1,0 +1,46 @@
+"""Outlines of data files: what others must know of a client's points, and nothing else of them.
+
+An outline is a .csv file as `parties.data.files` reads it, with the columns ``client``, ``label``, ``x0``, ``x1`` and
+so on. It has a row for each of a client's, all numbers zero. It shows how many rows and columns there are, how many
+have a label, and the names of the classes; as labels they take turns, so that it does not show how many rows each has.
+"""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from parties.data.dataset import Dataset
+from parties.datasets.error import DataError
+
+__all__ = ["write_outline"]
+
+
+def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[tuple[int, int]]:
+    """Write the outline of `sources` into `path`; returns the rows of each client, and how many have a label.
+
+    Clients are numbered in the order of the sources; a source that names its clients, as an outline does, has as many.
+    Raises DataError where sources have different columns.
+    """
+    first, width = sources[0][0], sources[0][1].points.shape[1]
+    found: list[tuple[int, int]] = []
+    for source, data in sources:
+        if data.points.shape[1] != width:
+            raise DataError(f"{source}: {data.points.shape[1]} columns; {first} has {width}")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["client", "label", *(f"x{column}" for column in range(width))])
+        for _, data in sources:
+            for labels in _by_client(data):
+                known = int((labels >= 0).sum())
+                names = [data.classes[row % len(data.classes)] for row in range(known)] + [""] * (len(labels) - known)
+                writer.writerows([len(found), name, *["0"] * width] for name in names)
+                found.append((len(labels), known))
+    return found
+
+
+def _by_client(data: Dataset) -> Iterable["np.ndarray[tuple[int, ...], np.dtype[np.int64]]"]:
+    if data.clients is None:
+        return [data.labels]
+    return [data.labels[data.clients == client] for client in range(len(data.client_names or ()))]

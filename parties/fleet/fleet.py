@@ -1,0 +1,338 @@
+"""Who has what: from [network] and [device], which are the defaults, and the tables [[client]], [[link]], [[host]].
+
+Of a hundred thousand clients each takes two bytes here; what they have is worked out when it is asked for. What is
+drawn for a client comes from the stream (seed, "fleet", its name, the key), who draws which table from (seed, "fleet",
+the tables' `name`).
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.fleet.file import devices_file, uptimes_file
+from parties.fleet.kinds import Amount, Kind, kind_of
+from parties.fleet.presets import PRESETS
+from sim.access import Access
+from sim.faults import Crash, availability
+from sim.handling import Handling
+from sim.latency import Latency, added, parse_latency
+from sim.machine import Host
+from sim.setting_error import Problem
+from sim.streams import generator
+from sim.toml_text import toml
+from sim.units import duration, rate
+
+__all__ = ["SERVER", "Fleet"]
+
+SERVER = "server"
+_CLIENT = "client/"
+_KEYS = ("latency", "up", "down", "loss", "cores", "speed", "availability")
+
+Layer = tuple[str, Mapping[str, Any]]
+"""Keys that a table gives, and where it stands, for errors."""
+
+Numbers = NDArray[np.int64]
+
+
+class Fleet:
+    """The accesses and links of a server and of `tables.data.clients` clients.
+
+    `tables` has seed, data, network and device, and where there are such tables client, link and host. `handling`: what
+    messages take on a core of speed 1. Raises Problem, which names the table and the key, for what is invalid.
+    """
+
+    def __init__(self, tables: Any) -> None:
+        network, device = tables.network, tables.device
+        self._seed, self._count = int(tables.seed), int(tables.data.clients)
+        self._is_star = network.topology == "star"
+        self._latency, self._loss = network.latency, network.loss
+        self._layers: list[Layer] = [("", _client_defaults(network, device))]
+        self._stacks: list[tuple[int, ...]] = [(0,)]
+        self._codes = np.zeros(self._count, np.uint16)
+        self._kinds: dict[int, Kind] = {}
+        self._latencies: dict[tuple[str, ...], Latency] = {}
+        own = rate(network.server_bandwidth)
+        self._server = {"up": own, "down": own, "cores": device.server_cores, "speed": device.server_speed}
+        self._clients_tables = tuple(getattr(tables, "client", ()))
+        self._links = tuple(getattr(tables, "link", ()))
+        self._hosts = [(one.parties, Host(one.cores)) for one in getattr(tables, "host", ())]
+        self.handling = _handling(device)
+        self._drawn: dict[str, list[Numbers]] = {}
+        for number, table in enumerate(self._clients_tables):
+            self._add(f"client[{number}]", table)
+        self._check_links()
+        self._check_hosts()
+
+    # What parties have
+
+    def of(self, party: str) -> Access:
+        """What `party` has."""
+        host = next((host for patterns, host in self._hosts if _is_meant(party, patterns)), None)
+        if party == SERVER:
+            own = self._server
+            return self._with_handling(Access(_pipe(own["up"]), _pipe(own["down"]), own["cores"], own["speed"], host))
+        kind = self.kind(party)
+        up, down, speed = (
+            self._amount(amount, party, key)
+            for key, amount in (("up", kind.up), ("down", kind.down), ("speed", kind.speed))
+        )
+        return self._with_handling(Access(_pipe(up), _pipe(down), kind.cores, speed, host))
+
+    def _with_handling(self, access: Access) -> Access:
+        """`access` with what messages take; a machine of one party alone is then a host, of which they take turns."""
+        if not self.handling:
+            return access
+        return replace(access, host=access.host or Host(access.cores), handling=self.handling.at(access.speed))
+
+    def kind(self, client: str) -> Kind:
+        """What the kind of the `client` has."""
+        return self._kind(int(self._codes[int(client.removeprefix(_CLIENT))]))
+
+    def host(self, party: str) -> int | None:
+        """The number of the [[host]] on which `party` runs; None if it has a machine of its own."""
+        return next((place for place, (some, _) in enumerate(self._hosts) if _is_meant(party, some)), None)
+
+    @property
+    def hosts(self) -> list[tuple[tuple[str, ...], int]]:
+        """The patterns and the cores of each [[host]]."""
+        return [(patterns, host.cores) for patterns, host in self._hosts]
+
+    def groups(self) -> Iterator[tuple[Numbers, Kind]]:
+        """The clients of each kind there is, by their numbers in order, and what they have; the defaults' first."""
+        codes, first = np.unique(self._codes, return_index=True)
+        for code in codes[np.argsort(first)] if self._count else ():
+            yield np.flatnonzero(self._codes == code), self._kind(int(code))
+
+    # What links are like
+
+    @cached_property
+    def loses(self) -> bool:
+        """Whether any link loses messages."""
+        own = any(kind.loss for _, kind in self.groups())
+        return bool(self._loss or own or any(link.loss for link in self._links))
+
+    def between(self, near: str, far: str) -> tuple[Latency, float]:
+        """The latency and the loss of the link from `near` to `far`."""
+        kinds = [self.kind(party) for party in (near, far) if party.startswith(_CLIENT)]
+        latencies = [kind.latency for kind in kinds if kind.latency is not None]
+        losses = [kind.loss for kind in kinds if kind.loss is not None]
+        latency = self._added(*latencies) if latencies else self._parsed(self._latency)
+        loss = 1 - math.prod(1 - loss for loss in losses) if len(losses) > 1 else losses[0] if losses else self._loss
+        for link in self._links:
+            if _joins(link, near, far):
+                latency = latency if link.latency is None else self._parsed(link.latency)
+                loss = loss if link.loss is None else link.loss
+        return latency, loss
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all links are as [network] says."""
+        return not (self._clients_tables or self._links)
+
+    # When they are up
+
+    def crashes(self) -> tuple[Crash, ...]:
+        """What takes clients down that have an `availability`. Those of one table have a crash in common."""
+        found: list[Crash] = []
+        for numbers, kind in self.groups():
+            if kind.availability:
+                for party in self._parties(numbers):
+                    rows = [(party, up, down) for up, down in uptimes_file(kind.availability)]
+                    found += availability(rows, [party])
+        return tuple(found)
+
+    def _parties(self, numbers: Numbers) -> list[str]:
+        """Names, or one pattern, that mean exactly the clients with these `numbers`."""
+        patterns = [table.name for table in self._clients_tables if table.share is None]
+        for pattern in patterns:
+            if np.array_equal(self._meant(pattern), numbers):
+                return [pattern]
+        return [f"{_CLIENT}{number}" for number in numbers]
+
+    # Reading the tables
+
+    def _add(self, place: str, table: Any) -> None:
+        numbers = self._meant(table.name)
+        if not len(numbers):
+            problem = f"{toml(table.name)} is no client and means none; allowed: client/0 to client/{self._count - 1}"
+            raise Problem(f"{place}.name", problem)
+        if table.share is not None:
+            numbers = self._share(f"{place}.share", table, numbers)
+        values = {key: value for key in _KEYS if (value := getattr(table, key)) not in (None, "")}
+        self._lay(place, {**_preset(table.preset), **values}, numbers)
+        if table.file:
+            self._add_file(place, table, numbers)
+
+    def _add_file(self, place: str, table: Any, numbers: Numbers) -> None:
+        place = f"{place}.file"
+        try:
+            lines = devices_file(table.file)
+        except ValueError as error:
+            raise Problem(place, str(error)) from None
+        named = [line for line in lines if "name" in line[1]]
+        if named and len(named) < len(lines):
+            raise Problem(place, f"{table.file}: some lines give a name and some do not; allowed: all or none")
+        if named:
+            for number, line in lines:
+                meant = self._meant(line["name"])
+                if not len(meant):
+                    problem = f"means no client; there are client/0 to client/{self._count - 1}"
+                    raise Problem(place, f"{table.file}: line {number}, column name: {line['name']!r} {problem}")
+                self._lay_line(place, table.file, number, line, np.intersect1d(meant, numbers))
+            return
+        chances = np.array([line.get("share", 1.0) for _, line in lines])
+        stream = generator(self._seed, "fleet", table.name, "file")
+        drawn = stream.choice(len(lines), len(numbers), p=chances / chances.sum())
+        for index, (number, line) in enumerate(lines):
+            self._lay_line(place, table.file, number, line, numbers[drawn == index])
+
+    def _lay_line(self, place: str, file: str, number: int, line: Mapping[str, Any], numbers: Numbers) -> None:
+        try:
+            own = {key: line[key] for key in _KEYS if key in line}
+            self._lay("", {**_preset(line.get("preset", "")), **own}, numbers)
+        except Problem as error:
+            raise Problem(place, f"{file}: line {number}, column {error.key.lstrip('.')}: {error.problem}") from None
+
+    def _lay(self, place: str, values: Mapping[str, Any], numbers: Numbers) -> None:
+        """Lay keys over what the clients with these `numbers` have."""
+        for key, value in values.items():
+            try:
+                kind_of({**self._layers[0][1], key: value})
+                if key == "availability":
+                    uptimes_file(value)
+            except ValueError as error:
+                raise Problem(f"{place}.{key}", str(error)) from None
+        if not values or not len(numbers):
+            return
+        self._layers.append((place, values))
+        own = self._codes[numbers]
+        for code in np.unique(own):
+            if len(self._stacks) > np.iinfo(self._codes.dtype).max:
+                raise Problem(place.partition(".")[0], "there are more than 65,536 kinds of clients; allowed: fewer")
+            self._codes[numbers[own == code]] = len(self._stacks)
+            self._stacks.append((*self._stacks[code], len(self._layers) - 1))
+
+    def _meant(self, name: str) -> Numbers:
+        """The numbers of the clients that a name or pattern means, in order."""
+        if name == f"{_CLIENT}*":
+            return np.arange(self._count)
+        if not set(name) & set("*?["):
+            text = name.removeprefix(_CLIENT)
+            known = name.startswith(_CLIENT) and text.isdecimal() and str(int(text)) == text
+            return np.array([int(text)] if known and int(text) < self._count else [], np.int64)
+        every = (number for number in range(self._count) if fnmatchcase(f"{_CLIENT}{number}", name))
+        return np.fromiter(every, np.int64)
+
+    def _share(self, key: str, table: Any, numbers: Numbers) -> Numbers:
+        """The clients that a table with a share draws, in order; those drawn for the same name before are others."""
+        shares = [one.share for one in self._clients_tables if one.name == table.name and one.share is not None]
+        if sum(shares) > 1 + 1e-9:
+            raise Problem(key, f"the shares of {toml(table.name)} are {sum(shares):g} together; allowed: at most 1")
+        before = self._drawn.setdefault(table.name, [])
+        order = generator(self._seed, "fleet", table.name).permutation(numbers)
+        ends = [round(sum(shares[:place]) * len(numbers)) for place in (len(before), len(before) + 1)]
+        before.append(np.sort(order[ends[0] : ends[1]]))
+        return before[-1]
+
+    def _kind(self, code: int) -> Kind:
+        if code not in self._kinds:
+            whole: dict[str, Any] = {}
+            for layer in self._stacks[code]:
+                whole |= self._layers[layer][1]
+            self._kinds[code] = kind_of(whole)
+        return self._kinds[code]
+
+    def _parsed(self, text: str) -> Latency:
+        if (text,) not in self._latencies:
+            self._latencies[text,] = parse_latency(text)
+        return self._latencies[text,]
+
+    def _added(self, *latencies: Latency) -> Latency:
+        texts = tuple(one.text for one in latencies)
+        if texts not in self._latencies:
+            self._latencies[texts] = latencies[0] if len(latencies) == 1 else added(*latencies)
+        return self._latencies[texts]
+
+    def _amount(self, amount: Amount, party: str, key: str) -> float:
+        return amount.value if amount.draw is None else float(amount.draw(generator(self._seed, "fleet", party, key)))
+
+    def _check_links(self) -> None:
+        for number, link in enumerate(self._links):
+            place = f"link[{number}]"
+            for key in ("party", "peer"):
+                if not self._exists(getattr(link, key)):
+                    problem = f"{toml(getattr(link, key))} is no party and means none"
+                    raise Problem(f"{place}.{key}", f"{problem}; allowed: server, client/0 to client/{self._count - 1}")
+            if self._is_star and not (fnmatchcase(SERVER, link.party) or fnmatchcase(SERVER, link.peer)):
+                problem = f"{toml(link.peer)}: clients of a star have links with the server alone"
+                raise Problem(f"{place}.peer", f'{problem}; allowed: "server", or network.topology = "mesh"')
+            if link.latency is None and link.loss is None:
+                raise Problem(place, "neither latency nor loss is given; allowed: one of them or both")
+            if link.latency is not None:
+                try:
+                    parse_latency(link.latency)
+                except ValueError as error:
+                    raise Problem(f"{place}.latency", str(error)) from None
+
+    def _check_hosts(self) -> None:
+        taken: dict[str, int] = {}
+        seen = np.full(self._count, -1)
+        for number, (patterns, _) in enumerate(self._hosts):
+            for pattern in patterns:
+                place = f"host[{number}].parties"
+                if not self._exists(pattern):
+                    problem = f"{toml(pattern)} is no party and means none"
+                    raise Problem(place, f"{problem}; allowed: server, client/0 to client/{self._count - 1}")
+                meant = self._meant(pattern)
+                twice = [f"{_CLIENT}{one}" for one in meant[(seen[meant] >= 0) & (seen[meant] != number)][:1]]
+                seen[meant] = number
+                if fnmatchcase(SERVER, pattern):
+                    twice += [SERVER] if taken.get(SERVER, number) != number else []
+                    taken[SERVER] = number
+                if twice:
+                    raise Problem(place, f"{twice[0]} runs on another host already; allowed: each party on one host")
+
+    def _exists(self, pattern: str) -> bool:
+        return fnmatchcase(SERVER, pattern) or len(self._meant(pattern)) > 0
+
+
+def _client_defaults(network: Any, device: Any) -> dict[str, Any]:
+    """What [network] and [device] say of each client."""
+    up, down = network.up or network.bandwidth, network.down or network.bandwidth
+    return {"up": up, "down": down, "cores": device.cores, "speed": device.speed}
+
+
+def _handling(device: Any) -> Handling:
+    """What [device] says of each message. Raises Problem."""
+    found = {}
+    for key, read in (("handling", duration), ("handling_rate", rate)):
+        try:
+            found[key] = read(getattr(device, key))
+        except ValueError as error:
+            raise Problem(f"device.{key}", str(error)) from None
+    return Handling(found["handling"], found["handling_rate"])
+
+
+def _preset(name: str) -> dict[str, str]:
+    return PRESETS[name].values if name else {}
+
+
+def _pipe(value: float) -> float:
+    """Bytes a second, 0 for an unlimited pipe."""
+    return 0.0 if math.isinf(value) else value
+
+
+def _is_meant(party: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(party, pattern) for pattern in patterns)
+
+
+def _joins(link: Any, near: str, far: str) -> bool:
+    """Whether `link` says something of messages from `near` to `far`."""
+    forth = fnmatchcase(near, link.party) and fnmatchcase(far, link.peer)
+    return forth or (not link.one_way and fnmatchcase(far, link.party) and fnmatchcase(near, link.peer))

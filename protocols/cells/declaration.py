@@ -1,0 +1,171 @@
+"""Labels by private cells, declared."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from parties.client import Client
+from parties.data.splits import Shard, counted
+from parties.server import Server
+from protocols import consistency, dealing, secure_sum
+from protocols.cells import cells
+from protocols.cells.cells import STEPS, CellLabels, CellsClient, CellsServer, Centres
+from protocols.cells.keys import CellsTables
+from protocols.cells.mechanism import Plan, summand_work
+from protocols.cells.observer import CellsObserver
+from protocols.crypto import sizes
+from protocols.observing.experiment import Setting
+from protocols.observing.parts import Parts
+from protocols.one_shot import Found, OneRound, OneShot
+from protocols.planned import SERVER, secure_sum_plan, setup_plan
+from protocols.privacy.spending import asked, noise_cautions
+from protocols.setup import Group
+from sim.planned import Blank, Planned, PlannedMessage, PlannedWork
+from sim.setting_error import Problem
+from sim.toml_text import toml
+from sim.units import duration
+
+__all__ = ["DECLARATIONS", "PrivateCells", "plan_of"]
+
+
+def plan_of(tables: CellsTables, dimension: int, classes: int) -> Plan:
+    """The plan of a run on points of `dimension`."""
+    own, privacy = tables.cells, tables.privacy
+    return Plan.of(
+        epsilon=asked(privacy),
+        delta=privacy.delta,
+        count=own.count,
+        steps=own.steps,
+        dimension=dimension,
+        classes=classes,
+        clip=privacy.clip,
+        radius=privacy.clip / 2 if own.radius is None else own.radius,
+        sums_share=own.sums_share,
+        parts=max(1, tables.protocol.min_clients - own.colluding),
+    )
+
+
+def _plan(tables: CellsTables, parts: Parts, shards: Mapping[str, Shard]) -> Plan:
+    return plan_of(tables, next(iter(shards.values())).features.shape[1], len(parts.held.classes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateCells(OneShot):
+    """Labels by private cells; with the `plan` of one run, for its parties."""
+
+    plan: Plan | None = None
+    name = "private-cells"
+    summary = "clients label points by cells that they find by secure sums with noise: points and labels are private"
+    papers = (
+        "Blum, Dwork, McSherry, Nissim, Practical privacy: the SuLQ framework, PODS 2005",
+        "Su et al., Differentially private k-means clustering, CODASPY 2016",
+        "Dong, Roth, Su, Gaussian differential privacy, JRSS B 2022",
+        "Kairouz, Liu, Steinke, The distributed discrete Gaussian mechanism for federated learning, ICML 2021",
+    )
+    learned = MappingProxyType(
+        {
+            "server": "noisy sums of points and counts of labels over cells, with (epsilon, delta)-differential "
+            "privacy for each point; how many points each client has",
+            "client": "who takes part, with how many points; the noisy mean, the centres of cells and their labels",
+        }
+    )
+    uses = (
+        "protocol.min_clients",
+        "privacy.epsilon",
+        "privacy.delta",
+        "privacy.clip",
+        "cells.*",
+    )
+    own_steps = consistency.steps_with(STEPS, False)
+    modules = (dealing, secure_sum, cells)
+    between_clients = (dealing.DealtShares,)
+    defines = ("client", "server")
+
+    def _settings(self, keys: Any, plan: Plan) -> list[secure_sum.Settings]:
+        return [
+            secure_sum.Settings(plan.size(number), min_clients=keys.min_clients, deadline=duration(keys.deadline))
+            for number in range(1, plan.sums + 1)
+        ]
+
+    async def client(self, me: Client, keys: Any, group: Group) -> None:
+        assert self.plan is not None and isinstance(me, CellsClient)
+        await cells.client(me, self.plan, group, self._settings(keys, self.plan))
+
+    async def server(self, me: Server, keys: Any, group: Group) -> Found:
+        assert self.plan is not None and isinstance(me, CellsServer)
+        await cells.server(me, self.plan, group, self._settings(keys, self.plan))
+        last = me.released[-1]
+        return Found(last.contributors, np.concatenate([last.centres.ravel(), last.labels]))
+
+    def build(self, setting: Setting) -> OneRound:
+        plan = _plan(setting.tables, setting.parts, setting.shards)
+        return _Run(setting, PrivateCells(plan=plan))
+
+    def check_tables(self, tables: CellsTables) -> None:
+        own, least = tables.cells, tables.protocol.min_clients
+        if own.colluding >= least:
+            problem = f"{own.colluding} is too large; allowed: 0 to {least - 1}, fewer than protocol.min_clients"
+            raise Problem("cells.colluding", problem)
+        for key, value in (("privacy.clip", tables.privacy.clip), ("cells.radius", own.radius)):
+            if value is not None and not 1e-3 <= value <= 1e6:
+                raise Problem(key, f"{toml(value)} is out of range; allowed: 0.001 to 1e6")
+
+    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        super().check_data(tables, parts, shards)
+        plan, points = _plan(tables, parts, shards), sum(counted(shards)[0].values())
+        if problem := plan.problem(points, len(shards)):
+            raise Problem("privacy.epsilon", f"{toml(tables.privacy.epsilon)}: {problem}; allowed: a larger one")
+
+    def cautions(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        return noise_cautions(tables.privacy, tables.entropy)
+
+    def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int] | None:
+        plan, names = _plan(tables, parts, shards), tuple(shards)
+        total = dict(sizes.setup(names))
+        for number in range(1, plan.sums + 1):
+            for kind, size in sizes.secure_sum(names, plan.size(number)).items():
+                total[kind] = total.get(kind, 0) + size
+        centres = sizes.FLOAT_BYTES * (plan.count + 1) * plan.dimension
+        total |= {"Centres": (plan.sums - 1) * len(names) * centres, "CellLabels": len(names) * 2 * plan.count}
+        twice = self.relayed if tables.network.topology == "star" else frozenset()
+        return {kind: size * (2 if kind in twice else 1) for kind, size in total.items()}
+
+    def planned(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Iterator[Planned]:
+        plan, points = _plan(tables, parts, shards), counted(shards)[0]
+        names: Sequence[str] = list(points)
+        centres = Centres(Blank(sizes.FLOAT_BYTES * (plan.count + 1) * plan.dimension))
+        yield from setup_plan(points, 1)
+        for number, settings in enumerate(self._settings(tables.protocol, plan), 1):
+            if number > 1:
+                yield PlannedMessage("cells.move", SERVER, names, centres, number)
+            for name, count in points.items():
+                yield PlannedWork("cells.add", name, summand_work(count, plan, number))
+            yield from secure_sum_plan(names, number, settings)
+        yield PlannedMessage("cells.move", SERVER, names, CellLabels(Blank(2 * plan.count)), plan.sums)
+        for name, count in points.items():
+            yield PlannedWork("cells.label", name, {"lsh.multiply": count * plan.dimension * plan.count})
+
+    def waits(self, tables: Any) -> int:
+        """Those of all sums."""
+        return self.patience + (tables.cells.steps + 2) * (super().waits(tables) - self.patience)
+
+
+class _Run(OneRound):
+    """The parties of a run, and its observer."""
+
+    client_type = CellsClient
+    server_type = CellsServer
+    observer_type = CellsObserver
+
+    def __init__(self, setting: Setting, protocol: PrivateCells) -> None:
+        super().__init__(setting, protocol)
+        assert protocol.plan is not None and isinstance(self.observer, CellsObserver)
+        self.observer.plan, self.observer.entropy = protocol.plan, setting.tables.entropy
+        self.observer.delta = setting.tables.privacy.delta
+        self.observer.classes = tuple(map(str, setting.parts.held.classes))
+
+
+DECLARATIONS = (PrivateCells(),)

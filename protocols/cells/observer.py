@@ -1,0 +1,125 @@
+"""Looks at a run from outside: releases and labels beside the oracle, accuracy, and what was spent of the budget."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.data.splits import Shard
+from protocols.cells.cells import CellsClient, CellsServer
+from protocols.cells.mechanism import Plan
+from protocols.cells.oracle import Points, plain_cells
+from protocols.observing.scores import accuracy, balanced_accuracy, counting
+from protocols.observing.simulated import Simulated
+from protocols.one_shot import OneShotObserver
+from protocols.privacy.gaussian import epsilon_of
+from protocols.privacy.spending import finite, seeded_caveats
+from protocols.privacy.spent import Spent
+
+__all__ = ["CellsObserver", "spent_on"]
+
+_POINT = "one point of one client with its label, replaced"
+
+
+def spent_on(plan: Plan, delta: float, entropy: str, sums: int) -> Spent:
+    """What the first `sums` of the plan's sums reveal together."""
+    costliest = max(plan.mu_after(1), plan.mu_of_counts)
+    caveats = seeded_caveats(entropy)
+    return Spent(
+        guaranteed=not caveats,
+        caveats=caveats,
+        mechanism="discrete Gaussian noise on sums over cells",
+        neighbours=_POINT,
+        covers="whoever sees the sums, the server among them, and clients that know their own noise as planned",
+        rounds=sums,
+        planned=plan.sums,
+        delta=delta,
+        delta_round=delta,
+        epsilon=finite(epsilon_of(plan.mu_after(sums), delta)),
+        epsilon_round=finite(epsilon_of(costliest, delta)),
+        noise=plan.multiplier,
+        clip=plan.clip,
+    )
+
+
+class CellsObserver(OneShotObserver):
+    """Compares every release and every label with the oracle, which is given the noise that was drawn."""
+
+    plan: Plan
+    delta: float
+    entropy: str
+    classes: tuple[str, ...]
+
+    def sum_up(self) -> Simulated:
+        found = super().sum_up()
+        has_new = any(shard.new.any() for shard in self._shards.values())
+        labels = self._labels()
+        pairs = [
+            (own[counts], self._shards[name].labels[counts])
+            for name, own in labels.items()
+            for counts in (self._counting(self._shards[name], has_new),)
+        ]
+        if pairs:
+            both = [np.concatenate(column) for column in zip(*pairs, strict=True)]
+            found.accuracy, found.balanced_accuracy = accuracy(*both), balanced_accuracy(*both)
+        found.measured_on = f"the {'new' if has_new else 'unlabeled'} points of clients that got labels"
+        found.labels_digest = _digest(labels)
+        found.predictions = [
+            (name, "", row, self.classes[label], 1.0)
+            for name, own in labels.items()
+            for row, label in zip(self._shards[name].rows.tolist(), own.tolist(), strict=True)
+        ]
+        found.privacy = spent_on(self.plan, self.delta, self.entropy, self._parties.asked)
+        return found
+
+    @property
+    def _parties(self) -> CellsServer:
+        return cast(CellsServer, self._server)
+
+    def _counting(self, shard: Shard, has_new: bool) -> NDArray[np.bool_]:
+        return counting(shard.labels, shard.labeled, shard.new, has_new)
+
+    def _labels(self) -> dict[str, NDArray[np.int64]]:
+        """The labels of each living client that got some."""
+        clients = {name: cast(CellsClient, client) for name, client in self._named.items()}
+        return {name: one.found for name, one in clients.items() if one.alive and one.found is not None}
+
+    def equals_oracle(self) -> bool | None:
+        """Whether sums, centres and labels are the oracle's; None without a result, or where the noise is not known."""
+        released, plan = self._parties.released, self.plan
+        if self._server.found is None:
+            return None
+        points = {}
+        for name in released[0].contributors:
+            noise, shard = CellsClient.noise.of(self._named.devices[name]), self._shards[name]
+            if noise is None:
+                return None
+            points[name] = Points(shard.features, np.where(shard.labeled, shard.labels, -1), noise.parts)
+        wanted, cells, labels = plain_cells(
+            points,
+            [one.contributors for one in released],
+            released[0].centres,
+            plan.classes,
+            plan.clip,
+            plan.radius,
+            plan.multiplier / 2,
+        )
+        same = all(
+            np.array_equal(one.ring.view(np.int64), other.total) and np.array_equal(one.centres, other.centres)
+            for one, other in zip(released, wanted, strict=True)
+        )
+        found = self._labels()
+        return (
+            same
+            and np.array_equal(released[-1].labels, cells)
+            and all(np.array_equal(own, labels[name]) for name, own in found.items())
+        )
+
+
+def _digest(labels: Mapping[str, NDArray[np.int64]]) -> str:
+    state = hashlib.sha256()
+    for name, own in labels.items():
+        state.update(f"{name} {len(own)} ".encode() + own.astype("<i8").tobytes())
+    return state.hexdigest()

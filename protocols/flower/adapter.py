@@ -1,0 +1,385 @@
+"""All that Tacit knows of the package `flwr`: its messages as bytes, its apps as functions, its grid on Tacit's.
+
+Nothing else imports flwr, and this module is imported when a run begins. The lowest and the highest version that it is
+tested with are in `protocols.flower.declaration`; what differs between versions belongs here. flwr: Beutel et al.,
+Flower: a friendly federated learning research framework, 2020.
+"""
+
+import gc
+import hashlib
+import importlib
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from protocols.flower.apps import App
+from protocols.flower.seeding import seeded
+from protocols.flower.stages import STAGES
+from protocols.flower.stand_ins import EPOCH, JOB, VIRTUAL, Futures, Threading, virtual_time
+from protocols.flower.threads import in_world
+
+try:
+    from flwr.app import Context, Message, RecordDict
+    from flwr.app.error import Error
+    from flwr.clientapp import ClientApp
+    from flwr.common.constant import ErrorCode
+    from flwr.common.serde import context_from_proto, context_to_proto, message_from_proto, message_to_proto
+    from flwr.proto.message_pb2 import Context as ProtoContext
+    from flwr.proto.message_pb2 import Message as ProtoMessage
+    from flwr.serverapp import Grid, ServerApp
+    from flwr.supercore import date
+    from flwr.supercore.run import Run
+    from flwr.supercore.task_identity import TaskIdentity
+except ImportError as error:
+    raise ImportError(f"flwr has not what Tacit takes of it: {error}") from error
+
+__all__ = ["Answer", "Outgoing", "Reply", "World", "answer", "first_context", "load", "serve"]
+
+RUN = 1
+SERVER = 1
+"""The number of the run, and of the server among the nodes, as in Flower."""
+
+_LARGE = 1 << 20
+"""Bytes sent at once from which on the replies of the round before are looked for and freed: Flower's records are in
+circles, few of which hold many bytes, so that Python would leave them for many rounds."""
+
+_RECORD, _STAGE = "secaggplus_configs", "stage"
+_NAMES = tuple(STAGES)
+
+
+class Outgoing(NamedTuple):
+    """A message to a node, as bytes: its `number` in the run, the node, its stage, its round, and seconds to live.
+
+    The round is 0 where the message does not say.
+    """
+
+    number: int
+    node: int
+    stage: int
+    round: int
+    seconds: float
+    body: bytes
+
+
+class Reply(NamedTuple):
+    """What was learned of a reply: the node, whether it is an error, and its numbers, with their weight."""
+
+    node: int
+    error: str
+    figures: Mapping[str, float]
+    weight: float
+
+
+class Answer(NamedTuple):
+    """A client's reply, and its node's context after it, as bytes; how the app `failed`, "" if not; seconds `slept`."""
+
+    body: bytes
+    context: bytes
+    failed: str
+    slept: float
+
+
+class World(Protocol):
+    """What the grid asks of the world; all but `clock` are called, and awaited, in the loop's thread.
+
+    `pull` has no bytes for a message that no reply is waited for any more.
+    """
+
+    def clock(self) -> float: ...
+    async def nodes(self) -> list[int]: ...
+    async def push(self, messages: list[Outgoing]) -> None: ...
+    async def pull(self, numbers: list[int]) -> dict[int, bytes]: ...
+    async def exchange(self, messages: list[Outgoing], timeout: float | None) -> dict[int, bytes]: ...
+    def note(self, replies: list[Reply], stage: int) -> None: ...
+
+
+# Apps
+
+
+def load(app: App, *, again: bool = False) -> tuple[Any, Any]:
+    """The app's ServerApp and ClientApp, imported once in a process, or `again`.
+
+    Raises ImportError where they are not there, and any error of the app's modules.
+    """
+    if again:
+        _loaded.cache_clear()
+    return _loaded(app)
+
+
+_folder = [""]
+"""The folder of the app that was imported last, which is on Python's path."""
+
+
+@cache
+def _loaded(app: App) -> tuple[Any, Any]:
+    earlier, _folder[0] = _folder[0], app.folder
+    if earlier in sys.path:
+        sys.path.remove(earlier)
+    for name, module in list(sys.modules.items()):  # another app's may have the same names
+        file = getattr(module, "__file__", None) or ""
+        if earlier and name != "__main__" and "site-packages" not in file and Path(file).is_relative_to(earlier):
+            del sys.modules[name]
+    sys.path.insert(0, app.folder)
+    importlib.invalidate_caches()
+    # What a module takes of `time` by its name is virtual, and what it draws as it is imported is the same every time.
+    with virtual_time(), seeded(app.name.encode()):
+        found = _found(app.server, ServerApp), _found(app.client, ClientApp)
+    _let_time_be_virtual()
+    return found
+
+
+def _found(reference: str, kind: type) -> Any:
+    name, _, attribute = reference.partition(":")
+    module = importlib.import_module(name)
+    if attribute:
+        value = getattr(module, attribute, None)
+        if isinstance(value, kind):
+            return value
+        raise ImportError(f"{reference} is no {kind.__name__}")
+    values = [value for value in vars(module).values() if isinstance(value, kind)]
+    if len(values) != 1:
+        raise ImportError(f"{module.__file__} has {len(values)} of {kind.__name__}; needed: one")
+    return values[0]
+
+
+# Time
+
+_now = date.now
+
+
+def _virtual_now() -> datetime:
+    """Flower's ``now()``: virtual in an app, else real."""
+    seconds = JOB.now()
+    return _now() if seconds is None else datetime.fromtimestamp(EPOCH + seconds, tz=UTC)
+
+
+def _let_time_be_virtual() -> None:
+    """Let all modules of Flower that have taken a function of time by its name have the one that stands for it."""
+    instead: dict[Any, Any] = {_now: _virtual_now, **VIRTUAL}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "flwr":
+            for key, value in list(vars(module).items()):
+                if callable(value) and getattr(value, "__hash__", None) and isinstance(value, _FUNCTIONS):
+                    setattr(module, key, instead.get(value, value))
+
+
+_FUNCTIONS = (type(_now), type(id))
+
+_THREADED = (
+    ("flwr.server.compat.app_utils", "threading", Threading),
+    ("flwr.server.client_manager", "threading", Threading),
+    ("flwr.server.server", "concurrent", Futures),
+)
+"""The modules of Flower that start threads or wait for them, for apps written the older way."""
+
+
+@contextmanager
+def _threads_are_fibers() -> Iterator[None]:
+    modules = [(importlib.import_module(name), key, stand_in) for name, key, stand_in in _THREADED]
+    before = [getattr(module, key) for module, key, _ in modules]
+    for module, key, stand_in in modules:
+        setattr(module, key, stand_in)
+    try:
+        yield
+    finally:
+        for (module, key, _), value in zip(modules, before, strict=True):
+            setattr(module, key, value)
+
+
+@contextmanager
+def _identified(node: int) -> Iterator[None]:
+    """Within it messages are made in the name of `node`."""
+    before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, node, 1
+    logger = logging.getLogger("flwr")
+    level = logger.level
+    logger.setLevel(logging.ERROR + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id = before
+
+
+# The client's side: jobs, which any worker can run
+
+
+def first_context(app: App, node: int, partition: int, partitions: int) -> bytes:
+    """The context that a node begins with, as bytes."""
+    config: dict[str, Any] = {"partition-id": partition, "num-partitions": partitions}
+    return _context_bytes(Context(RUN, node, config, RecordDict(), dict(app.config)))
+
+
+def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float) -> Answer:
+    """The client app's reply to `message`.
+
+    `moment`: the virtual time at which it begins. An app that raises has replied with an error, as in Flower.
+    """
+    asked = message_from_proto(ProtoMessage.FromString(message))
+    own = context_from_proto(ProtoContext.FromString(context))
+    with _identified(own.node_id), JOB.starting(moment):
+        try:
+            _, client = load(app)
+            with seeded(seed):
+                reply, failed = client(asked, own), ""
+        except Exception as raised:
+            failed = f"raised {type(raised).__name__}: {raised}"
+            code = ErrorCode.LOAD_CLIENT_APP_EXCEPTION
+            if not isinstance(raised, ImportError):
+                code = ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+            reply = Message(Error(code, f"{type(raised)!r}:<'{raised}'>"), reply_to=asked)
+        reply.metadata.__dict__["_message_id"] = _message_id(b"reply", asked.metadata.message_id.encode())
+    if reply.has_error() and not failed:
+        failed = f"replied with an error: {reply.error.reason}"
+    return Answer(_message_bytes(reply), _context_bytes(own), failed, JOB.slept)
+
+
+def _message_bytes(message: Message) -> bytes:
+    return bytes(message_to_proto(message).SerializeToString(deterministic=True))
+
+
+def _context_bytes(context: Context) -> bytes:
+    return bytes(context_to_proto(context).SerializeToString(deterministic=True))
+
+
+def _message_id(*parts: bytes) -> str:
+    return hashlib.sha256(b"/".join(parts)).hexdigest()
+
+
+# The server's side: an app in a fiber
+
+
+def serve(app: App, world: World, seed: bytes) -> None:
+    """Run the server app to its end; in a fiber, with what stands for threads and time. Raises any error of the app."""
+    server, _ = load(app)
+    context = Context(RUN, SERVER, {}, RecordDict(), dict(app.config))
+    with virtual_time(), _threads_are_fibers(), _identified(SERVER), seeded(seed):
+        server(WorldGrid(world, seed), context)
+
+
+class WorldGrid(Grid):
+    """Flower's grid, on the network of a `world`."""
+
+    def __init__(self, world: World, seed: bytes) -> None:
+        self._world, self._seed = world, seed
+        self._run = Run.create_empty(RUN)
+        self._numbers: dict[str, int] = {}
+        self._sent: dict[int, Message] = {}
+
+    def set_run(self, run: Any) -> None:
+        """Nothing: there is one run."""
+
+    @property
+    def run(self) -> Any:
+        """The run."""
+        return self._run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """A message to a node."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The nodes that have joined."""
+        found: list[int] = in_world(self._world.nodes)
+        return found
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages; returns their ids, by which replies can be pulled."""
+        outgoing = [self._outgoing(message) for message in messages]
+        if outgoing:
+            in_world(lambda: self._world.push(outgoing))
+        return [self._sent[one.number].metadata.message_id for one in outgoing]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """The replies that have arrived to the messages with these ids, each once; an error where time is over."""
+        numbers = [self._numbers[one] for one in message_ids if self._numbers.get(one) in self._sent]
+        return self._replies(in_world(lambda: self._world.pull(numbers)))
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Send messages, and wait for the replies, for `timeout` seconds at most.
+
+        Without one it waits for as long as the messages live or the scenario's deadline says; who has not replied then
+        is in the list with an error.
+        """
+        outgoing = [self._outgoing(message) for message in messages]
+        if not outgoing:
+            return []
+        if sum(len(one.body) for one in outgoing) > _LARGE:
+            gc.collect()
+        found = in_world(lambda: self._world.exchange(outgoing, timeout))
+        if timeout is not None:
+            for one in outgoing:
+                if one.number not in found:
+                    del self._sent[one.number]
+            return self._replies(found)
+        return self._replies({**found, **{one.number: b"" for one in outgoing if one.number not in found}})
+
+    def _outgoing(self, message: Message) -> Outgoing:
+        number = len(self._numbers) + 1
+        named = message.metadata
+        named.__dict__["_message_id"] = identity = _message_id(self._seed, str(number).encode())
+        self._numbers[identity], self._sent[number] = number, message
+        body, stage = _message_bytes(message), _stage(message)
+        return Outgoing(number, named.dst_node_id, stage, _round(message), named.ttl, body)
+
+    def _replies(self, bodies: Mapping[int, bytes]) -> list[Message]:
+        """The messages in `bodies`; an error for one that is empty."""
+        found = []
+        for number, body in bodies.items():
+            if body:
+                found.append((number, message_from_proto(ProtoMessage.FromString(body))))
+            else:
+                error = Error(ErrorCode.NODE_UNAVAILABLE, "no reply before the deadline")
+                found.append((number, Message(error, reply_to=self._sent[number])))
+        learned: dict[int, list[Reply]] = {}
+        for number, message in found:
+            learned.setdefault(_stage(self._sent.pop(number)), []).append(_learned(message))
+        for stage, replies in learned.items():
+            self._world.note(replies, stage)
+        return [message for _, message in found]
+
+
+def _stage(message: Message) -> int:
+    """The number of the step in which a client answers `message`."""
+    if message.has_content():
+        record = message.content.config_records.get(_RECORD)
+        name = f"flower.{record[_STAGE]}" if record is not None and _STAGE in record else ""
+        if name in STAGES:
+            return _NAMES.index(name)
+    name = f"flower.{message.metadata.message_type.partition('.')[0]}"
+    return _NAMES.index(name if name in STAGES else "flower.query")
+
+
+def _round(message: Message) -> int:
+    """The round of `message`: the number that its group is, or its settings name; else 0."""
+    group = message.metadata.group_id
+    if group.isascii() and group.isdigit():
+        return int(group)
+    records = message.content.config_records.values() if message.has_content() else ()
+    return next((one for record in records if isinstance(one := record.get("server-round"), int)), 0)
+
+
+_WEIGHTS = ("num-examples", "num_examples")
+
+
+def _learned(reply: Message) -> Reply:
+    """What there is to learn of a reply: the numbers in its metrics, by the last part of their names."""
+    node = reply.metadata.src_node_id
+    if reply.has_error():
+        return Reply(node, reply.error.reason or f"error {reply.error.code}", {}, 0.0)
+    figures: dict[str, float] = {}
+    for record in (*reply.content.metric_records.values(), *reply.content.config_records.values()):
+        for key, value in record.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                figures[key.rpartition(".")[2]] = float(value)
+    weights = [figures.pop(name) for name in _WEIGHTS if name in figures]
+    if _RECORD in reply.content.config_records:
+        return Reply(node, "", {}, 0.0)
+    return Reply(node, "", figures, weights[0] if weights else 1.0)

@@ -1,0 +1,139 @@
+"""Apps written for Flower, declared as a protocol. Nothing here imports Flower."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from parties.data.splits import Shard
+from parties.learning.extras import MissingExtra, require
+from protocols.declaration import Declaration, Needs, messages_in
+from protocols.flower import flower
+from protocols.flower.apps import code_of, read_app
+from protocols.flower.flower import FlowerClient, FlowerServer, Nodes
+from protocols.flower.keys import FlowerKeys, FlowerTables
+from protocols.flower.observer import FlowerObserver
+from protocols.flower.promises import PROMISES
+from protocols.flower.recorded import planned_from
+from protocols.flower.stages import STAGES, STEPS
+from protocols.observing.experiment import Setting
+from protocols.observing.parts import Parts
+from protocols.promises import Promise
+from sim.planned import Planned
+from sim.setting_error import Problem
+from sim.units import duration
+
+__all__ = ["DECLARATIONS", "HIGHEST", "LOWEST", "FlowerApp", "check_version"]
+
+LOWEST, HIGHEST = (1, 38), (1, 42)
+"""The versions of flwr, from and to, that are tested."""
+
+PATIENCE = 100
+"""For how many time-outs a node waits for a message before it takes the server for lost."""
+
+
+def check_version() -> None:
+    """Raise Problem where flwr is not installed, or in a version that is not known to work."""
+    try:
+        require("flwr", "flower", "a Flower app")
+    except MissingExtra as missing:
+        raise Problem("protocol.name", str(missing)) from None
+    found = metadata.version("flwr")
+    numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    if not LOWEST <= numbers <= HIGHEST:
+        low, high = (".".join(map(str, version)) for version in (LOWEST, HIGHEST))
+        problem = f"flwr {found} is installed, which is not known to work; allowed: {low} to {high}"
+        raise Problem("protocol.name", problem)
+
+
+def _seconds(keys: FlowerKeys) -> tuple[float, ...]:
+    """What a client takes in each stage."""
+    training = dict.fromkeys(("flower.train", "flower.collect_masked_vectors"), keys.train_time)
+    by_stage = {**training, "flower.evaluate": keys.evaluate_time}
+    return tuple(duration(by_stage.get(stage, keys.query_time)) for stage in STAGES)
+
+
+class FlowerApp(Declaration):
+    """A Flower app: its server app at the server, its client app at each client."""
+
+    name = "flower"
+    summary = "an app written for Flower, unchanged"
+    papers = ("Beutel et al., Flower: a friendly federated learning research framework, 2020",)
+    learned: Mapping[str, str] = {
+        "server": "what the app's replies contain: of FedAvg each client's model; of SecAgg+ their sum, if clients "
+        "and server are honest but curious and enough shares are held",
+        "client": "what the server app sends to it",
+    }
+    keys = FlowerKeys
+    steps = STEPS
+    message_types = messages_in(flower)
+    needs = Needs(points=False)
+    server_returns = True
+
+    def check_tables(self, tables: FlowerTables) -> None:
+        """Raise Problem where there is no such app, for settings that it does not have, and without flwr."""
+        keys = tables.protocol
+        read_app(keys.app, keys.run_config)
+        for name in ("train_time", "evaluate_time", "query_time", "join", "timeout"):
+            try:
+                duration(getattr(keys, name))
+            except ValueError as error:
+                raise Problem(f"protocol.{name}", str(error)) from None
+        check_version()
+
+    def rounds(self, tables: FlowerTables) -> int:
+        """How many the settings of the app name."""
+        return read_app(tables.protocol.app, tables.protocol.run_config).rounds
+
+    def code(self, tables: FlowerTables) -> Mapping[str, tuple[str, Mapping[str, Path]]]:
+        """The app's."""
+        return {"app": code_of(tables.protocol.app)}
+
+    def build(self, setting: Setting) -> "FlowerRun":
+        return FlowerRun(setting)
+
+    def planned(self, tables: FlowerTables, parts: Parts, shards: Mapping[str, Shard]) -> Iterable[Planned]:
+        """What an earlier run of the app sent. Raises Problem without one."""
+        keys = tables.protocol
+        if not keys.recorded:
+            problem = '"" names no run: what an app sends is known once it has run; allowed: the folder of a run of it'
+            raise Problem("protocol.recorded", problem)
+        app = read_app(keys.app, keys.run_config)
+        return planned_from(keys.recorded, app, tuple(shards), _seconds(keys))
+
+    def waits(self, tables: FlowerTables) -> int:
+        keys = tables.protocol
+        return math.ceil(PATIENCE * duration(keys.timeout) / duration(keys.deadline)) + 1
+
+    def promises(self, tables: FlowerTables) -> Mapping[str, Promise]:
+        return PROMISES
+
+
+class FlowerRun:
+    """The parties of a run of an app, and their observer. The app is imported again for each."""
+
+    def __init__(self, setting: Setting) -> None:
+        from protocols.flower import adapter
+
+        keys, world = setting.keys, setting.world
+        app = read_app(keys.app, keys.run_config)
+        self.rounds = app.rounds
+        adapter.load(app, again=True)
+        timeout = duration(keys.timeout)
+        nodes = Nodes(
+            app=app,
+            numbers=Nodes.numbers_of(world.seed, setting.shards),
+            seconds=_seconds(keys),
+            join=duration(keys.join),
+            timeout=timeout,
+            patience=PATIENCE * timeout,
+        )
+        self.clients: Sequence[FlowerClient] = setting.clients(FlowerClient, nodes)
+        self.server = FlowerServer(world, tuple(setting.shards), nodes, **setting.access("server"))
+        self.observer = FlowerObserver(world, self.clients, self.server, setting.faults)
+
+    def plan(self) -> None:
+        """Announce nothing: what an app computes is known as it does."""
+
+
+DECLARATIONS = (FlowerApp(),)

@@ -1,0 +1,70 @@
+"""The table [protocol] of a scenario that runs a Flower app: where it is, its settings, and how long its parts take."""
+
+from typing import Annotated, Protocol
+
+from msgspec import Meta
+
+from protocols.observing.experiment import Tables
+from protocols.xclp.keys import ProtocolKeys
+from sim.units import DURATION, Duration
+
+__all__ = ["FlowerKeys", "FlowerTables"]
+
+
+class FlowerKeys(ProtocolKeys, kw_only=True, frozen=True):
+    """[protocol]: a Flower app."""
+
+    app: Annotated[
+        str,
+        Meta(
+            description="The app: a folder with a pyproject.toml whose `[tool.flwr.app.components]` names a serverapp "
+            "and a clientapp; or a Python file with a `ServerApp` and a `ClientApp`. Relative to the scenario file.",
+            extra={"unit": "file"},
+        ),
+    ] = ""
+    run_config: Annotated[
+        str,
+        Meta(
+            description="Values in place of those of the app's `[tool.flwr.app.config]`, as after `flwr run "
+            '--run-config`: `"num-server-rounds=5 lr=0.1"`.',
+        ),
+    ] = ""
+    train_time: Annotated[
+        Duration, Meta(description="What a client takes to answer a `train` message, if modelled.", extra=DURATION)
+    ] = "1s"
+    evaluate_time: Annotated[Duration, Meta(description="The same of an `evaluate` message.", extra=DURATION)] = "200ms"
+    query_time: Annotated[
+        Duration,
+        Meta(description="The same of a `query` message, and of SecAgg+'s stages without training.", extra=DURATION),
+    ] = "10ms"
+    join: Annotated[
+        Duration,
+        Meta(
+            description="How long the server waits for all nodes before it starts the server app; those that join "
+            "later are there from then on.",
+            extra=DURATION,
+        ),
+    ] = "60s"
+    recorded: Annotated[
+        str,
+        Meta(
+            description="The folder of an earlier run of the app with the same settings and as many clients: "
+            "`tacit predict` plans the messages of that one, on this scenario's network. No other command needs it.",
+            extra={"unit": "file"},
+        ),
+    ] = ""
+    timeout: Annotated[
+        Duration,
+        Meta(
+            description="Longest wait for a reply where the app sets no time-out; it then gets an error reply, as of a "
+            "node that is unavailable. Also how long it may wait for more nodes.",
+            extra=DURATION,
+        ),
+    ] = "1h"
+
+
+class FlowerTables(Tables, Protocol):
+    """The tables that a Flower app uses."""
+
+    @property
+    def protocol(self) -> FlowerKeys: ...

@@ -1,0 +1,150 @@
+"""Looks at the run of a Flower app as no party could: its rounds, with their numbers, who was lost, how it ended."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from parties.server import Loss
+from protocols.endings import EndingsObserver
+from protocols.flower.exchanges import Exchange, RoundRecord
+from protocols.flower.flower import FlowerClient, FlowerServer
+from protocols.observing.simulated import ResultFields, Simulated
+from protocols.rounds_observer import HeldRound
+from sim.faults import Fault
+from sim.trace import Event
+from sim.world import World
+
+__all__ = ["FlowerObserver", "FlowerRound"]
+
+_EVALUATED = "flower.evaluate"
+_FAILURE = "app-failure.txt"
+
+
+class FlowerRound(HeldRound, frozen=True, kw_only=True):
+    """The results of one round, that is of messages of one group.
+
+    `replied`: whose replies to messages for training the app was given without an error; of a round without such
+    messages, to any. `errors`: the errors that were replies. `loss` and `accuracy`: the means of what clients reported,
+    weighted by their numbers of examples, None where nobody did. `figures_reported`: all such means.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("asked", "replied", "errors", "loss", "accuracy")
+    figures: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+    replied: tuple[str, ...]
+    errors: dict[str, str]
+    loss: float | None
+    accuracy: float | None
+    figures_reported: dict[str, float]
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return self.replied
+
+    def cells(self) -> tuple[str, ...]:
+        return (str(len(self.cohort)), str(len(self.replied)), str(len(self.errors)), *self.numbers())
+
+
+class FlowerObserver(EndingsObserver[Any]):
+    """Keeps the results of each round, and sums the run up. `secret`: the app keeps its clients' updates apart."""
+
+    def __init__(
+        self, world: World, clients: Sequence[FlowerClient], server: FlowerServer, faults: Sequence[tuple[Fault, ...]]
+    ) -> None:
+        super().__init__(world, clients, faults)
+        self._server = server
+        self.rounds: list[FlowerRound] = []
+        server.observers.append(self._end_round)
+
+    def _end_round(self, record: RoundRecord) -> None:
+        one, now = self._round(record), self.world.loop.time()
+        self.rounds.append(one)
+        for name in one.figures:
+            if (value := getattr(one, name)) is not None:
+                event = Event(now, "metric", self._server.name, round=one.round, note=name, value=value)
+                self.world.trace.tell(event)
+
+    def _round(self, record: RoundRecord) -> FlowerRound:
+        found = dict(_means(record.exchanges))
+        return FlowerRound(
+            round=record.number,
+            began=record.began,
+            lost=(),
+            cohort=record.cohort,
+            problem=record.lost,
+            replied=record.counted,
+            errors={name: error for one in record.exchanges for name, error in one.errors.items()},
+            loss=_named("loss", found),
+            accuracy=_named("acc", found),
+            figures_reported=found,
+        )
+
+    def so_far(self) -> ResultFields:
+        """The results, so far, of a run that was broken off."""
+        lost = self._losses()
+        return ResultFields(lost=lost, round_records=self._reported(lost), endings=self.endings(noted=False))
+
+    def sum_up(self) -> Simulated:
+        """The results, once all parties have ended."""
+        if (record := self._server.unended) is not None:
+            self.rounds.append(self._round(record))
+        lost = self._losses()
+        outcome, reason = self._outcome()
+        accuracies = [one.accuracy for one in self.rounds if one.accuracy is not None and not one.problem]
+        return Simulated(
+            outcome=outcome,
+            reason=reason,
+            accuracy=accuracies[-1] if accuracies else None,
+            measured_on="the points that the clients report of",
+            lost=lost,
+            round_records=self._reported(lost),
+            endings=self.endings(),
+            silent=self._fault_record.silent(),
+            keep=self._keep,
+        )
+
+    def _keep(self, folder: Path) -> None:
+        if self._server.failure_of_app:
+            (folder / _FAILURE).write_text(self._server.failure_of_app, encoding="utf-8")
+
+    def _outcome(self) -> tuple[str, str]:
+        server = self._server
+        if not server.alive:
+            return "aborted", f"the server was lost at {server.step_name or 'the start'}"
+        if server.completed:
+            return "completed", ""
+        if not any(client.alive for client in self._named.values()):
+            return "failed", f"every client was lost; {server.aborted}"
+        return "aborted", server.aborted
+
+    def _reported(self, lost: Sequence[Loss]) -> list[Any]:
+        def of(number: int) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(loss.party for loss in lost if loss.round == number))
+
+        return [msgspec.structs.replace(one, lost=of(one.round)) for one in self.rounds]
+
+    def _losses(self) -> list[Loss]:
+        return self.losses_beside(self._server, "its reply was not missed", self._round_at)
+
+    def _round_at(self, time: float) -> int:
+        return max([one.round for one in self.rounds if one.began <= time], default=1)
+
+
+def _means(exchanges: Iterable[Exchange]) -> Iterator[tuple[str, float]]:
+    """Each number that replies had, as the mean weighted by examples; of evaluations rather than of training."""
+    names = dict.fromkeys(key for one in exchanges for figures, _ in one.figures.values() for key in figures)
+    of_evaluation = [one for one in exchanges if one.step == _EVALUATED]
+    for name in names:
+        for some in (of_evaluation, exchanges):
+            pairs = [(f[name], weight) for one in some for f, weight in one.figures.values() if name in f]
+            total = sum(weight for _, weight in pairs)
+            if total > 0:
+                yield name, sum(value * weight for value, weight in pairs) / total
+                break
+
+
+def _named(part: str, figures: dict[str, float]) -> float | None:
+    """The figure whose name has `part`: of evaluation first, as its names say; None if there is none."""
+    found = sorted((name for name in figures if part in name.lower()), key=lambda name: "train" in name.lower())
+    return figures[found[0]] if found else None

@@ -1,0 +1,214 @@
+"""Code that blocks, run in virtual time: threads of which one runs at a time, while the loop's own thread stands still.
+
+A `Fiber` is such a thread. It has the world to itself while it computes. Where it waits, it hands the loop a coroutine
+(`in_world`) and gets its result when that is done, in virtual time.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, NoReturn
+
+__all__ = ["Event", "Fiber", "Spawned", "Stopped", "Turn", "Waits", "current", "in_world"]
+
+Waits = Callable[[], Awaitable[Any]]
+"""Makes what a fiber waits for; called, and awaited, in the loop's thread."""
+
+
+class Stopped(BaseException):
+    """Raised in a fiber whose party is gone, wherever it waits next."""
+
+
+class Turn(NamedTuple):
+    """What a fiber has come to: it waits for what `waits` makes, or has ended with `value` or `error`."""
+
+    waits: Waits | None
+    value: Any = None
+    error: BaseException | None = None
+
+
+_REFUSALS = 1_000
+"""How often `Stopped` is raised in a thread that catches it and waits again, before it is left where it is."""
+
+_here = threading.local()
+
+
+def current() -> "Fiber | None":
+    """The fiber that calls this; None in any other thread."""
+    fiber: Fiber | None = getattr(_here, "fiber", None)
+    return fiber
+
+
+def in_world(waits: Waits) -> Any:
+    """The result of what `waits` makes, awaited by the loop; what it raises is raised here. Only in a fiber."""
+    fiber = current()
+    if fiber is None:
+        raise RuntimeError("only the thread that runs the server app, and those that it starts, can wait for clients.")
+    return fiber.wait(waits)
+
+
+class Fiber:
+    """A thread that runs `function()` in turns: from one of its waits to the next."""
+
+    def __init__(self, function: Callable[[], Any], clock: Callable[[], float]) -> None:
+        self._function, self.clock = function, clock
+        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._turn = Turn(None)
+        self._given: tuple[Any, BaseException | None] = (None, None)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._stopped = self.ended = False
+        self._refused = 0
+        self.spawned: list[asyncio.Task[Any]] = []
+
+    def _run(self) -> None:
+        self._go.acquire()
+        _here.fiber = self
+        turn = Turn(None)
+        try:
+            self._check()
+            turn = Turn(None, self._function())
+        except BaseException as error:
+            turn = Turn(None, None, error)
+        self._turn, self.ended = turn, True
+        self._back.release()
+
+    def _check(self) -> Any:
+        value, error = self._given
+        if self._stopped:
+            self._refuse()
+        if error is not None:
+            raise error
+        return value
+
+    def wait(self, waits: Waits) -> Any:
+        """In the fiber's thread: the result of what `waits` makes."""
+        if self._stopped:
+            self._refuse()
+        self._turn = Turn(waits)
+        self._back.release()
+        self._go.acquire()
+        return self._check()
+
+    def _refuse(self) -> NoReturn:
+        """Raise Stopped. A thread that goes on nevertheless stands still from here on, and nobody waits for it."""
+        self._refused += 1
+        while self._refused > _REFUSALS:
+            self.ended = True
+            self._back.release()
+            self._go.acquire()
+        raise Stopped
+
+    def go_on(self, value: Any = None, error: BaseException | None = None) -> Turn:
+        """In the loop's thread: let it go on with the `value` that it waited for, or the `error`, to its next wait."""
+        if not self._thread.is_alive() and not self.ended:
+            self._thread.start()
+        self._given = value, error
+        self._go.release()
+        self._back.acquire()
+        return self._turn
+
+    def stop(self) -> None:
+        """End it, from the loop's thread: `Stopped` is raised where it waits, as often as it waits again."""
+        self._stopped = True
+        while self._thread.is_alive() and not self.ended:
+            self.go_on()
+
+    async def run(self, turn: Callable[[Callable[[], Turn]], Awaitable[Turn]] | None = None) -> Any:
+        """Run it to its end and return its result. `turn` runs each of its turns, as a job; by default at once.
+
+        Raises any error of the function, and RuntimeError for a call of sys.exit.
+        """
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            while True:
+
+                def next_turn(value: Any = value, error: BaseException | None = error) -> Turn:
+                    return self.go_on(value, error)
+
+                now = next_turn() if turn is None else await turn(next_turn)
+                if now.waits is None:
+                    if isinstance(now.error, SystemExit):
+                        raise RuntimeError(f"it called sys.exit({now.error.code!r})") from now.error
+                    if now.error is not None:
+                        raise now.error
+                    return now.value
+                value = error = None
+                try:
+                    value = await now.waits()
+                except Exception as raised:
+                    error = raised
+        finally:
+            for task in self.spawned:
+                task.cancel()
+            self.stop()
+
+    def spawn(self, function: Callable[[], Any], name: str) -> "Spawned":
+        """In the fiber's thread: another one that runs `function()` from the next wait on."""
+        return Spawned(self, function, name)
+
+
+class Spawned:
+    """A fiber that another one has started. `done` is set at its end."""
+
+    def __init__(self, by: Fiber, function: Callable[[], Any], name: str) -> None:
+        self.fiber = Fiber(function, by.clock)
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.done = Event()
+
+        async def start() -> None:
+            by.spawned.append(asyncio.get_running_loop().create_task(self._main(), name=name))
+
+        by.wait(start)
+
+    async def _main(self) -> None:
+        try:
+            self.value = await self.fiber.run()
+        except (Exception, Stopped) as error:
+            self.error = error
+        finally:
+            self.done.set_here()
+
+
+class Event:
+    """`threading.Event` between fibers."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def clear(self) -> None:
+        self._set = False
+
+    def set_here(self) -> None:
+        """`set`, from the loop's thread."""
+        self._set = True
+        waiting, self.waiting = self.waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def set(self) -> None:
+        async def now() -> None:
+            self.set_here()
+
+        in_world(now)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return bool(in_world(lambda: self.wait_here(timeout)))
+
+    async def wait_here(self, timeout: float | None = None) -> bool:
+        """`wait`, in the loop."""
+        if not self._set:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.waiting.append(future)
+            try:
+                async with asyncio.timeout(timeout):
+                    await future
+            except TimeoutError:
+                pass
+        return self._set

@@ -1,0 +1,183 @@
+"""Long-term identities: signatures that bind what clients publish to who, in which run and round, has published it.
+
+Each client has an Ed25519 key pair (RFC 8032, by pyca/cryptography); all know all public keys beforehand. Signed is
+
+    "tacit/v1/signed", what, run id, round, attempt, signer#incarnation, P, parts               each length-prefixed
+
+so a signature is of no use for anything else, in another run, round or attempt, or for another incarnation. P is a
+digest of the set-up as the signer has seen it: who takes part, with which keys; nothing in the set-up itself. With
+`protocol.identity = "signed"` these are signed, 64 bytes each, and verified by the server and by every client:
+
+| what | parts | where it travels |
+| --- | --- | --- |
+| set-up keys | X25519 key, contribution (such as a proved Paillier modulus), number of points | Join, Roster |
+| dealt key | second X25519 key | DealtKey, DealtKeys, Adjacent |
+| survivors | A, U3 | Agreed, Agreement (see `dealing`) |
+
+A signature follows the bytes that it is of, in the same field. A set-up has the attempt in which its round was opened.
+
+Security: a server that swaps, alters or replays a key or a modulus is refused by each client that it shows it to, and
+the trace says whose signature does not verify. The seals between clients follow from these keys, so nobody comes
+between two of them. A server that shows clients different lists P, or keys of an earlier set-up among new ones, is
+refused as soon as second keys are dealt, for each of these is signed under the P of who sends it. Where the server
+opens a sum from shares, a client reveals its own only once t members of U3 have signed the P, A and U3 that it sees
+itself: t > 2 |P| / 3, so that even a server that colludes with up to |P| / 3 clients has no two sets signed (each needs
+t signatures, and honest clients sign one an attempt: 2 t <= |P| + |P| / 3 fails).
+
+Not covered. The third is one of P, and the server says who is in P: one that leaves honest clients out may have more
+than a third of it on its side, and reads a vector (`benchmarks.attacks_identities`). Of n clients known beforehand,
+`protocol.threshold` above 2 n / 3 rules that out; in training, whose cohorts the server draws, nothing does. With
+recovery = "restart" there are no second keys, and no U3: a split P goes unseen there, and sums are over fewer clients.
+With recovery = "secagg+" the graph is the server's to draw. Clients may sign what they should not. A server may
+withhold anything: no sum then. A run id must not be used twice with the same long-term keys (it is random unless a run
+is seeded, and `tacit join` refuses one that the client's key has been used with).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from parties.party import Party
+from sim.streams import Entropy
+
+__all__ = ["KEY_BYTES", "SIGNATURE_BYTES", "Claim", "Identities", "given", "identities_of", "parted", "title_of"]
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The `parts` that `title` (a client and its incarnation) is said to have signed."""
+
+    title: str
+    parts: tuple[bytes, ...]
+    signature: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Identities:
+    """The `public` keys of all clients, and the `private` ones of those that run here; 32 bytes each.
+
+    `among` is the digest of the set-up under which all is signed; empty: none has been yet.
+
+    Raises ValueError for a key of another length, and for a private one whose public half is not that of the client.
+    """
+
+    public: Mapping[str, bytes]
+    private: Mapping[str, bytes] = field(repr=False)
+    among: bytes = b""
+
+    def __post_init__(self) -> None:
+        for name, key in (*self.public.items(), *self.private.items()):
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"an Ed25519 key is {KEY_BYTES} bytes; that of {name} has {len(key)}")
+        for name, key in self.private.items():
+            if _public(key) != self.public.get(name):
+                raise ValueError(f"the private key of {name} is not that of its public one")
+
+    @classmethod
+    def seeded(cls, seed: int) -> "Identities":
+        """Those of a simulation, where all clients run here, whatever their names: they follow from its `seed`."""
+        private = _Made(lambda name: Entropy.seeded(seed, "identity", name).bytes(KEY_BYTES))
+        return cls(_Made(lambda name: _public(private[name])), private)
+
+    def bound(self, among: bytes) -> "Identities":
+        """The same keys, by which all is signed under the set-up with the digest `among` from now on."""
+        made = copy(self)  # keys are not checked once more
+        object.__setattr__(made, "among", among)
+        return made
+
+    async def sign(self, me: Party, what: str, attempt: int, *parts: bytes) -> bytes:
+        """The signature of `me` on `parts`, in its round. Raises ValueError where it has no key here."""
+        if me.name not in self.private:
+            raise ValueError(f"there is no private key of {me.name} here")
+        text = _statement(me, what, attempt, f"{me.name}#{me.incarnation}", (self.among, *parts))
+        return await me.compute({"ed25519.sign": 1}, _sign, self.private[me.name], text)
+
+    async def problems(self, me: Party, what: str, attempt: int, claims: Mapping[str, Claim]) -> dict[str, str]:
+        """What is wrong with the claims of each client, if anything is; signed in the round that `me` is in."""
+        known = {name: claim for name, claim in claims.items() if name in self.public}
+        texts = [_statement(me, what, attempt, one.title, (self.among, *one.parts)) for one in known.values()]
+        keys, signatures = [self.public[name] for name in known], [claim.signature for claim in known.values()]
+        verified = await me.compute({"ed25519.verify": len(known)}, _verified, keys, texts, signatures)
+        found = {name: f"no long-term key of {name} is known" for name in claims if name not in self.public}
+        wrong = (name for name, right in zip(known, verified, strict=True) if not right)
+        return found | {name: f"the signature of {name} on its {what} does not verify" for name in wrong}
+
+
+class _Made(Mapping[str, bytes]):
+    """Keys that are made when they are asked for; those that were are listed."""
+
+    def __init__(self, make: Callable[[str], bytes]) -> None:
+        self._make, self._made = make, dict[str, bytes]()
+
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+given: ContextVar[Identities | None] = ContextVar("identities that were given", default=None)
+"""The identities of the parties that are built next, where they are not a simulation's: see `identity_files`."""
+
+
+def identities_of(tables: Any) -> Identities | None:
+    """The identities of a run with these tables: those `given`, or those of its seed; None where nothing is signed."""
+    if tables.protocol.identity != "signed":
+        return None
+    return given.get() or Identities.seeded(tables.seed)
+
+
+def parted(data: bytes) -> tuple[bytes, bytes]:
+    """What was signed, and the signature that follows it. Raises ValueError."""
+    if len(data) < SIGNATURE_BYTES:
+        raise ValueError(f"{len(data)} bytes are too few for a signature of {SIGNATURE_BYTES}")
+    return data[:-SIGNATURE_BYTES], data[-SIGNATURE_BYTES:]
+
+
+def title_of(name: str, titles: Iterable[str]) -> str:
+    """The one of `titles` that is of the client `name`."""
+    return next(title for title in titles if title.rpartition("#")[0] == name)
+
+
+def _statement(me: Party, what: str, attempt: int, title: str, parts: Iterable[bytes]) -> bytes:
+    items: list[str | bytes] = ["tacit/v1/signed", what, me.world.run_id, str(me.round), str(attempt), title, *parts]
+    encoded = [item.encode() if isinstance(item, str) else item for item in items]
+    return b"".join(len(item).to_bytes(8, "big") + item for item in encoded)
+
+
+def _public(private: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def _sign(private: bytes, text: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(private).sign(text)
+
+
+@lru_cache(1 << 12)
+def _verifier(public: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(public)
+
+
+def _verified(keys: list[bytes], texts: list[bytes], signatures: list[bytes]) -> list[bool]:
+    found = []
+    for key, text, signature in zip(keys, texts, signatures, strict=True):
+        try:
+            _verifier(key).verify(signature, text)
+            found.append(True)
+        except InvalidSignature:
+            found.append(False)
+    return found

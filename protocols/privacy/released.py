@@ -1,0 +1,152 @@
+"""What a run's randomised hash bits and labels reveal, and of whom.
+
+Of labels: each is epsilon-differentially private, delta = 0, over the whole run, however often it is used.
+
+Of hashes: whoever knows the planes sees b XOR flips for each point. Two points at the angle theta differ in Bin(L R,
+theta / pi) bits of R rounds with planes of their own, and except with probability delta over the planes in at most q of
+them, the upper quantile. So their answers are (eps q, delta)-indistinguishable: extended differential privacy for the
+angular distance (Fernandes, Kawamoto, Murakami, ESORICS 2021). For one whole vector against any other it is eps L R.
+"""
+
+import math
+from collections.abc import Callable
+
+from msgspec import Struct
+from scipy.special import bdtrc
+
+from protocols.privacy.keys import Privacy
+from protocols.privacy.spending import SEEDED
+from protocols.privacy.xor_mechanism import flip_probability
+
+__all__ = [
+    "ANGLES", "DELTA", "Randomised", "Releasing", "differing_bits", "flip_of", "nothing_released", "opened",
+    "randomised_lines", "released",
+]  # fmt: skip
+
+ANGLES = (1, 5, 10, 30, 60)
+"""Degrees between the points that the statement is about."""
+
+DELTA = 1e-6
+"""The probability over the planes that more bits differ than counted."""
+
+
+class Randomised(Struct, kw_only=True, frozen=True):
+    """What is revealed by labels and by hash bits under randomised response; None for what is not randomised.
+
+    `label_epsilon` is that of each label, `hash_epsilon` of each bit, of which each of `rounds` rounds has `hash_bits`
+    under planes of its own. `angles`: by degrees between two points epsilon at `delta`, of all rounds; `differing`: the
+    bits that differ then, at most. `whole_vector`: epsilon of any other point, with delta = 0. `reconstruction`: the
+    cosine to each point that is reached by whoever knows the planes, by `opened`. `guaranteed` unless `caveats` say why
+    not.
+    """
+
+    label_epsilon: float | None = None
+    label_kept: float | None = None
+    hash_epsilon: float | None = None
+    hash_flip: float | None = None
+    hash_bits: int = 0
+    rounds: int = 0
+    delta: float = DELTA
+    angles: dict[str, float] = {}
+    differing: dict[str, int] = {}
+    whole_vector: float | None = None
+    reconstruction: float | None = None
+    guaranteed: bool = True
+    caveats: tuple[str, ...] = ()
+
+
+def flip_of(privacy: Privacy) -> float:
+    """The probability with which each hash bit flips; 0 where bits are not randomised."""
+    return 0.0 if privacy.hash_epsilon == "none" else flip_probability(privacy.hash_epsilon, 1)
+
+
+def differing_bits(bits: int, degrees: float, delta: float) -> int:
+    """The least q such that two points `degrees` apart differ in more than q of `bits` with probability <= `delta`."""
+    if not 0 <= degrees <= 180:
+        raise ValueError(f"degrees(={degrees}) must lie in [0, 180].")
+    low, high = 0, bits
+    while low < high:  # P(Bin > q) falls with q
+        middle = (low + high) // 2
+        if middle == bits or bdtrc(middle, bits, degrees / 180) <= delta:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def opened(flip: float, bits: int, features: int) -> float:
+    """The cosine between a point of d `features` and the sum of the planes with the signs that its `bits` say.
+
+    What a server can do by the plainest means if a client gives it the planes. For a unit vector v and L planes a_l the
+    sum has the mean L c v, c = (1 - 2 `flip`) sqrt(2 / pi), and the variance L across v in each of d - 1 directions, so
+    the cosine is about 1 / sqrt(1 + (d - 1) / (L c^2)). Who knows how points are distributed does better.
+    """
+    signal = (1 - 2 * flip) * math.sqrt(2 / math.pi)
+    return signal / math.sqrt(signal**2 + (features - 1) / bits)
+
+
+def released(
+    privacy: Privacy, entropy: str, classes: int, bits: int, rounds: int, *, features: int = 0
+) -> Randomised | None:
+    """What is revealed by the randomised labels of `classes`, and by hashes of L `bits` in that many `rounds`.
+
+    `bits` is 0 where nothing is hashed, `features` where points are other ones in each round. None where nothing is
+    randomised.
+    """
+    label = None if privacy.label_epsilon == "none" else privacy.label_epsilon
+    flip = flip_of(privacy) if bits and rounds else 0.0
+    if label is None and not flip:
+        return None
+    caveats = (SEEDED,) if entropy == "seeded" else ()
+    kept = None if label is None else 1 / (1 + (classes - 1) * math.exp(-label))
+    found = Randomised(label_epsilon=label, label_kept=kept, guaranteed=not caveats, caveats=caveats)
+    if not flip:
+        return found
+    bit = float(privacy.hash_epsilon)
+    differing = {str(angle): differing_bits(bits * rounds, angle, DELTA) for angle in ANGLES}
+    return Randomised(
+        label_epsilon=label,
+        label_kept=kept,
+        hash_epsilon=bit,
+        hash_flip=flip,
+        hash_bits=bits,
+        rounds=rounds,
+        angles={angle: bit * count for angle, count in differing.items()},
+        differing=differing,
+        whole_vector=bit * bits * rounds,
+        reconstruction=opened(flip, bits * rounds, features) if features else None,
+        guaranteed=not caveats,
+        caveats=caveats,
+    )
+
+
+Releasing = Callable[[int], Randomised | None]
+"""What is revealed by randomised answers, by the number of rounds with hashes under planes of their own."""
+
+
+def nothing_released(rounds: int) -> None:
+    """Nothing is randomised."""
+
+
+def randomised_lines(found: Randomised | None) -> list[str]:
+    """What a run prints of it."""
+    if found is None:
+        return []
+    lines = []
+    if found.label_epsilon is not None:
+        once = f"kept with probability {found.label_kept:.4g}, once for all rounds and uses"
+        lines.append(f"labels    epsilon = {found.label_epsilon:g} each, delta = 0; {once}")
+    if found.hash_epsilon is not None:
+        many = f"{found.rounds} round{'s' * (found.rounds != 1)} of {found.hash_bits:,} bits"
+        flip = f"each flips with probability {found.hash_flip:.4g}"
+        lines.append(f"hashes    epsilon = {found.hash_epsilon:g} a bit, {many}; {flip}")
+        shown = ", ".join(f"{value:,.4g} at {angle}°" for angle, value in found.angles.items())
+        lines.append(f"          between two points an angle apart, delta = {found.delta:g}: epsilon = {shown}")
+        lines.append(
+            f"          of one point against any other epsilon = {found.whole_vector:,.4g}: none is hidden as such"
+        )
+        if found.reconstruction is not None:
+            cosine = f"{found.reconstruction:.3f} to each point, or better"
+            lines.append(f"          hashes with the planes, which every client knows, give vectors of cosine {cosine}")
+        lines.append("          against whoever sees the hashes, the server among them; not of what else is sent")
+    return lines + [f"          NO guarantee: {caveat}" for caveat in found.caveats]

@@ -1,0 +1,69 @@
+"""What `tacit flower` does: one run of a Flower app, on a network that a scenario file describes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.command import completing
+from scenarios.command.options import Debug, Plugins, Seed, Set
+from scenarios.command.run import Engine, Out, carry_out
+
+__all__ = ["flower"]
+
+
+def flower(
+    app: Annotated[
+        Path,
+        typer.Argument(metavar="APP_DIR", help="The app's folder, with its pyproject.toml; or a Python file."),
+    ],
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE-or-NAME", help="Whose network, devices and faults.", autocompletion=completing.scenarios
+        ),
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many nodes; default: the scenario's, the app's, or 10.")
+    ] = None,
+    run_config: Annotated[
+        str | None, typer.Option(metavar="TEXT", help='As of flwr run: "num-server-rounds=5 lr=0.1".')
+    ] = None,
+    seed: Seed = None,
+    changes: Set = None,
+    out: Out = None,
+    engine: Engine = None,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Run an unmodified Flower app on Tacit's network and clock; print what `tacit run` does, and leave a folder."""
+    from protocols.flower.apps import read_app
+    from protocols.flower.declaration import FlowerApp
+    from protocols.flower.keys import FlowerKeys
+    from scenarios.files.reading import read
+    from scenarios.schema.keys import toml
+    from scenarios.schema.scenario import Data, Scenario, ScenarioError
+    from sim.setting_error import Problem
+
+    try:
+        found = read_app(str(app))
+    except Problem as error:
+        raise ScenarioError("APP_DIR", "", error.problem) from None
+    options = {"protocol.run_config": "--run-config", "data.clients": "--clients", "engine": "--engine"}
+    given = zip(options, (run_config, clients, engine), strict=True)
+    asked = [f"{key}={toml(value)}" for key, value in given if value is not None]
+    where = str(app.absolute())
+    if scenario is None:
+        made = Scenario(
+            title=f"The Flower app {found.name}",
+            name=found.name,
+            data=Data(clients=found.nodes or Data().clients),
+            protocol=FlowerKeys(name=FlowerApp.name, app=where),
+        )
+        loaded = read(made, [*asked, *(changes or ())], seed=seed, options=options)
+    else:
+        own = {"protocol.name": FlowerApp.name, "protocol.app": where}
+        own["title"] = f"The Flower app {found.name} on the network of {scenario}"
+        asked = [*(f"{key}={toml(value)}" for key, value in own.items()), *asked]
+        loaded = read(scenario, [*asked, *(changes or ())], seed=seed, options=options)
+    return carry_out(loaded, out, debug=debug)

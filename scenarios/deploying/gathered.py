@@ -1,0 +1,174 @@
+"""The records of a deployed run's processes as one: clocks compared, messages numbered, events in order."""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scenarios.running.folder import FolderError, check_format
+from scenarios.running.record_format import TABLES
+from sim.wire import LedgerRow
+
+__all__ = ["Gathered", "PartFile", "gather_events", "parts_in"]
+
+_COLUMNS = {table.name: tuple(name for name, *_ in table.columns) for table in TABLES}
+_HOPS = ("send", "relay", "deliver")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PartFile:
+    """One process's record: the `party`, and the file."""
+
+    party: str
+    path: Path
+
+
+@dataclass
+class Gathered:
+    """All `events`, numbered from 1 as ``run.sqlite`` has them, `rounds` and `contents`, and what there is of the run.
+
+    `ledger` are the bytes that were sent, `shifted` the seconds by which each party's clock was put right.
+    """
+
+    about: dict[str, Any]
+    events: list[Row]
+    rounds: list[Row]
+    contents: list[Row]
+    ledger: list[LedgerRow]
+    shifted: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """When the last event happened."""
+        return max((float(event["time"]) for event in self.events), default=0.0)
+
+    def of(self, party: str, kind: str) -> list[Row]:
+        """The events of a `kind` of `party`."""
+        return [event for event in self.events if event["kind"] == kind and event["party"] == party]
+
+
+def parts_in(folders: Iterable[Path]) -> list[PartFile]:
+    """The records in the folders of processes. Raises FolderError for a folder without any."""
+    found = []
+    for folder in folders:
+        files = sorted(folder.glob("record-*.sqlite"), key=lambda path: (len(path.name), path.name))
+        if not files:
+            raise FolderError(f"{folder}: no record-1.sqlite; the folder of a party's process is needed")
+        for path in files:
+            about = _about(path)
+            if "party" not in about:
+                raise FolderError(f"{path}: it does not say whose record it is")
+            found.append(PartFile(str(about["party"]), path))
+    return found
+
+
+def _read(path: Path, table: str) -> list[Row]:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            check_format(path, connection)
+            rows = connection.execute(f"SELECT * FROM {table}").fetchall()
+    except sqlite3.Error as error:
+        raise FolderError(f"{path}: {error}") from None
+    return [dict(zip(_COLUMNS[table], row, strict=True)) for row in rows]
+
+
+def _about(path: Path) -> dict[str, Any]:
+    return {row["key"]: row["value"] for row in _read(path, "run")}
+
+
+def gather_events(parts: Iterable[PartFile]) -> Gathered:
+    """The records of all processes as one. Raises FolderError."""
+    parts = list(parts)
+    found: list[Row] = []
+    for number, part in enumerate(parts):
+        found += [row | {"file": number, "of": part.party} for row in _read(part.path, "events")]
+    shifted = _shifts(found)
+    for row in found:
+        row["time"] += shifted.get(row["of"], 0.0)
+    found += _unrecorded(found)
+    found.sort(key=lambda row: (row["time"], _HOPS.index(row["kind"]) if row["kind"] in _HOPS else 0, row["n"]))
+    places = _number(found)
+    server = [number for number, part in enumerate(parts) if part.party == "server"]
+    rounds = [row | {"file": number} for number in server for row in _read(parts[number].path, "ended_rounds")]
+    for row in rounds:
+        row["n"] = places.get((row.pop("file"), row["n"]), 0)
+    contents = [row for part in parts for row in _read(part.path, "contents")]
+    about = _about(parts[server[0]].path) if server else {}
+    for name in ("party", "entropy", "outcome", "reason", "virtual_seconds"):
+        about.pop(name, None)
+    events = [{name: row[name] for name in _COLUMNS["events"]} for row in found]
+    return Gathered(about, events, rounds, contents, _ledger(events), shifted)
+
+
+def _shifts(rows: Iterable[Row]) -> dict[str, float]:
+    """The seconds to add to each client's clock, so that the fastest message takes as long to the server as from it.
+
+    With that no message arrives before it was sent, if clocks do not drift.
+    """
+    sent: dict[tuple[str, int], tuple[str, float]] = {}
+    for row in rows:
+        if row["kind"] == "send":
+            sent[row["sender"], row["message"]] = row["of"], row["time"]
+        elif row["kind"] == "relay":
+            sent.setdefault((f"relayed {row['sender']}", row["message"]), ("server", row["time"]))
+    up: dict[str, float] = {}
+    down: dict[str, float] = {}
+    for row in rows:
+        if row["kind"] not in ("deliver", "relay"):
+            continue
+        at_server = row["of"] == "server"
+        hop_two = row["kind"] == "deliver" and row["hop"] == 2
+        begun = sent.get((f"relayed {row['sender']}" if hop_two else row["sender"], row["message"]))
+        if begun is None or at_server == (begun[0] == "server"):
+            continue
+        client, ways = (begun[0], up) if at_server else (row["of"], down)
+        ways[client] = min(ways.get(client, float("inf")), row["time"] - begun[1])
+    return {client: (up[client] - down[client]) / 2 for client in up.keys() & down.keys()}
+
+
+def _unrecorded(rows: Iterable[Row]) -> list[Row]:
+    """The sending of messages whose sender was killed before it could write that down, as of when they arrived."""
+    sent = {(row["sender"], row["message"]) for row in rows if row["kind"] == "send"}
+    found: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        key = row["sender"], row["message"]
+        if row["kind"] in ("relay", "deliver") and row["message"] and key not in sent and row["of"] == "server":
+            found.setdefault(key, row | {"kind": "send", "party": row["sender"], "peer": "server", "hop": 1, "n": 0})
+    return list(found.values())
+
+
+def _number(rows: list[Row]) -> dict[tuple[int, int], int]:
+    """Number events, messages and waits from 1; returns each event's new number by its file and number there."""
+    messages: dict[tuple[str, int], int] = {}
+    waits: dict[tuple[int, int], int] = {}
+    places: dict[tuple[int, int], int] = {}
+    for number, row in enumerate(rows, 1):
+        places[row["file"], row["n"]] = number
+        row["n"] = number
+        if not row["message"]:
+            continue
+        if row["kind"] in ("wait", "waited"):
+            row["message"] = waits.setdefault((row["file"], row["message"]), len(waits) + 1)
+        else:
+            key = row["sender"], row["message"]
+            row["message"] = row["copy"] = messages.setdefault(key, len(messages) + 1)
+    return places
+
+
+def _ledger(events: Iterable[Mapping[str, Any]]) -> list[LedgerRow]:
+    """The bytes that were sent, by what the ledger of a simulated run counts them by."""
+    rows: dict[tuple[Any, ...], LedgerRow] = {}
+    for event in events:
+        if event["kind"] not in ("send", "relay"):
+            continue
+        key = (*(event[name] for name in ("protocol", "step", "type", "party", "peer")), event["kind"] == "relay")
+        row = rows.setdefault(key, LedgerRow(*key))
+        row.messages += 1
+        row.payload += event["payload"]
+        row.sealing += event["sealing"]
+        row.envelope += event["envelope"]
+    return list(rows.values())

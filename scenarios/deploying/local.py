@@ -1,0 +1,125 @@
+"""Starts all processes of a deployed run on this machine, and those again that a scenario's fault brings back."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from scenarios.deploying.plan import certified_identities, clients_of
+from scenarios.observing.faults import faults_of
+from scenarios.running.folder import FolderError
+from scenarios.schema.scenario import Scenario
+from sim.compute import ONE_THREAD
+from sim.deployed.certificates import certify, file_stem
+from sim.faults import Crash
+
+__all__ = ["Local"]
+
+_LATE = 10.0
+"""Seconds that clients have to end after the server has: one that is not done by then was started again too late."""
+
+_MAIN = "from tacit_start import main; main()"
+
+
+class Local:
+    """The processes of a run below the folder `path`, each started with the command line's `options`.
+
+    `with_faults`: the scenario's crashes are carried out, by SIGKILL. `log` is called with what the processes say.
+    `address` is the server's, `around` makes, of a party and a command, the one that is to be started in its place.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        path: Path,
+        options: Sequence[str],
+        *,
+        with_faults: bool,
+        log: Callable[[str], object],
+        address: str = "127.0.0.1",
+        around: Callable[[str, list[str]], list[str]] = lambda name, command: command,
+    ) -> None:
+        self._scenario, self._path, self._options = scenario, path, list(options)
+        self._with_faults, self._log = with_faults, log
+        self._address, self._around = address, around
+        self._port: asyncio.Future[int]
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self.names = ("server", *clients_of(scenario))
+        self.codes: dict[str, int] = {}
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of the processes, the server's first."""
+        return [self._path / file_stem(name) for name in self.names]
+
+    def run(self) -> None:
+        """Run all processes to their ends. Raises FolderError if the server could not begin."""
+        self._path.mkdir(parents=True)
+        certify(self._path / "certificates", self.names, days=30)
+        certified_identities(self._scenario, self._path / "certificates")
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        self._port = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.TaskGroup() as group:
+                server = group.create_task(self._live("server"))
+                ends: set[asyncio.Future[Any]] = {server, self._port}
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                if not self._port.done():
+                    raise FolderError(f"the server's process ended with code {self.codes.get('server')}")
+                clients = [group.create_task(self._live(name)) for name in self.names[1:]]
+                await server
+                if self.codes["server"] in (0, -signal.SIGKILL):  # it ended after all that were connected, or fell
+                    await asyncio.wait(clients, timeout=None if self.codes["server"] else _LATE)
+                    for client in clients:
+                        client.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            for process in self._running.values():
+                process.terminate()
+
+    async def _live(self, name: str) -> None:
+        """Run the process of a party, and again if it was killed by a fault that brings it back."""
+        with_faults = self._with_faults
+        while True:
+            code = self.codes[name] = await self._once(name, with_faults=with_faults)
+            back = self._back_after(name) if code == -signal.SIGKILL and with_faults else None
+            if back is None:
+                return
+            await asyncio.sleep(back)
+            with_faults = False
+
+    async def _once(self, name: str, *, with_faults: bool) -> int:
+        command = [sys.executable, "-c", _MAIN, "serve" if name == "server" else "join"]
+        port = self._port.result() if self._port.done() else 0
+        own = ["--host", self._address, "--port", str(port)]
+        if name != "server":
+            own = ["--as", name, "--server", f"{self._address}:{port}"]
+        own += ["--certificates", str(self._path / "certificates"), "--out", str(self._path / file_stem(name))]
+        process = self._running[name] = await asyncio.create_subprocess_exec(
+            *self._around(name, [*command, *self._options, *own, *["--with-faults"] * with_faults]),
+            stderr=asyncio.subprocess.PIPE, env={**os.environ, **ONE_THREAD},
+        )  # fmt: skip
+        assert process.stderr is not None
+        async for line in process.stderr:
+            self._hear(name, line.decode(errors="replace").rstrip())
+        code = await process.wait()
+        del self._running[name]
+        return code
+
+    def _hear(self, name: str, line: str) -> None:
+        found = re.search(r"listening .* port (\d+)$", line) if name == "server" else None
+        if found and not self._port.done():
+            self._port.set_result(int(found[1]))
+        self._log(f"{name:<10} {line}")
+
+    def _back_after(self, name: str) -> float | None:
+        """After how many seconds a party that was killed is to come back; None if never."""
+        made = (fault for one in self._scenario.fault for fault in faults_of(one, self._scenario.data.clients))
+        return next((one.back_after for one in made if isinstance(one, Crash) and one.applies_to(name)), None)

@@ -1,0 +1,30 @@
+"""How the process of a party runs, whichever party it is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sim.deployed.connection import Limits
+
+__all__ = ["ProcessOptions"]
+
+
+@dataclass(frozen=True)
+class ProcessOptions:
+    """What the options of `tacit serve` and `tacit join` say.
+
+    `path` is the folder of the process, `certificates` that of its certificate and key. `seeded`: its cryptography is
+    that of the simulator, and no secret. `with_faults`: it carries out the scenario's crashes of itself. `patience`:
+    seconds to wait for the others. `engine`: where jobs run. `log` is called with lines for people. `data`: a file with
+    the party's own points, in place of its share of the scenario's.
+    """
+
+    path: Path
+    certificates: Path
+    log: Callable[[str], object]
+    seeded: bool = False
+    with_faults: bool = False
+    patience: float = 300.0
+    limits: Limits = field(default_factory=Limits)
+    engine: str = "inline"
+    data: Path | None = None

@@ -1,0 +1,76 @@
+"""The points that one process of a deployment has: its party's share of the scenario's data, and what all know."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from parties.data.files import load_file
+from parties.data.sets import Dataset
+from parties.data.splits import Shard, Shards
+from parties.datasets.error import DataError
+from protocols.observing.parts import Parts
+from scenarios.observing.splits import featured, parts_of, split
+from scenarios.schema.scenario import Scenario
+
+__all__ = ["OwnShards", "own_data"]
+
+
+class OwnShards(Shards):
+    """The share of client `own`, None for the server; of the others only how many points and labels they have."""
+
+    def __init__(self, all_shards: Shards, empty: Dataset, own: int | None) -> None:
+        self.labels, self.points = all_shards.labels, all_shards.points
+        self._number, self._own = own, None if own is None else all_shards[own]
+        none = np.zeros(0, np.int64)
+        self._other = Shard(empty.points, none, np.zeros(0, np.bool_), none)
+
+    def _share(self, client: int) -> Shard:
+        return self._own if self._own is not None and client == self._number else self._other
+
+    def digest(self) -> bytes:
+        raise TypeError("the shares of other clients are not here")
+
+
+def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[Parts, OwnShards]:
+    """What `party` knows of the scenario's data: its own share, points that all know, and at the server the test data.
+
+    The split follows from the scenario's seed, so that each process finds its share by itself. A client's points are
+    those of `file`, if there is one: then the scenario's data are an outline (`parties.data.outlines`), with as many
+    rows and labels of that client as the file has. Raises DataError.
+    """
+    parts = parts_of(scenario)
+    number = None if party == "server" else int(party.partition("/")[2])
+    held, empty = parts.held, parts.held.take(slice(0))
+    if file is not None and number is not None:
+        held = _with_own(scenario, held, number, file)
+    own = OwnShards(split(held, scenario.data, scenario.seed), empty, number)
+    if party == "server":
+        return replace(parts, held=empty), own
+    return Parts(empty, public=parts.public), own
+
+
+def _with_own(scenario: Scenario, outline: Dataset, number: int, file: Path) -> Dataset:
+    """The `outline` with the points and labels of `file` in the place of those of a client. Raises DataError."""
+    data = scenario.data
+    if not data.path or data.partition != "natural" or outline.clients is None or data.test is not None:
+        raise DataError(
+            f'{file}: a file of one\'s own needs a scenario with data.partition = "natural", without data.test, whose '
+            "data.path is what `tacit outline` has written of all clients' files"
+        )
+    own = featured(load_file(file, data.label_column, data.client_column), data.features)
+    rows = np.flatnonzero(outline.clients == number)
+    for what, one, other in (
+        ("columns", own.points.shape[1], outline.points.shape[1]),
+        ("rows", len(own.labels), len(rows)),
+        ("rows with a label", (own.labels >= 0).sum(), (outline.labels[rows] >= 0).sum()),
+    ):
+        if one != other:
+            raise DataError(f"{file}: {one} {what}; the outline of client/{number} has {other}")
+    unknown = [name for name in own.classes if name not in outline.classes]
+    if unknown:
+        raise DataError(f"{file}: no outline has the class {unknown[0]!r}; they have {', '.join(outline.classes)}")
+    codes = np.array([outline.classes.index(name) for name in own.classes] + [-1])
+    points, labels = outline.points.copy(), outline.labels.copy()
+    points[rows], labels[rows] = own.points, codes[own.labels]
+    return replace(outline, points=points, labels=labels)

@@ -1,0 +1,216 @@
+"""One party of a deployed run, in this process: its world, its program, and what it leaves in its folder.
+
+| file | holds |
+| --- | --- |
+| ``scenario.toml`` | the scenario with every default filled in |
+| ``state.json`` | what a server that comes back goes on from; of a client its incarnation |
+| ``record-N.sqlite`` | what the party did and saw, each time that its process was started |
+| ``lasting`` | the secret that randomised labels and hash bits are made of, in all incarnations |
+| ``disk`` | what survives the party's fall |
+| ``ending`` | how it ended, and what it found, for who looks at the run afterwards |
+"""
+
+import asyncio
+import importlib
+import os
+import signal
+import time
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from parties.data.splits import named
+from parties.life import Present
+from parties.party import Party
+from protocols.crypto.agreement import KEY_BYTES, KeyPair
+from protocols.identities import Identities, given
+from protocols.observing.experiment import Checkpointable, Setting
+from protocols.registry import PROTOCOLS
+from scenarios.deploying.options import ProcessOptions
+from scenarios.deploying.own_data import own_data
+from scenarios.deploying.plain_state import (
+    DiskFile,
+    ending_of,
+    lasting_secret,
+    read_ending,
+    restore_observed,
+    seen_by_observer,
+    write_ending,
+)  # fmt: skip
+from scenarios.files.plugins import use_plugins
+from scenarios.observing.faults import faults_of
+from scenarios.running.process import one_thread
+from scenarios.running.recorder import Ending, Recorder
+from scenarios.running.runner import about
+from scenarios.schema.scenario import Scenario, as_table
+from sim.compute import Engine
+from sim.deployed.loop import RealLoop
+from sim.deployed.network import DeployedEndpoint, Line
+from sim.deployed.world import DeployedWorld
+from sim.faults import Crash
+from sim.taps import Taps
+
+__all__ = ["PartyRun"]
+
+
+class PartyRun:
+    """The party `name` of a scenario that is called `title`, in the folder that the `options` name.
+
+    The data are read at once, the party is made by `make`. Raises DataError, and ValueError for a damaged folder.
+    """
+
+    def __init__(self, scenario: Scenario, title: str, name: str, engine: Engine, options: ProcessOptions) -> None:
+        self.scenario, self.title, self.name, self.path = scenario, title, name, options.path
+        self._engine, self._seeded, self._with_faults = engine, options.seeded, options.with_faults
+        path = self.path
+        path.mkdir(parents=True, exist_ok=True)
+        own = msgspec.structs.replace(scenario, name=title, entropy="seeded" if self._seeded else "os")
+        (path / "scenario.toml").write_text(tomli_w.dumps(as_table(own)), encoding="utf-8")
+        use_plugins(scenario)
+        self._parts, self._shards = own_data(scenario, name, options.data)
+        warm_up(scenario)
+        self._records: list[Any] = []
+        self._began = time.thread_time()
+        self.recorder: Recorder | None = None
+        self.changed = asyncio.Event()
+
+    def make(
+        self, loop: RealLoop, line: Line, run_id: bytes, incarnation: int, identities: Identities | None = None
+    ) -> None:
+        """Make the world and the party, as the given incarnation; it begins by `begin`.
+
+        `identities`: the long-term keys, where clients sign by others than the seed's.
+        """
+        scenario, parts, shards = self.scenario, self._parts, self._shards
+        number = 1 + len(list(self.path.glob("record-*.sqlite")))
+        self.recorder = recorder = Recorder(
+            self.path / f"record-{number}.sqlite",
+            about=about(scenario, self.title) | {"party": self.name, "entropy": "seeded" if self._seeded else "os"},
+        )
+        faults = [fault for one in scenario.fault for fault in faults_of(fault=one, clients=scenario.data.clients)]
+        own = [fault for fault in faults if isinstance(fault, Crash)] if self._with_faults else []
+        device = scenario.device
+        self.world = world = DeployedWorld(
+            loop,
+            self.name,
+            line,
+            run_id,
+            scenario.seed,
+            engine=self._engine,
+            threads=device.server_cores if self.name == "server" else device.cores,
+            before=_limit_threads,
+            faults=own,
+            sinks=[recorder],
+            taps=Taps(delivered=[recorder.tap], waits=[recorder.wait]),
+            seeded=self._seeded,
+            lasting=b"" if self._seeded else lasting_secret(self.path),
+        )
+        token = given.set(identities)
+        self._experiment = PROTOCOLS[scenario.protocol.name].build(
+            Setting(world, scenario, parts, named(shards), [(fault,) for fault in own])
+        )
+        given.reset(token)
+        server, clients = self._experiment.server, Present(self._experiment.clients)
+        self.device = server.device if self.name == "server" else clients.devices[self.name]
+        endpoint = self.device.endpoint
+        assert isinstance(endpoint, DeployedEndpoint)
+        endpoint.incarnation = incarnation
+        if own:
+            endpoint.on_fall = self._kill
+        self.device.disk = DiskFile(self.path / "disk")
+        if self.name == "server":
+            if not isinstance(self._experiment.observer, Checkpointable):
+                server.observers.clear()  # it looks at clients, who are elsewhere: see `scenarios.deploying.gathering`
+                server.observers.append(self._records.append)
+            server.observers.insert(0, lambda record: recorder.end_round(loop.time(), server, record))
+            server.observers.append(lambda record: self._write_ending(alive=False))  # if it is killed from outside
+        self._go_on_observing(incarnation)
+
+    def _go_on_observing(self, incarnation: int) -> None:
+        """Let who looks at the run see what was to be seen of earlier incarnations."""
+        path, observer = self.path / "ending", self._experiment.observer
+        if incarnation == 1 or not path.is_file():
+            return
+        ending = read_ending(path)
+        self._records += restore_observed(self.device, ending)
+        seen = seen_by_observer(ending)
+        if seen is not None and isinstance(observer, Checkpointable):
+            observer.restore(seen)
+
+    def begin(self) -> None:
+        """Begin the party's program."""
+        self._began = time.thread_time()
+        incarnation = self.device.endpoint.incarnation
+        if incarnation > 1:
+            self.world.note("fault", self.name, note=f"rejoin as incarnation {incarnation}")
+        self.device.start(lambda device: self.changed.set())
+
+    def lose(self, why: str) -> None:
+        """Let the party fall, as one does in the simulator: what it has in memory is lost."""
+        endpoint = self.device.endpoint
+        assert isinstance(endpoint, DeployedEndpoint)
+        endpoint.on_fall = None
+        self.device.crash(why)
+
+    def come_back(self, incarnation: int) -> None:
+        """Let a party that has fallen come back as the given incarnation."""
+        self.device.endpoint.incarnation = incarnation - 1
+        self.device.rejoin()
+
+    @property
+    def over(self) -> bool:
+        """Whether the party's program has ended. Raises its error, if one ended it."""
+        if self.device.rest is None and self.device.party.failure is not None:
+            raise self.device.party.failure
+        return self.device.finished
+
+    @property
+    def idle(self) -> bool:
+        """Whether the party only waits for a round to begin."""
+        return self.device.idle
+
+    def close(self) -> None:
+        """Write how the party ended, and stop what goes on."""
+        self._write_ending(alive=self.device.alive)
+        self.close_record(self.device.party.failure)
+
+    def _write_ending(self, *, alive: bool) -> None:
+        party: Party = self.device.party
+        observer = self._experiment.observer
+        seen = observer.state() if self.name == "server" and isinstance(observer, Checkpointable) else None
+        ending = ending_of(party, self._records, seen, time.thread_time() - self._began)
+        write_ending(self.path / "ending", msgspec.structs.replace(ending, alive=alive))
+
+    def close_record(self, error: BaseException | None) -> None:
+        """Write what is left of the record, and stop what goes on."""
+        if self.recorder is not None:
+            reason = "" if error is None else f"{type(error).__name__}: {error}"
+            self.recorder.close(Ending("failed" if error else "completed", reason, self.world.loop.time()))
+            self.world.computing.close()
+        self._engine.close()
+
+    def _kill(self) -> None:
+        """What a crash is to a process. What those see who look at the run is no part of the party: it stays."""
+        assert self.recorder is not None
+        self.recorder.flush()
+        self.device.endpoint.alive = False
+        self._write_ending(alive=False)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def warm_up(scenario: Scenario) -> None:
+    """Import and begin to use what the party's jobs need, so that the first of them does not take the time for it."""
+    names = (
+        ["scipy.sparse.linalg", "sklearn.tree", "sklearn.ensemble"] if PROTOCOLS[scenario.protocol.name].learns else []
+    )
+    if PROTOCOLS[scenario.protocol.name].trains_networks(scenario):
+        names += ["parties.learning.sgd", "parties.learning.adam", "parties.learning.inference"]
+    for name in names:
+        importlib.import_module(name)
+    KeyPair(os.urandom(KEY_BYTES))  # the first key takes some milliseconds
+
+
+def _limit_threads() -> None:
+    """Let sums of this thread be computed by one thread, as in the simulator."""
+    one_thread().__enter__()

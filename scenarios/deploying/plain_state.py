@@ -1,0 +1,222 @@
+"""What a process of a deployment keeps in files of its own: its party's disk, and how the party has ended.
+
+The format is that of `sim.plain`, in MessagePack: reading it makes records and arrays, and runs no code of the file's.
+Nothing of cryptography is stored: what holds a key or a secret is left out, but for the secret that randomised answers
+are made of.
+"""
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from parties.device import Device
+from parties.party import Party
+from sim.plain import NotPlain, Reader, Writer
+
+__all__ = [
+    "DiskFile",
+    "Ending",
+    "ending_of",
+    "lasting_secret",
+    "read_ending",
+    "restore_ending",
+    "restore_observed",
+    "seen_by_observer",
+    "write_ending",
+]
+
+_ROOMS = ("parties.", "protocols.", "sim.plugged.", "sim.trace", "sim.faults")
+_SECRET = ("protocols.crypto.", "protocols.setup", "parties.channel")
+_OURS = {
+    "world", "device", "channels", "shard", "settings", "parameters", "incarnations", "clients", "groups", "name",
+    "patience", "last_round", "until", "protocol", "keys", "call", "failure", "server", "authority",
+}  # fmt: skip
+"""Attributes of parties that follow from the scenario, or are of the process."""
+
+
+def lasting_secret(folder: Path) -> bytes:
+    """The secret of 32 bytes in the file ``lasting`` of a party's folder, which is made when it is first asked for."""
+    path, size = folder / "lasting", 32
+    if not path.exists():
+        partial = folder / ".lasting.partial"
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(os.urandom(size))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    found = path.read_bytes()
+    if len(found) != size:
+        raise ValueError(f"{path}: {len(found)} bytes, not {size}; what randomised answers were made of is gone")
+    return found
+
+
+class _PlainWriter(Writer):
+    def write(self, value: Any) -> Any:
+        if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
+            return super().write(np.asarray(value))
+        return super().write(value)
+
+
+_scanned: set[str] = set()
+_found: dict[str, type] = {}
+
+
+def _kinds() -> dict[str, type]:
+    """The records, by module and name, of which an object may be stored; modules are looked through once."""
+    for title in sys.modules.keys() - _scanned:
+        ours = title.startswith(_ROOMS) and not title.startswith(_SECRET)
+        if ours and getattr(sys.modules[title].__spec__, "_initializing", False):  # a thread is importing it
+            continue
+        _scanned.add(title)
+        if not ours:
+            continue
+        for name, kind in vars(sys.modules[title]).items():
+            is_record = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct))
+            if is_record and kind.__module__ == title:
+                _found[f"{title}:{name}"] = kind
+    return _found
+
+
+def _stored(value: Any) -> Any:
+    """`value` as plain data. Raises NotPlain."""
+    writer = _PlainWriter({}, _kinds())
+    return [writer.write(value), writer.objects]
+
+
+def _restored(stored: Any) -> Any:
+    """The value of which `stored` is the plain data. Raises ValueError."""
+    try:
+        content, objects = stored
+        return Reader({}, _kinds(), objects, {}).read(content)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"what is stored does not fit: {error!r}") from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, for its owner alone."""
+    partial = path.with_name(f".{path.name}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    os.replace(partial, path)
+
+
+class DiskFile(dict[str, Any]):
+    """A party's disk, which is in the file `path`: what a process finds there that starts again.
+
+    Raises ValueError where the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._stored: dict[str, msgspec.Raw] = {}
+        _kinds()  # takes a while the first time, which is better spent before the run begins
+        if path.is_file():
+            try:
+                found = msgspec.msgpack.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+                self._stored = {name: msgspec.Raw(bytes(value)) for name, value in found.items()}
+                super().update({n: _restored(msgspec.msgpack.decode(value)) for n, value in found.items()})
+            except msgspec.DecodeError as error:
+                raise ValueError(f"{path}: damaged: {error}") from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self._stored[name] = msgspec.Raw(msgspec.msgpack.encode(_stored(value)))
+        _write(self._path, msgspec.msgpack.encode(self._stored))
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a party has ended, for who looks at the run afterwards: what it has found, and what observers see of it.
+
+    `alive`: it had not fallen. `handling`: CPU seconds outside of jobs: messages, their bytes, TLS, the record.
+    `records` are those of the rounds that a server has reported, `seen` the state of the observer of them.
+    """
+
+    party: str
+    incarnation: int
+    alive: bool
+    finished: bool
+    step: str
+    attributes: dict[str, Any]
+    observed: dict[str, Any]
+    disk: dict[str, Any]
+    records: list[Any] = []
+    seen: Any = None
+    handling: float = 0.0
+
+
+def ending_of(party: Party, records: list[Any], seen: Any = None, handling: float = 0.0) -> Ending:
+    """The ending of `party`, and the `records` and the observer's state, if it is the server."""
+    device = party.device
+    attributes = {name: value for name, value in vars(party).items() if name[0] != "_" and name not in _OURS}
+    observed = {name: value for name, value in device.observed.items() if name != "observers"}
+    return Ending(
+        party.name,
+        party.incarnation,
+        device.alive,
+        device.finished,
+        device.step_name,
+        _all_stored(attributes),
+        _all_stored(observed),
+        _all_stored(dict(device.disk)),
+        [_stored(record) for record in records],
+        None if seen is None else _stored(seen),
+        handling,
+    )
+
+
+def _all_stored(values: dict[str, Any]) -> dict[str, Any]:
+    """Those of `values` that can be stored."""
+    found = {}
+    for name, value in values.items():
+        try:
+            stored = _stored(value)
+            msgspec.msgpack.encode(stored)
+        except (NotPlain, OverflowError):  # as of a whole number of cryptography
+            continue
+        found[name] = stored
+    return found
+
+
+def write_ending(path: Path, ending: Ending) -> None:
+    """Store the `ending` in the file `path`."""
+    _write(path, msgspec.msgpack.encode(ending))
+
+
+def read_ending(path: Path) -> Ending:
+    """The ending that a file holds. Raises ValueError."""
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=Ending)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path}: damaged: {error}") from None
+
+
+def restore_ending(party: Party, ending: Ending) -> list[Any]:
+    """Let `party`, which was never begun, look as it has ended; returns the records of rounds. Raises ValueError."""
+    device = party.device
+    device.endpoint.incarnation, device.endpoint.alive = ending.incarnation, ending.alive
+    for name, value in ending.attributes.items():
+        setattr(party, name, _restored(value))
+    device.disk.update({name: _restored(value) for name, value in ending.disk.items()})
+    party.finished, party._step = ending.finished, ending.step
+    return restore_observed(device, ending)
+
+
+def restore_observed(device: Device, ending: Ending) -> list[Any]:
+    """Let observers see of `device` what they saw of it by the `ending`; returns the records of rounds.
+
+    Raises ValueError.
+    """
+    device.observed.update({name: _restored(value) for name, value in ending.observed.items()})
+    return [_restored(record) for record in ending.records]
+
+
+def seen_by_observer(ending: Ending) -> Any:
+    """The state of the observer of rounds; None if there is none."""
+    return None if ending.seen is None else _restored(ending.seen)

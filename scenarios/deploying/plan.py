@@ -1,0 +1,99 @@
+"""What of a scenario is deployed: which parties there are, what they must agree on, and what a deployment cannot do."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from protocols import identity_files
+from protocols.identities import Identities
+from scenarios.files.reading import find, parse_toml
+from scenarios.running.environment import version
+from scenarios.schema.scenario import Scenario, ScenarioError, as_table
+from sim.deployed.certificates import CertificateError
+
+__all__ = [
+    "IDENTITIES", "certified_identities", "check_deployable", "check_faults", "clients_of", "digest_of",
+    "identities_in", "refuse_seeded",
+]  # fmt: skip
+
+IDENTITIES = "identities"
+"""The folder of long-term keys, in that of the certificates."""
+
+_NOT_AGREED = (
+    "title", "name", "network", "device", "client", "link", "host", "cost", "engine", "entropy", "fault", "expect",
+    "plugins",
+)  # fmt: skip
+"""What each party may have as it likes: a real network and real machines are in the place of the simulated ones."""
+
+
+def clients_of(scenario: Scenario) -> tuple[str, ...]:
+    """The names of the clients."""
+    return tuple(f"client/{number}" for number in range(scenario.data.clients))
+
+
+def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
+    """The 32 bytes that two parties have in common if their scenarios, Tacit's version and `seeded` are the same."""
+    table = {key: value for key, value in as_table(scenario).items() if key not in _NOT_AGREED}
+    data = table["data"]
+    assert isinstance(data, dict)
+    table["data"] = {key: value for key, value in data.items() if key != "path"}
+    content = msgspec.json.encode([version(), seeded, table], order="sorted")
+    return hashlib.sha256(content).digest()
+
+
+def certified_identities(scenario: Scenario, certificates: Path) -> list[Path]:
+    """Make long-term keys of the clients that have none below `certificates`, where they sign; returns the files."""
+    if scenario.protocol.identity != "signed":
+        return []
+    folder = certificates / IDENTITIES
+    return identity_files.make(folder, identity_files.missing(folder, clients_of(scenario)))
+
+
+def identities_in(certificates: Path, scenario: Scenario, own: Iterable[str], *, seeded: bool) -> Identities | None:
+    """The long-term keys of the clients, the private ones of `own`; None where nobody signs, or by the seed's keys.
+
+    Raises CertificateError where a file is missing or has no key.
+    """
+    if seeded or scenario.protocol.identity != "signed":
+        return None
+    try:
+        return identity_files.load(certificates / IDENTITIES, clients_of(scenario), own)
+    except FileNotFoundError as error:
+        raise CertificateError(f"{error.filename}: there is no such file; `tacit certify` makes it") from None
+    except ValueError as error:
+        raise CertificateError(str(error)) from None
+
+
+def check_deployable(scenario: Scenario, where: str) -> None:
+    """Raise ScenarioError for what a deployment cannot do."""
+    wrong = (
+        ("network.topology", scenario.network.topology, "star", "clients connect to the server alone, which relays"),
+        ("fidelity", scenario.fidelity, "real", "there is nobody to stand in for the cryptography"),
+        ("attack.kind", scenario.attack.kind, "", "nobody sees what all parties receive"),
+    )
+    for key, found, needed, why in wrong:
+        if found != needed:
+            raise ScenarioError(where, key, f'is "{found}"; a deployment needs "{needed}": {why}')
+
+
+def refuse_seeded(file: str, changes: Sequence[str]) -> None:
+    """Raise ScenarioError where the file, or a change, says that secrets are to be drawn from the seed."""
+    source = next((f"--set {text}" for text in changes if text.replace('"', "").strip() == "entropy=seeded"), "")
+    if not source and parse_toml(find(file).read_bytes().decode()).get("entropy") == "seeded":
+        source = file
+    if source:
+        problem = 'is "seeded": whoever has the file would have all secrets; --insecure-seeded allows it'
+        raise ScenarioError(source, "entropy", problem)
+
+
+def check_faults(scenario: Scenario, where: str) -> None:
+    """Raise ScenarioError unless each [[fault]] is one that a process can carry out on itself: a crash."""
+    for number, fault in enumerate(scenario.fault):
+        if fault.kind != "crash":
+            problem = (
+                f'is "{fault.kind}"; allowed: "crash", which is the process\'s own SIGKILL; '
+                "deploy-local --without-faults, and serve and join without --with-faults, leave all faults out"
+            )
+            raise ScenarioError(where, f"fault[{number}].kind", problem)

@@ -1,0 +1,90 @@
+"""One process of a deployed run, from its options to its exit code."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from parties.datasets.error import DataError
+from scenarios.deploying.joining import join
+from scenarios.deploying.options import ProcessOptions
+from scenarios.deploying.party import PartyRun
+from scenarios.deploying.plan import check_deployable, check_faults, clients_of
+from scenarios.deploying.serving import serve
+from scenarios.files.reading import Loaded
+from scenarios.running.folder import FolderError, locked
+from scenarios.running.process import spared_old_objects
+from scenarios.schema.scenario import ScenarioError
+from sim.deployed.loop import RealLoop
+from sim.engines import make_engine
+
+__all__ = ["PORT", "run_client", "run_server", "split_address"]
+
+PORT = 4433
+"""The server's port, if no other is given."""
+
+Main = Callable[[PartyRun, RealLoop], Coroutine[Any, Any, None]]
+
+
+def run_server(loaded: Loaded, host: str, port: int, options: ProcessOptions, opened: Callable[[int], object]) -> int:
+    """Run the server's process; returns its exit code. For `opened` see `serve`, for errors `_run`."""
+
+    async def main(run: PartyRun, loop: RealLoop) -> None:
+        await serve(run, loop, host, port, options, opened)
+
+    return _run(loaded, "server", options, main)
+
+
+def run_client(loaded: Loaded, name: str, host: str, port: int, options: ProcessOptions) -> int:
+    """Run the process of the client `name`; returns its exit code. For errors see `_run`."""
+    names = clients_of(loaded.scenario)
+    if name not in names:
+        raise ScenarioError("--as", "", f'"{name}" is no client of it; allowed: {names[0]} to {names[-1]}')
+
+    async def main(run: PartyRun, loop: RealLoop) -> None:
+        await join(run, loop, host, port, options)
+
+    return _run(loaded, name, options, main)
+
+
+def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
+    """Run the party `name`; 0 if its program has ended, 3 if nobody was there.
+
+    Raises ScenarioError for what cannot be deployed, FolderError where the folder is another process's, DataError,
+    CertificateError, RefusedError, OSError, and the error of a party's program.
+    """
+    check_deployable(loaded.scenario, loaded.where)
+    if options.with_faults:
+        check_faults(loaded.scenario, loaded.where)
+    options.path.mkdir(parents=True, exist_ok=True)
+    with locked(options.path):
+        try:
+            run = PartyRun(loaded.scenario, loaded.name, name, make_engine(options.engine), options)
+        except ValueError as error:
+            if isinstance(error, ScenarioError | DataError):
+                raise
+            raise FolderError(str(error)) from None
+        loop = RealLoop()
+        try:
+            with spared_old_objects():
+                loop.run(main(run, loop))
+        except TimeoutError:
+            options.log("the server was not reached in time")
+            run.close_record(TimeoutError("the server was not reached in time"))
+            return 3
+        except BaseException as error:
+            run.close_record(error)
+            raise
+        else:
+            run.close()
+        finally:
+            loop.finish()
+    return 0
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``, ``[ADDRESS]:PORT`` or ``HOST``. Raises ScenarioError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or (text.endswith("]") and text.startswith("[")):
+        host, port = text, str(PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ScenarioError("--server", "", f'"{text}" is no address; allowed: HOST:PORT, such as 192.0.2.1:{PORT}')
+    return host.strip("[]"), int(port)

@@ -1,0 +1,103 @@
+"""The server's process of a deployed run: it waits for the clients, runs its party, and relays until all have ended."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from scenarios.deploying.options import ProcessOptions
+from scenarios.deploying.party import PartyRun
+from scenarios.deploying.plan import clients_of, digest_of, identities_in
+from sim.deployed.certificates import Identity, context
+from sim.deployed.hub import Hub, HubState
+from sim.deployed.loop import RealLoop
+from sim.deployed.world import new_run_id
+
+__all__ = ["serve"]
+
+_RETURN = 10.0
+"""Seconds that a server which comes back gives its clients to connect again before its program begins."""
+
+
+class _Stored(msgspec.Struct):
+    """``state.json`` of a server. `began` is by the clock of the day, None before the run began."""
+
+    run_id: bytes
+    incarnation: int
+    incarnations: dict[str, int]
+    began: float | None = None
+
+
+async def serve(
+    run: PartyRun, loop: RealLoop, host: str, port: int, options: ProcessOptions, opened: Callable[[int], object]
+) -> None:
+    """Run the server's party. `opened` is called with the number of the port.
+
+    Those that have not connected within the options' `patience` are lost to the run until they do. Raises
+    CertificateError and OSError.
+    """
+    seeded, log = options.seeded, options.log
+    path = run.path / "state.json"
+    stored = _stored(path, run.scenario.seed, seeded=seeded)
+    state = HubState(stored.run_id, stored.incarnation, dict(stored.incarnations))
+
+    def store() -> None:
+        stored.incarnations = state.incarnations
+        path.write_bytes(msgspec.json.encode(stored))
+
+    store()
+    tls = context(Identity.in_folder(options.certificates, "server"), is_server=True)
+    identities = identities_in(options.certificates, run.scenario, (), seeded=seeded)
+    names = clients_of(run.scenario)
+    hub = Hub(names, digest_of(run.scenario, seeded=seeded), tls, state, options.limits, log, store)
+    run.make(loop, hub.send, state.run_id, state.incarnation, identities)
+    hub.arrived = run.world.network.arrived
+    hub.lost = lambda name: run.world.note("fault", name, note="the connection is lost")
+    try:
+        opened(await hub.listen(host, port))
+        came_back = stored.began is not None
+        await _wait_for(hub, _RETURN if came_back else options.patience, log)
+        if stored.began is None:
+            stored.began = time.time()
+            store()
+        loop.set_time(time.time() - stored.began)
+        hub.begin()
+        run.begin()
+        log("the run goes on" if came_back else f"the run begins with {len(hub.ready)} of {len(names)} clients")
+        while not run.over:
+            await run.changed.wait()
+            run.changed.clear()
+        log("the server's part has ended")
+        hub.end()
+        while hub.present:
+            await hub.changed.wait()
+            hub.changed.clear()
+    finally:
+        await hub.close()
+
+
+async def _wait_for(hub: Hub, patience: float, log: Callable[[str], object]) -> None:
+    """Wait until all clients are ready, for `patience` seconds at most."""
+    try:
+        async with asyncio.timeout(patience):
+            while len(hub.ready) < len(hub.names):
+                await hub.changed.wait()
+                hub.changed.clear()
+    except TimeoutError:
+        missing = [name for name in hub.names if name not in hub.ready]
+        log(f"{', '.join(missing)} did not connect within {patience:g} s: the run begins without")
+
+
+def _stored(path: Path, seed: int, *, seeded: bool) -> _Stored:
+    """What a server that comes back finds in its folder; a new run, if there is nothing."""
+    if not path.is_file():
+        return _Stored(new_run_id(seed, seeded=seeded), 1, {})
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_Stored)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path}: damaged: {error}") from None
+    if found.began is not None:
+        found.incarnation += 1
+    return found

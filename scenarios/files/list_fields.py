@@ -1,0 +1,106 @@
+"""One field of one table of a list, as changes and sweeps name it: ``fault.0.factor``, ``client.2.up``.
+
+The first is the `factor` of the first [[fault]], the second the `up` of the third [[client]].
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from scenarios.observing.faults import KINDS, unfit
+from scenarios.schema.keys import similar, toml
+from scenarios.schema.scenario import Client, Fault, Host, Link, Scenario, ScenarioError
+
+__all__ = ["LISTS", "change_item", "check_field", "check_fields", "in_file", "is_field", "label"]
+
+LISTS: dict[str, type[Struct]] = {"fault": Fault, "client": Client, "link": Link, "host": Host}
+"""The tables of which a file may have several."""
+
+_FIELD = re.compile(rf"({'|'.join(LISTS)})\.(0|[1-9]\d{{0,5}})\.(.+)")
+_CHANCES = ("occurrence", "probability")
+_TITLES = {"fault": ("kind", "party"), "client": ("name",), "link": ("party", "peer"), "host": ()}
+"""The fields that say which one it is."""
+
+
+def is_field(key: str) -> bool:
+    """Whether `key` is meant to be a field of one table of a list."""
+    return key.partition(".")[0] in LISTS and "." in key
+
+
+def in_file(key: str) -> str:
+    """How errors of a file call what `key` names: ``fault[0].factor``; a key that is no field stays as it is."""
+    match = _FIELD.fullmatch(key)
+    return key if match is None else f"{match[1]}[{match[2]}].{match[3]}"
+
+
+def check_field(key: str, option: str) -> None:
+    """Raise ScenarioError, which blames the `option`, where no table of the list can have the field `key`."""
+    match, table = _FIELD.fullmatch(key), key.partition(".")[0]
+    names = LISTS[table].__struct_fields__
+    if match is None:
+        problem = f"is no field of a {table}; allowed: {table}.N.FIELD, N counted from 0, such as {table}.0.{names[0]}"
+        if table == "fault":
+            problem = problem.removesuffix(names[0]) + "party"
+        raise ScenarioError(option, key, f"{problem}; or all {table}s, as a list: --set '{table}=[{{...}}]'")
+    if match[3] not in names:
+        problem = f"a {table} has no {toml(match[3])}{similar(match[3], names)}; allowed: {', '.join(names)}"
+        raise ScenarioError(option, key, problem)
+
+
+def change_item(raw: dict[str, Any], key: str, value: object, made: Collection[str]) -> dict[str, Any]:
+    """The list of tables in `raw` that `key` is about, with `value` at the field: as a table of that one key.
+
+    Of fields of which only one may be given the others go out, unless they are in `made`, which are changes as well.
+    Raises ScenarioError where there is no such table. What is no list of tables is left for the conversion.
+    """
+    table, number, name = _parts(key)
+    items = raw.get(table, [])
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        return {table: items}
+    if number >= len(items):
+        there = f"has {len(items)}, counted from 0" if items else "has none"
+        raise ScenarioError("", key, f"there is no {table} {number}: the scenario {there}")
+    item = {**items[number], name: value}
+    for rivals in (_when(item), _CHANCES) if table == "fault" else ():
+        if name in rivals:
+            for rival in rivals:
+                if rival != name and f"fault.{number}.{rival}" not in made:
+                    item.pop(rival, None)
+    return {table: [*items[:number], item, *items[number + 1 :]]}
+
+
+def check_fields(faults: Any, changed: Iterable[str]) -> None:
+    """Raise ScenarioError where one of `faults` is of a kind that does not have the field that a change names."""
+    for key in filter(is_field, changed):
+        table, number, name = _parts(key)
+        if table != "fault":
+            continue
+        fault = faults[number] if isinstance(faults, list) and number < len(faults) else {}
+        kind = fault.get("kind", Fault().kind) if isinstance(fault, dict) else None
+        if name != "kind" and isinstance(kind, str) and kind in KINDS and name not in KINDS[kind].keys:
+            raise ScenarioError("", key, unfit(kind, name))
+
+
+def label(key: str, scenarios: Iterable[Scenario]) -> str:
+    """What a table calls `key`; of a field of a list with what says, in all `scenarios`, which table it is."""
+    if not _FIELD.fullmatch(key):
+        return key
+    table, number, name = _parts(key)
+    items = [getattr(one, table)[number] for one in scenarios if number < len(getattr(one, table))]
+    known = [{getattr(item, part) for item in items} for part in _TITLES[table] if part != name]
+    words = " ".join(values.pop() for values in known if len(values) == 1)
+    return f"{table} {number} ({words.strip()}) {name}" if words.strip() else f"{table} {number} {name}"
+
+
+def _parts(key: str) -> tuple[str, int, str]:
+    match = _FIELD.fullmatch(key)
+    assert match is not None, key
+    return match[1], int(match[2]), match[3]
+
+
+def _when(fault: dict[str, Any]) -> tuple[str, ...]:
+    """The fields of which exactly one says when the fault happens."""
+    kind = fault.get("kind", Fault().kind)
+    return KINDS[kind].when if isinstance(kind, str) and kind in KINDS else ()

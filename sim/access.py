@@ -1,0 +1,34 @@
+"""What a party has: its access to the network and its processor; and what the links between parties are like."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sim.handling import Handling
+from sim.latency import Latency
+from sim.machine import Host
+
+__all__ = ["Access", "Pairs"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A party's bytes a second (0: unlimited), its cores, and their speed; and the host whose cores it shares.
+
+    `handling`: what messages take outside of jobs on a core of it, None if nothing; with it there is a `host`.
+    """
+
+    up: float = 0.0
+    down: float = 0.0
+    cores: int = 1
+    speed: float = 1.0
+    host: Host | None = None
+    handling: Handling | None = None
+
+
+class Pairs(Protocol):
+    """What each link is like, where they are not all alike. `loses`: whether any of them loses messages."""
+
+    @property
+    def loses(self) -> bool: ...
+    def between(self, near: str, far: str) -> tuple[Latency, float]:
+        """The latency and the loss, in [0, 1), of the link from `near` to `far`."""

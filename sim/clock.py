@@ -1,0 +1,153 @@
+"""The virtual clock: SimPy's environment with timers at exact times, and lines of calls that come due in order."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import simpy
+
+__all__ = ["Environment", "Line", "Timer"]
+
+_Entry = tuple[float, int, int, Any]
+"""When a call is due, SimPy's priority, how many events were scheduled before, and the call."""
+
+_NORMAL = simpy.events.NORMAL  # the priority of all that is due at one moment
+_SWEEP = 1000  # cancelled timers that may lie in the heap before it is worth looking
+
+
+class Timer:
+    """Calls `call()` when it is due, unless it is cancelled before. Not an event of SimPy: nobody waits for it."""
+
+    __slots__ = ("call", "env", "pending")
+    stored = ("call",)
+
+    def __init__(self, env: "Environment", call: Callable[[], object]) -> None:
+        self.env = env
+        self.call = call
+        self.pending = True
+
+    def cancel(self) -> None:
+        """Do not call. Does nothing to a timer that has fired or was cancelled already."""
+        if self.pending:
+            self.pending = False
+            self.call = _nothing  # what it would have called need not stay until it leaves the heap
+            self.env.count_cancelled()
+
+
+class Line:
+    """Calls that mostly come due in the order in which they are added: only the first is in the heap, so it is small.
+
+    Among all other events each is called where it would be if it were in the heap. None can be cancelled.
+    """
+
+    __slots__ = ("_calls", "_env")
+
+    def __init__(self, env: "Environment") -> None:
+        self._env = env
+        self._calls: deque[_Entry] | None = None  # an empty one takes 600 bytes
+
+    def __iter__(self) -> Iterator["_Entry"]:
+        return iter(self._calls or ())
+
+    def at(self, when: float, call: Callable[[], object]) -> None:
+        """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past."""
+        env, calls = self._env, self._calls
+        if when < env._now:
+            when = env._now
+        number = next(env._eid)
+        if calls is None:
+            self._calls = deque(((when, _NORMAL, number, call),))
+            heappush(env._queue, (when, _NORMAL, number, self))
+        elif when < calls[-1][0]:
+            heappush(env._queue, (when, _NORMAL, number, call))
+        else:
+            calls.append((when, _NORMAL, number, call))
+
+    def __call__(self) -> None:
+        """Let the next one into the heap, and call the first."""
+        calls = self._calls
+        assert calls is not None
+        call = calls.popleft()[3]
+        if calls:
+            when, _, number, _ = calls[0]
+            heappush(self._env._queue, (when, _NORMAL, number, self))
+        else:
+            self._calls = None
+        call()
+
+
+def _nothing() -> None:
+    """What a cancelled timer calls."""
+
+
+class Environment(simpy.Environment):
+    """A SimPy environment with timers at exact times, which can be cancelled.
+
+    `cancelled` counts the cancelled timers still in the heap. By themselves they must not move the clock.
+    """
+
+    _queue: list[Any]  # of SimPy: the heap
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancelled = 0
+
+    @property
+    def live(self) -> int:
+        """How many events are still to happen, without those that wait in a `Line` behind others."""
+        return len(self._queue) - self.cancelled
+
+    def step(self) -> None:
+        """Go to the time of the next event and process it. Raises simpy.core.EmptySchedule if there is none."""
+        queue = self._queue
+        if not queue or isinstance(queue[0][3], simpy.Event):
+            super().step()
+            return
+        self._now, _, _, call = heappop(queue)
+        if type(call) is not Timer:
+            call()
+        elif call.pending:
+            call.pending = False
+            call.call()
+        else:
+            self.cancelled -= 1
+
+    def at(self, when: float, call: Callable[[], object]) -> Timer:
+        """Call `call()` at the virtual time `when`, at once (after what is due now) if that is past, never if infinite.
+
+        SimPy's own timeout takes a delay; two of them for one moment, set at different times, can differ in their last
+        bit, and would not keep their order.
+        """
+        timer = Timer(self, call)
+        if when < math.inf:
+            self.put(when, timer)
+        else:
+            timer.pending = False  # it is not in the heap, so there is nothing to cancel
+        return timer
+
+    def put(self, when: float, call: Timer | Callable[[], object]) -> None:
+        """Schedule a new timer, or a call that will not be cancelled, for the virtual time `when`."""
+        now = self._now
+        heappush(self._queue, (when if when > now else now, _NORMAL, next(self._eid), call))
+
+    def to_come(self) -> list[tuple[float, simpy.Event | Timer | Callable[[], object]]]:
+        """The events to come and their times, in the order in which they were scheduled; no cancelled timers."""
+        entries: list[Any] = []
+        for entry in self._queue:
+            entries += entry[3] if isinstance(entry[3], Line) else [entry]
+        entries.sort(key=lambda entry: entry[2])
+        return [(when, event) for when, _, _, event in entries if getattr(event, "pending", True)]
+
+    def set_clock(self, now: float) -> None:
+        """Set the clock to `now`; only for restoring a world from a snapshot."""
+        self._now = now
+
+    def count_cancelled(self) -> None:
+        """Take note of one more cancelled timer; clear them out when they are most of the heap."""
+        self.cancelled += 1
+        if self.cancelled > _SWEEP and 2 * self.cancelled > len(self._queue):
+            self._queue[:] = [item for item in self._queue if getattr(item[3], "pending", True)]
+            heapify(self._queue)  # every entry is unlike every other, so the order they come in does not change
+            self.cancelled = 0

@@ -1,0 +1,55 @@
+"""What the links of a network are like, and what has happened on them."""
+
+import math
+from dataclasses import dataclass, field
+
+from sim.access import Pairs
+from sim.latency import Latency, parse_latency
+
+__all__ = ["Conditions", "Statistics"]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all links have in common: topology ("mesh" or "star"), latency, jitter in seconds, loss in [0, 1).
+
+    `transport` is "reliable" or "datagram" (see `sim.transport`) or "tcp" (see `sim.tcp`), `retransmission_timeout` the
+    reliable one's first, in seconds. `pairs` says what each link is like, where they are not all alike.
+    """
+
+    topology: str = "star"
+    latency: Latency = field(default_factory=lambda: parse_latency("0ms"))
+    jitter: float = 0.0
+    loss: float = 0.0
+    transport: str = "reliable"
+    retransmission_timeout: float = 1.0
+    pairs: Pairs | None = None
+
+    @property
+    def loses(self) -> bool:
+        """Whether any link loses messages."""
+        return self.loss > 0 if self.pairs is None else self.pairs.loses
+
+    def between(self, near: str, far: str) -> tuple[Latency, float]:
+        """The latency and the loss of the link from `near` to `far`."""
+        return (self.latency, self.loss) if self.pairs is None else self.pairs.between(near, far)
+
+    def __post_init__(self) -> None:
+        if self.topology not in ("mesh", "star"):
+            raise ValueError(f"topology(={self.topology!r}) must be mesh or star.")
+        if self.transport not in ("reliable", "datagram", "tcp"):
+            raise ValueError(f"transport(={self.transport!r}) must be reliable, datagram or tcp.")
+        if not 0 < self.retransmission_timeout < math.inf:
+            raise ValueError(f"retransmission_timeout(={self.retransmission_timeout}) must be > 0 seconds, and finite.")
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The network's disturbances so far: copies sent again, and how many were lost by reason, as in the trace.
+
+    `connections` were opened, over TCP.
+    """
+
+    sent_again: int
+    lost: dict[str, int]
+    connections: int = 0

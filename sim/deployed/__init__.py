@@ -1,0 +1,1 @@
+"""A world of operating-system processes: the same parties over TCP and TLS, by a real clock."""

@@ -1,0 +1,154 @@
+"""One connection between two processes: records both ways, and the limits that hold for them."""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sim.deployed.certificates import CertificateError, party_of
+from sim.deployed.records import Ping, Pong, Record, RecordError, TooLong, decode, encode, read
+
+__all__ = ["BROKEN", "Connection", "Limits", "address_of"]
+
+BROKEN = (OSError, EOFError, ssl.SSLError, TimeoutError)
+"""How a connection ends that is lost. IncompleteReadError is an EOFError."""
+
+_BUFFER = 1 << 18
+_SMALL = 4096
+"""The bytes of the longest record before a connection is accepted."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the other end of a connection may make a process do.
+
+    `message`: bytes of a record. `backlog`: bytes that may wait to be sent to one party. `handshake`: seconds for TLS
+    and the first record. `idle`: seconds without any record, after which a connection is lost; a ping is sent each
+    quarter of them. `malformed`: records that are dropped as unreadable before the connection is closed. The rest is
+    of who is not known yet: `waiting` connections in their handshake at a time, `waiting_each` from one address, which
+    may open `rate` a second in the long run, and `burst` at once.
+    """
+
+    message: int = 1 << 28
+    backlog: int = 1 << 30
+    handshake: float = 10.0
+    idle: float = 60.0
+    malformed: int = 100
+    waiting: int = 256
+    waiting_each: int = 64
+    rate: float = 50.0
+    burst: int = 500
+
+
+def address_of(writer: asyncio.StreamWriter) -> str:
+    """The address of the other end, without its port."""
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else "an unknown address"
+
+
+class Connection:
+    """An open connection to `party`, at `where`; `incarnation` is the client's."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits) -> None:
+        self._reader, self._writer, self._limits = reader, writer, limits
+        self.where = address_of(writer)
+        self.party = ""
+        self.incarnation = 0
+        self.received = self.malformed = 0
+        self.why = ""
+        self.round_trip = 0.0
+        self._accepted = False
+        self._pinging: asyncio.Task[None] | None = None
+
+    def identify(self) -> str:
+        """The party that the other end's certificate names. Raises CertificateError."""
+        found = self._writer.get_extra_info("ssl_object")
+        data = None if found is None else found.getpeercert(binary_form=True)
+        if not data:
+            raise CertificateError(f"{self.where}: it showed no certificate")
+        self.party = party_of(data, self.where)
+        return self.party
+
+    def accept(self) -> None:
+        """Allow records of full length from now on, and see to it that silence is noticed."""
+        self._accepted = True
+        self._pinging = asyncio.get_running_loop().create_task(self._ping_now_and_then())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether records can be sent."""
+        return not self._writer.is_closing()
+
+    def send(self, record: Record) -> bool:
+        """Send `record`; false if that is not possible any more. One that takes nothing for too long is closed."""
+        if self._writer.is_closing():
+            return False
+        if self._writer.transport.get_write_buffer_size() > self._limits.backlog:
+            self.close(f"{self._limits.backlog} bytes wait that {self.party} does not take")
+            return False
+        self._writer.write(encode(record))
+        return True
+
+    async def next(self) -> Record:
+        """The next record but pings. Raises one of `BROKEN` where the connection ends, and TooLong.
+
+        Records that are malformed are dropped, up to the limit.
+        """
+        while True:
+            most = self._limits.message if self._accepted else _SMALL
+            content = await read(self._reader, most, self._limits.idle)
+            self.received += 1
+            try:
+                record = decode(content)
+            except RecordError as error:
+                self.count_malformed(str(error))
+                continue
+            if isinstance(record, Ping):
+                self.send(Pong(record.sent))
+            elif isinstance(record, Pong):
+                now = asyncio.get_running_loop().time()
+                self.round_trip = max(0.0, now - record.sent)
+            else:
+                return record
+
+    def count_malformed(self, problem: str) -> None:
+        """Take note of a record that was dropped. Raises TooLong after too many."""
+        self.malformed += 1
+        if self.malformed > self._limits.malformed or not self._accepted:
+            raise TooLong(f"{self.malformed} malformed records, the last one: {problem}")
+
+    async def records(self) -> AsyncIterator[Record]:
+        """All records until the connection ends; `why` says how."""
+        try:
+            while True:
+                yield await self.next()
+        except TooLong as error:
+            self.close(str(error))
+        except TimeoutError:
+            self.close(f"nothing was received for {self._limits.idle:g} s")
+        except BROKEN as error:
+            self.close(str(error) or "it was closed")
+
+    def close(self, why: str = "") -> None:
+        """Close it, at once if there is a reason `why`, else after what was sent."""
+        self.why = self.why or why
+        if self._pinging is not None:
+            self._pinging.cancel()
+        if why:
+            self._writer.transport.abort()
+        else:
+            self._writer.close()
+
+    async def closed(self) -> None:
+        """Wait until all that was sent is handed to the system, or the connection is lost."""
+        with suppress(*BROKEN):
+            await self._writer.wait_closed()
+
+    async def _ping_now_and_then(self) -> None:
+        loop = asyncio.get_running_loop()
+        waits: deque[float] = deque([0.0, 0.0])
+        while self.is_open:
+            await asyncio.sleep(waits.popleft() if waits else self._limits.idle / 4)
+            self.send(Ping(loop.time()))

@@ -1,0 +1,240 @@
+"""The server's end of all connections: who may connect, who is connected, and what goes to whom.
+
+Before a connection is accepted, its other end has shown a certificate of the federation's authority, which names a
+client of the scenario, and has said that it runs the same scenario. A newer connection of a client takes the place of
+an older one. A client that was lost and connects again is the next incarnation, unless it was the server that was away.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sim.deployed.certificates import CertificateError
+from sim.deployed.connection import BROKEN, Connection, Limits, address_of
+from sim.deployed.records import Begin, Carry, Done, Ended, Hello, Ready, RecordError, Refused, Welcome
+from sim.wire import WireError
+
+__all__ = ["Hub", "HubState"]
+
+
+@dataclass
+class HubState:
+    """What a server that comes back goes on from: the run, its own incarnation, and the clients' latest ones."""
+
+    run_id: bytes
+    incarnation: int = 1
+    incarnations: dict[str, int] = field(default_factory=dict)
+
+
+class Hub:
+    """Listens for the clients `names`, of the scenario with the digest `scenario`.
+
+    `arrived` is called with what a client sends, the client and its incarnation; it raises WireError. `lost` is called
+    with a client whose connection ends before it is done. `changed` is set when a client is ready, lost or done; `log`
+    is called with a line for people, `store` when the state has changed.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        scenario: bytes,
+        tls: ssl.SSLContext,
+        state: HubState,
+        limits: Limits,
+        log: Callable[[str], object],
+        store: Callable[[], object],
+    ) -> None:
+        self.names = tuple(names)
+        self.arrived: Callable[[Carry, str, int], None] | None = None
+        self.lost: Callable[[str], object] | None = None
+        self.changed = asyncio.Event()
+        self.present: dict[str, Connection] = {}
+        self.ready: set[str] = set()
+        self.done: set[str] = set()
+        self.refused: Counter[str] = Counter()
+        self.begun = self.ended = False
+        self._scenario, self._tls, self._state, self._limits = scenario, tls, state, limits
+        self._log, self._store = log, store
+        self._waiting: Counter[str] = Counter()
+        self._buckets: dict[str, tuple[float, float]] = {}
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Open the port; returns its number, which the system chooses for 0."""
+        self._server = await asyncio.start_server(self._connected, host, port, backlog=self._limits.waiting)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def begin(self) -> None:
+        """Let all clients that are ready begin, and those that come later."""
+        self.begun = True
+        for name in self.names:
+            if name in self.ready:
+                self._begin(self.present[name])
+
+    def _begin(self, connection: Connection) -> None:
+        connection.send(Begin(asyncio.get_running_loop().time()))
+        if self.ended:
+            connection.send(Ended())
+
+    def end(self) -> None:
+        """Let all clients know that the server's program has ended."""
+        self.ended = True
+        for connection in list(self.present.values()):
+            connection.send(Ended())
+
+    def send(self, receiver: str, record: Carry) -> bool:
+        """Send a frame to a client; false if it is not there."""
+        connection = self.present.get(receiver)
+        return connection is not None and receiver in self.ready and connection.send(record)
+
+    async def close(self) -> None:
+        """Close the port and all connections."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.present.values()):
+            connection.close()
+        for task in list(self._tasks):
+            task.cancel()
+
+    # Who may connect
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        where = address_of(writer)
+        if not self._admits(where):
+            writer.transport.abort()
+            return
+        self._waiting[where] += 1
+        try:
+            connection = await self._greet(reader, writer)
+        except (CertificateError, RecordError, *BROKEN) as error:
+            self._refuse(writer, where, error)
+            return
+        finally:
+            self._waiting[where] -= 1
+            if not self._waiting[where]:
+                del self._waiting[where]
+        with suppress(asyncio.CancelledError):  # by `close`; asyncio would print it as an error of its own
+            await self._serve(connection)
+
+    def _admits(self, where: str) -> bool:
+        """Whether an address may open one more connection now."""
+        now, limits = asyncio.get_running_loop().time(), self._limits
+        if len(self._buckets) > 4 * limits.waiting:
+            full = limits.burst / limits.rate
+            self._buckets = {key: one for key, one in self._buckets.items() if now - one[1] < full}
+        left, since = self._buckets.get(where, (float(limits.burst), now))
+        left = min(float(limits.burst), left + (now - since) * limits.rate)
+        few = self._waiting[where] < limits.waiting_each and self._waiting.total() < limits.waiting
+        if left < 1 or not few or (where not in self._buckets and len(self._buckets) > 4 * limits.waiting):
+            self.refused["too many connections"] += 1
+            return False
+        self._buckets[where] = left - 1, now
+        return True
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Connection:
+        """The connection, once its other end has shown who it is. Raises CertificateError, RecordError and `BROKEN`."""
+        async with asyncio.timeout(self._limits.handshake):
+            await writer.start_tls(self._tls, ssl_handshake_timeout=self._limits.handshake)
+            reader._transport = writer.transport  # type: ignore[attr-defined]  # which start_tls leaves as it was
+            connection = Connection(reader, writer, self._limits)
+            try:
+                name = connection.identify()
+                if name not in self.names:
+                    raise CertificateError(f"{connection.where}: {name} has no part in this scenario")
+                hello = await connection.next()
+                if not isinstance(hello, Hello):
+                    raise RecordError(f"{connection.where}: {name} does not begin with a greeting")
+                if hello.scenario != self._scenario:
+                    raise RecordError(f"{connection.where}: {name} runs another scenario, version or kind of entropy")
+            except (CertificateError, RecordError) as error:
+                connection.send(Refused(str(error)))
+                connection.close()
+                raise
+        connection.incarnation = self._number(name, hello)
+        return connection
+
+    def _number(self, name: str, hello: Hello) -> int:
+        """The incarnation of a client that connects."""
+        last = max(self._state.incarnations.get(name, 0), hello.incarnation)
+        is_new = self._state.incarnation == 1 and not self.begun
+        goes_on = hello.server and hello.server != self._state.incarnation  # it was the server that was away
+        number = max(1, last) if is_new or goes_on else last + 1
+        self._state.incarnations[name] = number
+        self._store()
+        return number
+
+    def _refuse(self, writer: asyncio.StreamWriter, where: str, error: Exception) -> None:
+        if not writer.is_closing():
+            writer.transport.abort()
+        if isinstance(error, CertificateError | RecordError):
+            why = str(error)
+        elif isinstance(error, ssl.SSLCertVerificationError):
+            why = f"{where}: its certificate is refused: {error.verify_message}"
+        elif isinstance(error, TimeoutError):
+            why = f"{where}: it did not say who it is in time"
+        else:
+            why = f"{where}: no TLS connection of a party: {error or type(error).__name__}"
+        kind = type(error).__name__
+        self.refused[kind] += 1
+        if self.refused[kind] <= _LOGGED:
+            more = "; more like it are counted, not shown" if self.refused[kind] == _LOGGED else ""
+            self._log(f"refused {why}{more}")
+
+    # One client
+
+    async def _serve(self, connection: Connection) -> None:
+        name = connection.party
+        older = self.present.pop(name, None)
+        if older is not None:
+            older.close("a newer connection took its place")
+        self.present[name] = connection
+        self.ready.discard(name)
+        self.done.discard(name)
+        connection.accept()
+        connection.send(Welcome(self._state.run_id, connection.incarnation, self._state.incarnation))
+        self._log(f"{name} is connected from {connection.where}, incarnation {connection.incarnation}")
+        async for record in connection.records():
+            try:
+                self._take(connection, record)
+            except (RecordError, WireError) as error:
+                try:
+                    connection.count_malformed(str(error))
+                except RecordError as last:
+                    connection.close(str(last))
+        if self.present.get(name) is connection:
+            del self.present[name]
+            self.ready.discard(name)
+            if name not in self.done:
+                self._log(f"{name} is lost: {connection.why}")
+                if self.begun and self.lost is not None:
+                    self.lost(name)
+            self.changed.set()
+
+    def _take(self, connection: Connection, record: object) -> None:
+        name = connection.party
+        if isinstance(record, Carry):
+            if self.arrived is None or name not in self.ready:
+                raise RecordError(f"{name} sent a message before it was ready")
+            self.arrived(record, name, connection.incarnation)
+        elif isinstance(record, Ready):
+            self.ready.add(name)
+            if self.begun:
+                self._begin(connection)
+            self.changed.set()
+        elif isinstance(record, Done):
+            self.done.add(name)
+            self.changed.set()
+        else:
+            raise RecordError(f"{name} sent what only a server sends")
+
+
+_LOGGED = 20
+"""Refusals of one kind that are shown."""

@@ -1,0 +1,121 @@
+"""The CPU time that messages take outside of jobs: encoding, encryption of the connection, the event loop, the record.
+
+A party's program handles one message at a time, what it sends and what it receives, in the order in which they are
+handed in. That takes none of the cores that its jobs wait for, as it goes on beside them, but it takes turns with all
+jobs on the same `sim.machine.Host`. A message leaves, and is delivered, once it is handled; a relay handles it twice.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sim.clock import Environment
+from sim.machine import Host
+from sim.pace import Span
+
+__all__ = ["Handler", "Handling"]
+
+Then = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Handling:
+    """CPU seconds that a machine takes for each `message` that it sends or receives, and its `rate` in bytes a second.
+
+    Raises ValueError for a negative number of seconds, and a rate that is not above 0.
+    """
+
+    message: float = 0.0
+    rate: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.message < math.inf:
+            raise ValueError(f"message(={self.message}) must be >= 0 seconds, and finite.")
+        if not self.rate > 0:
+            raise ValueError(f"rate(={self.rate}) must be > 0 bytes/s.")
+
+    def __bool__(self) -> bool:
+        """Whether it takes any time."""
+        return self.message > 0 or self.rate < math.inf
+
+    def seconds(self, size: int) -> float:
+        """CPU seconds for one message of `size` bytes."""
+        return self.message + size / self.rate
+
+    def at(self, speed: float) -> "Handling":
+        """The same on a core that is `speed` times as fast."""
+        return Handling(self.message / speed, self.rate * speed)
+
+
+class Handler(Span):
+    """Handles the messages of one party, one after the other, on the cores of `host`, as long as `handling` says.
+
+    All take `slowness` times as long; infinity stops it.
+    """
+
+    __slots__ = ("_handling", "_host", "_queue", "_slowness")
+
+    def __init__(self, env: Environment, handling: Handling, host: Host, slowness: float = 1.0) -> None:
+        super().__init__(env)
+        self._handling, self._host, self._slowness = handling, host, slowness
+        self._queue: deque[tuple[float, Then, Then]] = deque()  # the first one is being handled
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._queue
+
+    def take(self, size: int, then: Then, cut: Then, times: int = 1) -> None:
+        """Call `then` when `times` messages of `size` bytes are handled, after all before; `cut` if the party falls."""
+        self._queue.append((times * self._handling.seconds(size), then, cut))
+        if len(self._queue) == 1:
+            self._report()
+            self.set_pace()  # which was not kept up while there was nothing to do
+            self.begin(self._queue[0][0])
+
+    def slow(self, slowness: float) -> None:
+        """Make everything take `slowness` times as long as at full speed from now on."""
+        self._slowness = slowness
+        self.set_pace()
+        self._report()
+
+    def set_pace(self, *, as_before: bool = False) -> None:
+        """Go on at the pace that follows from the slowness and the host; `as_before`: what is due stays due."""
+        pace = self._slowness * self._host.factor
+        if as_before:
+            self.keep_due(pace)
+        else:
+            self.stretch(pace)
+
+    def empty(self) -> None:
+        """Drop all that is handled or waits: the party is gone."""
+        self.cancel()
+        dropped, self._queue = self._queue, deque()
+        self._report()
+        for _, _, cut in dropped:
+            cut()
+
+    def state(self) -> list[Any]:
+        """What is being handled and what waits, and how much of the first is done."""
+        return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor, self._slowness]
+
+    def restore(self, state: list[Any]) -> None:
+        """Go on from a `state`; the timer is not started again."""
+        queue, self._timer, self._due, self._left, self._factor, self._slowness = state
+        self._queue = deque((seconds, then, cut) for seconds, then, cut in queue)
+        self._report(as_before=True)
+
+    def _report(self, *, as_before: bool = False) -> None:
+        goes_on = bool(self._queue) and not math.isinf(self._slowness)
+        self._host.count(self, int(goes_on), as_before=as_before)
+
+    def _end(self) -> None:
+        self._timer = None
+        _, then, _ = self._queue.popleft()
+        if self._queue:
+            self.begin(self._queue[0][0])
+        else:
+            self._report()
+        then()

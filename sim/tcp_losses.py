@@ -1,0 +1,169 @@
+"""A TCP stream over links that lose, or are cut; what it does about it is in `sim.tcp`."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from sim.clock import Environment
+from sim.endpoint import Endpoint
+from sim.link import SENDER_GONE, Link
+from sim.tcp import TcpStream
+from sim.tcp_flow import Flow, Sending
+from sim.tcp_window import LONGEST, SEGMENT
+from sim.transport import BEHIND, CUT, LIMIT, Carrier, Copy
+
+__all__ = ["LossyTcpStream", "connected", "streams"]
+
+_ENOUGH = 3
+"""Segments that must follow a lost one for it to be sent again at once."""
+
+C = TypeVar("C", bound=Copy)
+
+
+def connected(
+    env: Environment, carrier: Carrier[C], links: Sequence[Link], near: Endpoint, far: Endpoint, *, lossy: bool
+) -> dict[tuple[str, str], TcpStream[C]]:
+    """The streams between two parties, by their ends; `links` are there, and back. They end with the parties."""
+    made = streams(env, carrier, links, (near.name, far.name), LossyTcpStream if lossy else TcpStream)
+    for (source, target), stream in zip(((near, far), (far, near)), made.values(), strict=True):
+        key = ("transport", source.name, target.name)
+        source.outgoing[key], target.incoming[key] = partial(stream.close, SENDER_GONE), stream.close
+    return made
+
+
+def streams(
+    env: Environment,
+    carrier: Carrier[C],
+    links: Sequence[Link],
+    ends: tuple[str, str],
+    kind: Callable[..., TcpStream[C]] = TcpStream,
+) -> dict[tuple[str, str], TcpStream[C]]:
+    """The streams from the first of `ends` to the second and back, by their ends, over `links`."""
+    near, far = ends
+    there, back = kind(env, carrier, links[0], near, far), kind(env, carrier, links[1], far, near)
+    there.back, back.back = back, there
+    return {(near, far): there, (far, near): back}
+
+
+class LossyTcpStream(TcpStream[C]):
+    """What one party sends to another over links that lose segments, behind partitions, and with faults of messages."""
+
+    most_at_once = 0
+
+    def _is_stopped(self, flow: Flow[C], other: Flow[C], number: int, tries: int) -> bool:
+        way = self if number % 2 == 0 else self.back
+        barrier = self._carrier.barrier(way._source, way._target)
+        if barrier is not None and barrier.holds:
+            barrier.kept.append(partial(self._left, flow, other, number, tries))
+        elif barrier is None and not way._link.loses():
+            return False
+        elif tries == LIMIT:
+            self._break(flow)
+        elif not flow.closed:
+            wait = min(2.0**tries, LONGEST)
+            self._env.at(self._env.now + wait, partial(self._fly, flow, other, number, tries + 1))
+        return True
+
+    def _enter(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
+        size, count = self._survivors(flow, item, size, count, sent)
+        if size:
+            super()._enter(flow, item, size, count, sent)
+
+    def _come_in(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
+        if self._carrier.is_cut(self._source, self._target):
+            self._vanish(flow, item, size, count, CUT)
+        else:
+            super()._come_in(flow, item, size, count, sent)
+
+    def _survivors(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> tuple[int, int]:
+        """The bytes and segments of a chunk that are not lost as it enters the link; for the others, what follows."""
+        barrier = self._carrier.barrier(self._source, self._target)
+        if barrier is not None and barrier.holds:
+            barrier.kept.append(partial(self._enter, flow, item, size, count, sent))
+            return 0, 0
+        if barrier is not None or item.copy.doomed:
+            self._vanish(flow, item, size, count, CUT if barrier is not None else "lost by a fault")
+            return 0, 0
+        lost = [place for place in range(count) if self._link.loses()]
+        if not lost:
+            return size, count
+        if flow.closed:
+            self._vanish(flow, item, size, count, "lost on the link")
+            return 0, 0
+        gone = sum(size - place * SEGMENT if place == count - 1 else SEGMENT for place in lost)
+        followers = count - 1 - lost[-1] + (_ENOUGH if flow.unsent else 0)
+        round_trip = 2 * item.latency
+        probed = followers < _ENOUGH and flow.flying > len(lost)
+        collapses = followers < _ENOUGH and not probed
+        wait = flow.timeout if collapses else 2 * round_trip if probed else round_trip
+        item.missing += gone
+        self._later(wait, flow, item, gone, len(lost), collapses)
+        return size - gone, count - len(lost)
+
+    def _vanish(self, flow: Flow[C], item: Sending[C], size: int, count: int, why: str) -> None:
+        """A whole chunk is lost, and its message's copy with it."""
+        if not item.ended:
+            item.ended = True
+            self._carrier.end("lose", item.copy, why)
+        item.missing += size
+        if flow.closed:  # nothing is sent again
+            for one in flow.items:
+                if one.number >= item.number:
+                    self._give_up(one, BEHIND)
+            return
+        if item.tries == LIMIT:
+            self._break(flow)
+            return
+        self._later(min(flow.timeout * 2**item.tries, LONGEST), flow, item, size, count, True)
+        item.tries += 1
+
+    def _later(self, wait: float, flow: Flow[C], item: Sending[C], size: int, count: int, collapses: bool) -> None:
+        self._env.at(self._env.now + wait, partial(self._repeat, flow, item, size, count, collapses))
+
+    def _repeat(self, flow: Flow[C], item: Sending[C], size: int, count: int, collapses: bool) -> None:
+        """Put what was lost at the head of what is to be sent."""
+        now = self._env.now
+        if flow.closed or item.gone:
+            return
+        if self._carrier.is_gone(item.copy):
+            self._break(flow)
+            return
+        item.missing -= size
+        flow.flying -= count
+        if now - flow.window.reduced > 2 * item.latency:
+            if collapses:
+                flow.window.collapse(now)
+            else:
+                flow.window.reduce(now)
+        if item.ended:
+            item.copy = self._carrier.again(item.copy, f"sent again: {item.tries}")
+            item.ended = False
+        if item.sent == item.size:
+            place = sum(one.number < item.number for one in flow.unsent)
+            flow.unsent.insert(place, item)
+        item.sent -= size
+        self._flush(flow)
+
+    def _is_heard(self, flow: Flow[C], count: int) -> bool:
+        cut = self._carrier.is_cut(self._target, self._source)
+        if cut:
+            self._unheard(flow, count, 0)
+        return not cut
+
+    def _unheard(self, flow: Flow[C], count: int, tries: int) -> None:
+        """Acknowledgements do not get through: they are sent for once more after each timeout."""
+        if self._carrier.is_cut(self._target, self._source) and not flow.closed and tries < LIMIT:
+            wait = min(flow.timeout * 2**tries, LONGEST)
+            self._env.at(self._env.now + wait, partial(self._unheard, flow, count, tries + 1))
+        elif not flow.closed and tries == LIMIT:
+            self._break(flow)
+        else:
+            flow.acked.append((self._env.now, count))
+            if flow.unsent:
+                self._flush(flow)
+
+    def _break(self, flow: Flow[C]) -> None:
+        """Give the connection up, both ways."""
+        if flow is self._flow:
+            self.back.close()
+            self.close()

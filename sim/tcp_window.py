@@ -1,0 +1,122 @@
+"""How much a TCP sender may have on its way, and what TCP adds to the bytes of a message.
+
+Sizes are those of IPv4 with timestamps: of a packet of 1,500 bytes 52 are headers. The window grows as Linux's CUBIC
+(RFC 9438), and slow start ends as by HyStart once a round fills the slowest part of the path. All numbers of segments.
+"""
+
+import math
+
+__all__ = [
+    "ACKNOWLEDGEMENT",
+    "FIRST",
+    "FLIGHTS",
+    "HEADERS",
+    "LATE",
+    "LONGEST",
+    "SEGMENT",
+    "SET_UP",
+    "SET_UP_NAME",
+    "SHORTEST",
+    "TRAIN",
+    "Window",
+    "headers",
+    "segments",
+]
+
+SEGMENT = 1448
+"""The most bytes of messages in a packet."""
+
+HEADERS = 52
+"""Bytes of the IPv4 header, and of TCP's with its timestamps."""
+
+ACKNOWLEDGEMENT = HEADERS
+"""Bytes of a packet that only acknowledges; one is sent for every second segment."""
+
+FIRST = 10
+"""The window of a new connection (RFC 6928)."""
+
+SHORTEST = 0.2
+"""What a retransmission timeout is longer than a round trip: Linux's TCP_RTO_MIN, in seconds."""
+
+LONGEST = 120.0
+"""The longest timeout: Linux's TCP_RTO_MAX, in seconds."""
+
+FLIGHTS = (60, 60, HEADERS + HEADERS + 239, HEADERS + 752, HEADERS + 530)
+"""The bytes of each flight of a connection's set-up: both SYN, then TLS 1.3 as OpenSSL 3 does it, in which both ends
+show a certificate (P-256, self-signed, 350 bytes). The first, third and fifth are those of whoever opens it."""
+
+SET_UP = sum(FLIGHTS) + HEADERS + 1150
+"""All bytes that a connection's set-up takes, with the session tickets after it."""
+
+SET_UP_NAME = "TCP and TLS set-up"
+"""What stands in tables of bytes in place of a message's type."""
+
+_MOST = (4 << 20) // SEGMENT
+"""The largest window: that of Linux's send buffer."""
+
+TRAIN, LATE = 0.001, 2.5
+"""HyStart sees that a round fills the path where segments come this many seconds apart or less, as it measures trains
+of acknowledgements 2 ms apart; on a slower path it sees the delay that follows, once the window is so much larger."""
+
+_BETA, _C = 0.7, 0.4
+_FRIENDLY = 3 * (1 - _BETA) / (1 + _BETA)
+_UNHURT = 1 / 20  # segments for each that is acknowledged, as long as none was lost
+
+
+def segments(size: int) -> int:
+    """In how many segments a message of `size` bytes travels."""
+    return -(-size // SEGMENT)
+
+
+def headers(size: int) -> int:
+    """The bytes that TCP and IP add to a message of `size` bytes: of its segments, and of their acknowledgements."""
+    count = -(-size // SEGMENT)
+    return HEADERS * count + ACKNOWLEDGEMENT * -(-count // 2)
+
+
+class Window:
+    """The congestion window of one direction of a connection: `size` in segments, slow start up to `threshold`."""
+
+    __slots__ = stored = ("epoch", "flat", "origin", "reduced", "size", "threshold")
+
+    def __init__(self) -> None:
+        self.size: float = FIRST
+        self.threshold = math.inf
+        self.epoch = self.flat = self.origin = 0.0
+        self.reduced = -math.inf  # when it was last made smaller
+
+    def grow(self, count: int, full: float, now: float) -> None:
+        """Enter `count` acknowledged segments, of a sender who used all of it; `full` fills the path for a round."""
+        if self.size < self.threshold:
+            self.size = min(self.size + count, _MOST)
+            if self.size > full:
+                self._settle(self.size, now)
+            return
+        target = self.origin + _C * (now - self.epoch - self.flat) ** 3
+        least = _FRIENDLY / self.size if self.reduced > -math.inf else _UNHURT
+        per_segment = max((target - self.size) / self.size, least)
+        self.size = min(self.size + count * min(per_segment, 0.5), _MOST)
+
+    def rest(self, idle: float, timeout: float) -> None:
+        """Enter that nothing was sent for `idle` seconds: half of it goes for each `timeout`, down to the first."""
+        times = math.ceil(idle / timeout) - 1
+        if times > 0 and self.size > FIRST:
+            self.threshold = max(self.threshold, 0.75 * self.size) if self.threshold < math.inf else math.inf
+            self.size = max(FIRST, self.size / 2**times)
+            self.epoch += idle
+
+    def reduce(self, now: float) -> None:
+        """Enter that segments were lost and others arrived."""
+        largest = self.size
+        self._settle(max(_BETA * largest, 2.0), now)
+        self.origin, self.flat = largest, math.cbrt(largest * (1 - _BETA) / _C)
+        self.reduced = now
+
+    def collapse(self, now: float) -> None:
+        """Enter that a timeout has passed: one segment, and slow start to where it is reduced to."""
+        self.reduce(now)
+        self.size = 1.0
+
+    def _settle(self, size: float, now: float) -> None:
+        self.size = self.threshold = self.origin = size
+        self.epoch, self.flat = now, 0.0

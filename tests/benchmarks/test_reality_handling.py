@@ -1,0 +1,24 @@
+"""What deployed processes take for messages: the scenario that measures it runs, and gives numbers that can be used."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reality_handling import measure_handling, measure_message, write_scenario
+from benchmarks.reality_lab import Line
+from scenarios.files.reading import read
+from scenarios.running.runner import carry_out
+
+
+def test_messages_go_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = read(str(write_scenario(tmp_path)), ["protocol.count=3", "protocol.size=50"]).scenario
+    result = carry_out(scenario, "parcels", out=tmp_path / "run")
+    assert result.outcome == "completed"
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()].count("handled") == 2
+
+
+@pytest.mark.long  # four processes start
+def test_a_message_takes_some_time_and_bytes_take_more() -> None:
+    message = measure_message(1)
+    handling = measure_handling(Line(), message, 1)
+    assert 1e-6 < message < 0.1 and handling.message == message and handling.rate > 1e5

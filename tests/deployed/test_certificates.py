@@ -1,0 +1,185 @@
+"""Who may connect: a party is who its certificate says, and what is refused is named."""
+
+import asyncio
+import datetime
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sim.deployed.certificates import CertificateError, Identity, certify, context, party_of
+from sim.deployed.connection import BROKEN, Limits
+from sim.deployed.hub import Hub, HubState
+from sim.deployed.loop import RealLoop
+from sim.deployed.spoke import RefusedError, Spoke
+
+HOST = "127.0.0.1"
+SCENARIO = b"the digest of a scenario"
+NAMES = ("client/0", "client/1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("certificates")
+    certify(path, ["server", *NAMES, "client/7"], days=10)
+    return path
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of another federation."""
+    path = tmp_path_factory.mktemp("others")
+    certify(path, ["server", *NAMES], days=10)
+    return path
+
+
+class Served:
+    """A hub, what it logs, and its port."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        self.said: list[str] = []
+        tls = context(Identity.in_folder(folder, "server"), is_server=True)
+        state = HubState(bytes(16))
+        self.hub = Hub(NAMES, SCENARIO, tls, state, Limits(**limits), self.said.append, lambda: None)
+        self.port = 0
+
+
+def with_hub(folder: Path, main: Callable[[Served], Awaitable[Any]], seconds: float = 60.0, **limits: Any) -> Served:
+    async def everything() -> Served:
+        served = Served(folder, **limits)
+        served.port = await served.hub.listen(HOST, 0)
+        try:
+            async with asyncio.timeout(seconds):
+                await main(served)
+        finally:
+            await served.hub.close()
+        return served
+
+    loop = RealLoop()
+    try:
+        return loop.run(everything())
+    finally:
+        loop.finish()
+
+
+def spoke(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> Spoke:
+    tls = context(identity, is_server=False)
+    return Spoke(HOST, served.port, tls, scenario, 0, Limits(), lambda line: None)
+
+
+async def refused(served: Served, identity: Identity, scenario: bytes = SCENARIO) -> str:
+    """What a client learns that connects with `identity`, and is refused."""
+    with pytest.raises((RefusedError, CertificateError)) as caught:
+        await spoke(served, identity, scenario).connect(20.0)
+    return str(caught.value)
+
+
+def test_a_party_is_connected_by_the_name_in_its_certificate(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        welcome = await spoke(served, Identity.in_folder(folder, "client/1")).connect(20.0)
+        assert (welcome.run_id, welcome.incarnation, welcome.server) == (bytes(16), 1, 1)
+        assert list(served.hub.present) == ["client/1"]
+
+    with_hub(folder, main)
+
+
+def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path, others: Path) -> None:
+    async def main(served: Served) -> None:
+        mixed = Identity("client/0", others / "client-0.pem", others / "client-0.key", folder / "authority.pem")
+        assert "refuses this certificate" in await refused(served, mixed)
+        assert "the server's certificate is refused" in await refused(served, Identity.in_folder(others, "client/0"))
+        assert not served.hub.present
+
+    said = with_hub(folder, main).said
+    assert any("its certificate is refused" in line for line in said)
+
+
+def test_who_has_no_part_in_the_scenario_is_named(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        assert "client/7 has no part" in await refused(served, Identity.in_folder(folder, "client/7"))
+
+    assert any("client/7 has no part in this scenario" in line for line in with_hub(folder, main).said)
+
+
+def test_another_scenario_is_named(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        found = await refused(served, Identity.in_folder(folder, "client/0"), b"another")
+        assert "client/0 runs another scenario" in found
+
+    assert any("client/0 runs another scenario" in line for line in with_hub(folder, main).said)
+
+
+def test_no_client_can_answer_in_the_servers_place(folder: Path) -> None:
+    path = folder
+    stolen = Identity("server", path / "client-0.pem", path / "client-0.key", path / "authority.pem")
+    with pytest.raises(CertificateError, match="the certificate of client/0, not of server"):
+        context(stolen, is_server=True)
+
+    async def main(served: Served) -> None:
+        tls = context(Identity.in_folder(folder, "client/0"), is_server=True)
+        served.hub._tls = tls
+        assert "refused" in await refused(served, Identity.in_folder(folder, "client/1"))
+
+    with_hub(folder, main)
+
+
+def test_an_expired_certificate_is_refused_and_named(folder: Path) -> None:
+    certificate = x509.load_pem_x509_certificate((folder / "client-0.pem").read_bytes())
+    data, later = certificate.public_bytes(Encoding.DER), datetime.datetime.now(datetime.UTC)
+    assert party_of(data, "192.0.2.1") == "client/0"
+    with pytest.raises(CertificateError, match=r"192\.0\.2\.1: the certificate of client/0 expired on"):
+        party_of(data, "192.0.2.1", later + datetime.timedelta(days=11))
+    with pytest.raises(CertificateError, match="the certificate of client/0 is not valid before"):
+        party_of(data, "192.0.2.1", later - datetime.timedelta(days=1))
+
+
+def test_the_server_names_who_shows_an_expired_certificate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = Identity.in_folder(folder, "client/0")
+    tls = context(identity, is_server=False)  # made while it was valid
+
+    async def main(served: Served) -> None:
+        real, later = party_of, datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=11)
+        client = Spoke(HOST, served.port, tls, SCENARIO, 0, Limits(), lambda line: None)
+        dated = {"client/0": later}
+
+        def by_that_day(data: bytes, where: str) -> str:
+            return real(data, where, dated.get(real(data, where)))
+
+        monkeypatch.setattr("sim.deployed.connection.party_of", by_that_day)
+        with pytest.raises(RefusedError, match="the certificate of client/0 expired on"):
+            await client.connect(20.0)
+
+    assert any("the certificate of client/0 expired on" in line for line in with_hub(folder, main).said)
+
+
+def test_keys_are_for_their_owners_eyes_and_are_not_replaced(folder: Path) -> None:
+    key = folder / "client-0.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    before = key.read_bytes()
+    assert certify(folder, ["server", *NAMES], days=10) == []
+    assert key.read_bytes() == before
+
+
+def test_a_file_that_is_missing_or_another_s_is_named(folder: Path, others: Path) -> None:
+    with pytest.raises(CertificateError, match=r"client-9\.pem: there is no such file"):
+        context(Identity.in_folder(folder, "client/9"), is_server=False)
+    mixed = Identity("client/0", folder / "client-0.pem", others / "client-0.key", folder / "authority.pem")
+    with pytest.raises(CertificateError, match="do not fit"):
+        context(mixed, is_server=False)
+
+
+def test_tls_is_of_version_1_3_at_least(folder: Path) -> None:
+    import ssl
+
+    async def main(served: Served) -> None:
+        old = context(Identity.in_folder(folder, "client/0"), is_server=False)
+        old.minimum_version = ssl.TLSVersion.TLSv1_2
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(BROKEN):
+            await asyncio.open_connection(HOST, served.port, ssl=old)
+
+    with_hub(folder, main)

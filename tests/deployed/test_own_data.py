@@ -1,0 +1,105 @@
+"""A party's own file: it is in no other's process, and what does not fit the outline is named."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parties.data.files import load_file
+from parties.data.outlines import write_outline
+from parties.data.sets import load as load_data
+from parties.datasets.error import DataError
+from scenarios.deploying.own_data import own_data
+from scenarios.files.reading import load
+from scenarios.running.runner import run
+from scenarios.schema.scenario import Scenario
+from tests.deployed.together import Together
+
+SIZES = (30, 40, 20)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three clients' files, and the outline of them; a third of the labels are unknown."""
+    path, digits = tmp_path_factory.mktemp("own"), load_data("digits", sum(SIZES))
+    labels = np.where(np.arange(len(digits.labels)) % 3 == 0, -1, digits.labels)
+    ends = np.cumsum(SIZES)
+    rows = [slice(end - size, end) for size, end in zip(SIZES, ends, strict=True)]
+    paths = [path / f"{number}.npz" for number in range(len(SIZES))]
+    for file, own in zip(paths, rows, strict=True):
+        np.savez(file, features=digits.points[own], labels=labels[own])
+    clients = np.repeat(np.arange(len(SIZES)), SIZES)
+    np.savez(path / "whole.npz", features=digits.points, labels=labels, clients=clients)
+    write_outline(path / "outline.csv", [(file, load_file(file)) for file in paths])
+    return paths
+
+
+def scenario(path: Path) -> Scenario:
+    changes = [
+        f'data.path="{path}"', "data.partition=natural", "data.labeled=1.0", "data.clients=3", "network.latency=0ms",
+        "protocol.hamming=plaintext", "protocol.bits=64", "protocol.deadline=20s", "fault=[]", "expect.lost=[]",
+    ]  # fmt: skip
+    return load("xclp-digits", changes)
+
+
+def test_an_outline_says_how_many_and_no_more(files: list[Path]) -> None:
+    outline = load_file(files[0].parent / "outline.csv")
+    assert not outline.points.any()
+    for number, file in enumerate(files):
+        own, mine = load_file(file), outline.clients == number
+        assert len(own.labels) == mine.sum()
+        assert (own.labels >= 0).sum() == (outline.labels[mine] >= 0).sum()
+        assert set(own.classes) <= set(outline.classes)
+
+
+def test_outlines_are_put_together(files: list[Path], tmp_path: Path) -> None:
+    each = []
+    for file in files:
+        write_outline(tmp_path / f"{file.stem}.csv", [(file, load_file(file))])
+        each.append(tmp_path / f"{file.stem}.csv")
+    write_outline(tmp_path / "all.csv", [(path, load_file(path)) for path in each])
+    assert (tmp_path / "all.csv").read_text() == (files[0].parent / "outline.csv").read_text()
+
+
+def test_a_run_on_own_files_finds_what_one_on_all_of_them_does(files: list[Path], tmp_path: Path) -> None:
+    together = Together(scenario(files[0].parent / "outline.csv"), tmp_path)
+    together.data = {f"client/{number}": file for number, file in enumerate(files)}
+    real = together.run()
+    whole = run(scenario(files[0].parent / "whole.npz"), out=tmp_path / "whole")
+    assert real.labels_digest == whole.labels_digest
+    assert found_in(real.folder) == found_in(whole.folder)
+
+
+def found_in(folder: Path) -> list[tuple[str, ...]]:
+    """Client, label and confidence of each point that was labeled."""
+    with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
+        return [(row["party"], row["label"], row["confidence"]) for row in csv.DictReader(file)]
+
+
+def test_no_other_process_has_the_points(files: list[Path]) -> None:
+    deployed = scenario(files[0].parent / "outline.csv")
+    parts, shards = own_data(deployed, "server")
+    assert not len(parts.held.points)
+    assert all(not len(shard.points) for shard in shards)
+    _, shards = own_data(deployed, "client/1", files[1])
+    assert [len(shard.points) for shard in shards] == [0, SIZES[1], 0]
+    assert (shards[1].points == load_file(files[1]).points).all()
+    assert shards.points.tolist() == list(SIZES)
+
+
+def test_what_does_not_fit_is_named(files: list[Path], tmp_path: Path) -> None:
+    deployed = scenario(files[0].parent / "outline.csv")
+    with pytest.raises(DataError, match=r"0\.npz: 30 rows; the outline of client/1 has 40"):
+        own_data(deployed, "client/1", files[0])
+    own = load_file(files[0])
+    for name, features, labels, problem in (
+        ("labels", own.points, np.zeros(30, int), "30 rows with a label; the outline of client/0 has 20"),
+        ("narrow", own.points[:, :5], own.labels, "5 columns; the outline of client/0 has 64"),
+        ("other", own.points, np.where(own.labels == 1, 77, own.labels), "no outline has the class '77'"),
+    ):
+        np.savez(tmp_path / f"{name}.npz", features=features, labels=labels)
+        with pytest.raises(DataError, match=problem):
+            own_data(deployed, "client/0", tmp_path / f"{name}.npz")
+    with pytest.raises(DataError, match="a file of one's own needs a scenario"):
+        own_data(load("xclp-digits"), "client/0", files[0])

@@ -1,0 +1,68 @@
+"""Partitions by the router between network namespaces: the outcome is that of the simulator's partition."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.reality_deployed import LinkSetting, deploy
+from benchmarks.reality_lab import unavailable
+from scenarios.files.reading import load
+from scenarios.observing.result import Result
+from scenarios.running.runner import run
+from tests.deployed.test_processes import XCLP, what_became
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(bool(unavailable()), reason="needs network namespaces"),
+]
+
+LINKS = LinkSetting("slow", 500, 100)
+CUT = 0.2  # seconds after the run began: the first message has left the server, and has not arrived
+CHANGES = [*XCLP, *LINKS.changes]
+WAYS = (("client/2", "server"), ("server", "client/2"))
+
+
+def parted(path: Path, deadline: str, *options: str, heals_after: float | None = None) -> Result:
+    """A deployed run in which `client/2` is cut off while the first message is on its way to it."""
+    changes = [*CHANGES, f"protocol.deadline={deadline}", "fault=[]"]
+
+    def cut(lab: Any) -> None:
+        for way in WAYS:
+            lab.cut(*way)
+
+    def heal(lab: Any) -> None:
+        for way in WAYS:
+            lab.heal(*way)
+
+    def happens(lab: Any, line: str) -> None:
+        if "the run begins" in line:
+            threading.Timer(CUT, cut, [lab]).start()
+            if heals_after is not None:
+                threading.Timer(CUT + heals_after, heal, [lab]).start()
+
+    path.mkdir()
+    words = ["xclp-digits", *(word for text in changes for word in ("--set", text)), *options]
+    return deploy(load("xclp-digits", changes), words, LINKS, path, print, happens)
+
+
+def simulated(path: Path, deadline: str, fault: str) -> Result:
+    """The same in the simulator, whose first message arrives after 2.5 s, as it sets up the connection."""
+    table = f'fault=[{{kind="partition", party="client/2", time="2.51s"{fault}}}]'
+    return run(load("xclp-digits", [*CHANGES, f"protocol.deadline={deadline}", table, "expect.lost=[]"]), out=path)
+
+
+def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(tmp_path: Path) -> None:
+    real, expected = parted(tmp_path / "real", "5s", "--idle", "4"), simulated(tmp_path / "simulated", "5s", "")
+    assert what_became(real) == what_became(expected)
+    assert real.labels_digest == expected.labels_digest
+    assert [loss.party for loss in real.lost] == ["client/2"]
+
+
+def test_a_short_partition_is_mended_by_tcp_as_in_the_simulator(tmp_path: Path) -> None:
+    real = parted(tmp_path / "real", "20s", heals_after=1.0)
+    expected = simulated(tmp_path / "simulated", "20s", ', lasts="1s"')
+    assert what_became(real) == what_became(expected)
+    assert real.labels_digest == expected.labels_digest
+    assert not real.lost

@@ -1,0 +1,97 @@
+"""Processes that are killed, for good or for a while: the outcome is that of the simulator with the same fault."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.rounds_observer import HeldRound
+from scenarios.deploying.gathering import gather
+from scenarios.deploying.local import Local
+from scenarios.files.reading import load
+from scenarios.observing.result import Result
+from scenarios.running.runner import run
+from scenarios.schema.scenario import Scenario
+from tests.deployed.test_runs import assert_alike
+
+pytestmark = pytest.mark.long
+
+XCLP = ["data.limit=90", "data.clients=4", "protocol.hamming=plaintext", "protocol.bits=64", "protocol.deadline=20s"]
+
+FEDCT = [
+    "data.limit=90", "data.clients=3", "data.labeled=1.0", "protocol.name=fedct", "learner.name=decision-tree",
+    "cotraining.rounds=3", "protocol.deadline=30s", "training.min_clients=2",
+]  # fmt: skip
+
+
+def deployed(name: str, changes: list[str], path: Path) -> tuple[Scenario, Result]:
+    """The run in processes of this machine."""
+    scenario = load(name, changes)
+    options = [name, *(word for text in changes for word in ("--set", text)), "--insecure-seeded"]
+    local = Local(scenario, path / "parties", options, with_faults=True, log=print)
+    local.run()
+    return scenario, gather(scenario, name, local.folders, path)
+
+
+def what_became(result: Result) -> list[Any]:
+    """Outcome, who was lost in which round, and how each client's part ended."""
+    return [result.outcome, result.reason, sorted({(loss.round, loss.party) for loss in result.lost}), result.endings]
+
+
+def test_a_killed_client_is_lost_as_in_the_simulator(tmp_path: Path) -> None:
+    fault = 'fault=[{kind="crash", party="client/2", before="influence.request"}]'
+    scenario, real = deployed("xclp-digits", [*XCLP, fault, 'expect.lost=["client/2"]'], tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert_alike(real, simulated)
+    assert what_became(real) == what_became(simulated)
+    assert [(loss.party, loss.step) for loss in real.lost] == [("client/2", "influence.request")]
+
+
+def test_a_killed_client_that_is_started_again_returns_as_in_the_simulator(tmp_path: Path) -> None:
+    fault = 'fault=[{kind="crash", party="client/1", before="cotrain.learn", occurrence=2, back_after="1s"}]'
+    scenario, real = deployed("fedct-digits", [*FEDCT, fault, 'expect.lost=["client/1"]'], tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert what_became(real) == what_became(simulated)
+    assert real.model_digest == simulated.model_digest
+    assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [(2, "client/1", "cotrain.learn")]
+
+
+def test_a_killed_server_ends_the_run_as_in_the_simulator(tmp_path: Path) -> None:
+    fault = 'fault=[{kind="crash", party="server", before="setup.seed"}]'
+    scenario, real = deployed("xclp-digits", [*XCLP, "protocol.deadline=3s", fault], tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert what_became(real) == what_became(simulated)
+    assert real.outcome == "aborted"
+    assert all("no answer from the server" in ending for ending in real.endings.values())
+
+
+AWAY = 'fault=[{{kind="crash", party="server", {}, occurrence={}, back_after="1s"}}]'
+"""The server is killed, and started again after a second."""
+
+SECURE = [
+    "data.limit=90", "data.clients=3", "protocol.name=fedavg", "training.rounds=3", "training.averaging=secure",
+    "model.name=linear", "protocol.deadline=30s",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "when", "occurrence", "lost"),
+    [
+        ("fedct-digits", FEDCT, 'after="cotrain.agree"', 2, (2, "server", "cotrain.agree")),
+        ("fedavg-xclp-digits", SECURE, 'before="setup.seed"', 2, (2, "server", "setup.seed")),
+        ("xclp-digits", XCLP, 'before="influence.solve"', 1, (1, "server", "influence.solve")),
+    ],
+)
+def test_a_killed_server_that_is_started_again_returns_as_in_the_simulator(
+    name: str, changes: list[str], when: str, occurrence: int, lost: tuple[int, str, str], tmp_path: Path
+) -> None:
+    """Rounds without a secure sum go on after the one that it falls in; else the run ends."""
+    scenario, real = deployed(name, [*changes, AWAY.format(when, occurrence), "expect={}"], tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert what_became(real) == what_became(simulated)
+    assert (real.model_digest, real.labels_digest) == (simulated.model_digest, simulated.labels_digest)
+    assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [lost]
+    assert real.outcome == ("completed" if name == "fedct-digits" else "aborted")
+    assert [one.problem for one in real.round_records if isinstance(one, HeldRound)] == [
+        one.problem for one in simulated.round_records if isinstance(one, HeldRound)
+    ]

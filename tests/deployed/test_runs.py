@@ -1,0 +1,87 @@
+"""Runs over TLS: the same results and the same bytes as in the simulator, and one folder of all processes' records."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.files.reading import load
+from scenarios.running.folder import FolderError, Result, byte_rows
+from scenarios.running.runner import run
+from scenarios.schema.scenario import Scenario
+from tests.deployed.together import Together
+
+SMALL = ["data.limit=90", "data.clients=3", "network.latency=0ms", "protocol.deadline=20s", "fault=[]"]
+XCLP = [*SMALL, "protocol.hamming=plaintext", "protocol.bits=64", "expect.lost=[]"]
+
+
+def simulated(scenario: Scenario, path: Path) -> Result:
+    return run(scenario, out=path / "simulated", engine="inline")
+
+
+def assert_alike(real: Result, simulated: Result) -> None:
+    """The same results, and the same bytes by step and message type."""
+    assert (real.outcome, real.reason, real.accuracy) == (simulated.outcome, simulated.reason, simulated.accuracy)
+    digests = ("labels_digest", "hamming_digest", "model_digest", "equals_plaintext", "endings", "output")
+    assert {name: getattr(real, name) for name in digests} == {name: getattr(simulated, name) for name in digests}
+    assert sorted(byte_rows(real.folder), key=str) == sorted(byte_rows(simulated.folder), key=str)
+
+
+def test_labels_and_bytes_are_those_of_the_simulator(tmp_path: Path) -> None:
+    scenario = load("xclp-digits", XCLP)
+    together = Together(scenario, tmp_path)
+    real = together.run()
+    assert real.equals_plaintext
+    assert_alike(real, simulated(scenario, tmp_path))
+
+
+SECURE = [*SMALL, "training.rounds=2", "training.averaging=secure", "protocol.name=fedavg"]
+FEDCT = [*SMALL, "cotraining.rounds=2", "learner.name=decision-tree"]
+
+
+@pytest.mark.parametrize(("name", "changes"), [("fedavg-xclp-digits", SECURE), ("fedct-digits", FEDCT)])
+def test_models_and_bytes_are_those_of_the_simulator(name: str, changes: list[str], tmp_path: Path) -> None:
+    scenario = load(name, changes)
+    real = Together(scenario, tmp_path).run()
+    assert real.model_digest
+    assert_alike(real, simulated(scenario, tmp_path))
+
+
+def rows(path: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(path / "run.sqlite")) as connection:
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("gathered")
+    return Together(load("xclp-digits", XCLP), path, seeded=False).run().folder
+
+
+def test_every_message_arrives_after_it_was_sent(gathered: Path) -> None:
+    found = rows(gathered, "SELECT sent, received, fate, hops, sender, receiver FROM messages")
+    assert found
+    assert all(fate == "received" and sent <= received for sent, received, fate, *_ in found)
+    assert all(hops == (1 if "server" in ends else 2) for *_, hops, of, to in found for ends in [(of, to)])
+
+
+def test_events_are_numbered_in_the_order_of_their_times(gathered: Path) -> None:
+    found = rows(gathered, "SELECT n, time FROM events ORDER BY n")
+    assert [n for n, _ in found] == list(range(1, len(found) + 1))
+    assert [time for _, time in found] == sorted(time for _, time in found)
+    assert rows(gathered, "SELECT count(*) FROM waits WHERE ended IS NULL") == [(0,)]
+
+
+def test_secrets_are_the_operating_systems(gathered: Path, tmp_path: Path) -> None:
+    again = Together(load("xclp-digits", XCLP), tmp_path, seeded=False).run()
+    query = "SELECT digest FROM events WHERE type = 'Join' AND kind = 'send'"
+    assert not {*rows(gathered, query)} & {*rows(again.folder, query)}
+
+
+def test_a_folder_that_is_no_process_s_is_named(tmp_path: Path) -> None:
+    from scenarios.deploying.gathered import parts_in
+
+    with pytest.raises(FolderError, match=r"no record-1\.sqlite"):
+        parts_in([tmp_path])

@@ -1,0 +1,113 @@
+"""Votes in a secure sum: the counts are those of the labels, whatever they are, and what cannot be votes is seen."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from protocols.cotraining.consensus import majority, majority_of, qualified, qualified_of, votes
+from protocols.cotraining.secure_votes import counted, packed, words_of
+from scenarios.running.simulation import Simulation
+from scenarios.schema.fault import Fault
+from tacit import load
+
+CHANGES = [
+    "data.limit=60", "public.size=0.4", "cotraining.rounds=2", "fault=[]", "expect={}", "learner.name=decision-tree",
+    "data.labeled=1.0", "learner.names=[]",
+]  # fmt: skip
+
+shapes = st.tuples(st.integers(1, 9), st.integers(0, 12), st.integers(1, 5))
+
+
+@given(shapes, st.integers(0, 2**32 - 1), st.floats(0.01, 1))
+def test_counts_and_consensus_are_those_of_plain_votes(shape: tuple[int, int, int], seed: int, quorum: float) -> None:
+    clients, points, classes = shape
+    labels = np.random.default_rng(seed).integers(0, classes, (clients, points))
+    abstaining = packed(None, points, classes)
+    total = sum((packed(one, points, classes) for one in labels), start=abstaining)
+    counts, voters = counted(total, points, classes)
+    assert total.size == words_of(points, classes) and voters == clients
+    np.testing.assert_array_equal(counts, votes(labels, classes))
+    np.testing.assert_array_equal(majority_of(counts, voters), majority(labels, classes))
+    np.testing.assert_array_equal(qualified_of(counts, voters, quorum), qualified(labels, classes, quorum))
+
+
+def test_the_most_voters_do_not_carry() -> None:
+    one = packed(np.zeros(2, np.int64), 2, 3)
+    counts, voters = counted(one * np.uint64(65535), 2, 3)
+    assert voters == 65535 and counts.tolist() == [[65535, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 7])
+def test_what_no_votes_add_up_to_is_seen(place: int) -> None:
+    """A client adds one to a counter; the last belongs to no point."""
+    total = packed(np.array([0, 1]), 2, 3) + packed(np.array([0, 2]), 2, 3)
+    total[place // 4] += np.uint64(1) << np.uint64(16 * (place % 4))
+    with pytest.raises(ValueError, match="have other counts than"):
+        counted(total, 2, 3)
+
+
+def test_what_adds_up_is_not_seen() -> None:
+    """A client moves another's vote; only a proof that its own is one-hot could show it."""
+    honest = packed(np.array([0, 1]), 2, 3) + packed(np.array([0, 2]), 2, 3)
+    crafted = packed(np.array([1, 0]), 2, 3)
+    crafted[0] += (np.uint64(1) << np.uint64(32)) - (
+        np.uint64(1) << np.uint64(16)
+    )  # a second for class 1, from class 0
+    counts, voters = counted(honest + crafted, 2, 3)
+    assert voters == 3 and counts[0].tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("labels", [np.array([0, 3]), np.array([-1, 0]), np.array([0])])
+def test_labels_that_make_no_vote(labels: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="make a vote"):
+        packed(labels, 2, 3)
+
+
+@pytest.mark.parametrize(("name", "learner"), [("dp-fedct", "decision-tree"), ("dd", "network")])
+def test_what_has_no_votes_is_sent_as_ever(name: str, learner: str) -> None:
+    """Labels with noise, and probabilities, are not counted in the clear, whatever the key says."""
+    changes = [*CHANGES, f"protocol.name={name}", f"learner.name={learner}", "cotraining.votes=secure"]
+    simulation = Simulation(load("fedct-digits", changes))
+    try:
+        assert simulation.run().outcome == "completed"
+    finally:
+        simulation.close()
+    types = {row.type for row in simulation.ledger.rows()}
+    assert "LocalPredictions" in types and "MaskedChunk" not in types
+
+
+@pytest.mark.parametrize("name", ["fedct", "pate"])
+@pytest.mark.parametrize("step", ["setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal"])
+def test_a_client_lost_in_the_sum(name: str, step: str) -> None:
+    """The vote of a client whose masked values were received counts, and no other's; the round is not lost."""
+    changes = [*CHANGES, f"protocol.name={name}", "cotraining.votes=secure"]
+    fault = [Fault(kind="crash", party="client/2", before=step)]
+    simulation = Simulation(structs.replace(load("fedct-digits", changes), fault=fault))
+    records = []
+    simulation.server.observers.append(records.append)
+    try:
+        assert simulation.run().outcome == "completed"
+    finally:
+        simulation.close()
+    counted = step == "sum.reveal"
+    assert ("client/2" in records[0].answered) == counted and len(records[0].answered) == 4 + counted
+    assert simulation.server.agreed and not any(record.lost for record in records)
+
+
+@pytest.mark.parametrize("name", ["fedct", "pate"])
+def test_a_run_comes_to_the_same_and_sends_no_labels(name: str) -> None:
+    changes = [*CHANGES, f"protocol.name={name}"]
+    runs = [Simulation(load("fedct-digits", [*changes, f"cotraining.votes={way}"])) for way in ("plain", "secure")]
+    found = []
+    for one in runs:
+        try:
+            found.append(one.run())
+        finally:
+            one.close()
+    assert [result.outcome for result in found] == ["completed"] * 2
+    assert runs[0].server.agreed == runs[1].server.agreed and runs[0].server.agreed
+    if name == "fedct":  # a student is fitted with the randomness of the attempt, which a sum advances
+        assert found[0].accuracy == found[1].accuracy
+    assert "LocalPredictions" not in {row.type for row in runs[1].ledger.rows()}

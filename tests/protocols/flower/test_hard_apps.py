@@ -1,0 +1,106 @@
+"""Apps that wait in their own ways, that take time and chance from where they like, and that do not want to end."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.protocols.flower.conftest import Run
+
+HEAD = """
+import time
+from datetime import datetime
+from time import sleep
+import numpy as np
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+client, server = ClientApp(), ServerApp()
+DRAWN = float(np.random.rand())
+
+
+@client.query()
+def answer(message, context):
+    began = time.time()
+    while context.run_config.get("loop") and time.time() < began + 1.0:
+        pass
+    sleep(20.0 * context.node_config["partition-id"])
+    figures = {"took": time.time() - began, "drawn": DRAWN, "chance": float(np.random.default_rng().random())}
+    return Message(RecordDict({"metrics": MetricRecord(figures)}), reply_to=message)
+
+
+def queries(grid, number=0):
+    return [Message(RecordDict(), node, "query", group_id=str(number)) for node in grid.get_node_ids()]
+
+
+@server.main()
+def main(grid, context):
+"""
+
+PULLS = """
+    for number in (1, 2):
+        ids, found = list(grid.push_messages(queries(grid, number))), []
+        while len(found) < len(ids):
+            sleep(5)
+            found += grid.pull_messages(ids)
+        print("errors", sum(reply.has_error() for reply in found))
+"""
+SLEEPS = """
+    found = list(grid.send_and_receive(queries(grid), timeout=30.0))
+    print("took", sorted(round(reply.content["metrics"]["took"]) for reply in found))
+    sleep(3600.0)
+"""
+STUBBORN = """
+    while True:
+        try:
+            list(grid.send_and_receive(queries(grid)))
+        except:
+            pass
+"""
+ENDLESS = """
+    while True:
+        time.sleep(5.0)
+"""
+
+
+def app(folder: Path, body: str) -> Path:
+    path = folder / "hard.py"
+    path.write_text(HEAD + body)
+    return path
+
+
+def test_replies_that_are_pulled_are_errors_once_their_time_is_over(
+    run_app: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = 'fault=[{kind="crash", party="client/1", at="flower.query", occurrence=2}]'
+    result = run_app(app(tmp_path, PULLS), fault, "protocol.timeout=2min", clients=3)
+    assert (result.outcome, capsys.readouterr().out.split()) == ("completed", ["errors", "0", "errors", "1"])
+    first, second = result.round_records
+    assert (len(first.replied), second.replied) == (3, ("client/0", "client/2"))
+    assert [(loss.party, loss.step, loss.round) for loss in result.lost] == [("client/1", "flower.query", 2)]
+
+
+def test_sleep_in_clients_and_of_a_server_is_virtual_and_chance_is_the_same(
+    run_app: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = run_app(app(tmp_path, SLEEPS), clients=3), run_app(app(tmp_path, SLEEPS), clients=3)
+    assert first.trace_hash == second.trace_hash
+    assert first.virtual_seconds > 3600
+    assert "took [0, 20]" in capsys.readouterr().out  # who sleeps for 40 s is later than the time-out
+    assert [loss.party for loss in first.lost] == ["client/2"]
+
+
+def test_a_client_that_waits_for_a_moment_in_a_loop_comes_to_it(run_app: Run, tmp_path: Path) -> None:
+    result = run_app(app(tmp_path, SLEEPS), clients=2, run_config="loop=true")
+    assert result.round_records[0].figures_reported["took"] == pytest.approx(1 + 10, abs=0.1)
+
+
+def test_an_app_that_catches_everything_ends_with_its_server(run_app: Run, tmp_path: Path) -> None:
+    fault = 'fault=[{kind="crash", party="server", at="flower.query", occurrence=2}]'
+    result = run_app(app(tmp_path, STUBBORN), fault, clients=2)
+    assert result.reason == "the server was lost at flower.query"
+
+
+def test_an_app_that_only_waits_is_ended(run_app: Run, tmp_path: Path) -> None:
+    result = run_app(app(tmp_path, ENDLESS), "protocol.timeout=10min", clients=2)
+    assert result.reason == "the app has sent nothing and received nothing since 0 s"

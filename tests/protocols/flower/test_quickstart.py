@@ -1,0 +1,120 @@
+"""The app in examples/: its scenarios end as they say, and whatever Tacit does with a run it does with theirs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from typer.testing import CliRunner, Result
+
+from protocols.flower import declaration
+from scenarios.command.main import app as command
+from scenarios.files.reading import load, read
+from scenarios.running.folder import read_result
+from scenarios.running.prediction import predict_run
+from scenarios.running.runner import carry_out, exit_code
+from scenarios.schema.scenario import Scenario, ScenarioError
+
+pytest.importorskip("flwr")
+
+QUICKSTART = Path(__file__).parents[3] / "examples" / "flower-quickstart"
+FEW = ["engine=inline", "protocol.run_config='num-server-rounds=2'"]
+
+
+def tacit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("name", ["healthy", "dropout", "flaky-4g"])
+def test_a_scenario_ends_as_it_says(name: str, tmp_path: Path) -> None:
+    scenario = load(QUICKSTART / f"{name}.toml", ["engine=inline"])
+    result = carry_out(scenario, name, out=tmp_path / name)
+    assert exit_code(result, scenario.expect) == 0, result.unmet
+    assert result.accuracy is not None and result.accuracy > 0.85
+    assert len(result.round_records) == 5
+
+
+def few(*changes: str) -> Scenario:
+    return load(QUICKSTART / "healthy.toml", [*FEW, *changes])
+
+
+def test_a_run_is_predicted_from_an_earlier_one_to_the_last_byte(tmp_path: Path) -> None:
+    carry_out(few(), "first", out=tmp_path / "first")
+    recorded = f"protocol.recorded={tmp_path / 'first'}"
+    slow = ["network.bandwidth=200kbit/s", "protocol.train_time=7s"]
+    found = predict_run(few(recorded, *slow))
+    result = carry_out(few(*slow), "second", out=tmp_path / "second")
+    assert sum(row.total for row in found.counts.values()) == result.bytes_total
+    assert found.virtual_seconds == pytest.approx(result.virtual_seconds, rel=0.02)
+    for change, problem in (
+        ("protocol.recorded=nowhere", "does not hold a run"),
+        ("data.clients=4", "has 10 clients; allowed: a run with 4"),
+        ("protocol.run_config='local-epochs=1'", "with other settings"),
+    ):
+        with pytest.raises(ScenarioError, match=problem):
+            predict_run(few(recorded, change))
+    with pytest.raises(ScenarioError, match="names no run"):
+        predict_run(few())
+
+
+def test_the_commands_go_with_an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rounds = ("--run-config", "num-server-rounds=1", "--engine", "inline")
+    ran = tacit("flower", QUICKSTART, "--clients", "3", *rounds, "--out", "one")
+    assert ran.exit_code == 0 and "completed" in ran.output
+    over = tacit("flower", QUICKSTART, "--scenario", QUICKSTART / "dropout.toml", *rounds, "--out", "two")
+    assert over.exit_code == 1 and "NOT AS EXPECTED" in over.output  # the faults strike in later rounds
+    for arguments in (("bytes", "one"), ("events", "two"), ("compare", "one", "two"), ("report", "one")):
+        done = tacit(*arguments)
+        assert done.exit_code == 0, (arguments, done.output)
+    assert "AppReply" in tacit("bytes", "one").output
+    assert (tmp_path / "one" / "report.html").stat().st_size > 10_000
+
+
+def test_settings_of_the_app_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    over = "protocol.run_config=num-server-rounds=1 learning-rate=0.01,num-server-rounds=1 learning-rate=0.5"
+    done = tacit("sweep", QUICKSTART / "healthy.toml", "--over", over, "--set", "engine=inline", "--out", "sweep")
+    assert done.exit_code == 0, done.output
+    assert "learning-rate=0.01" in done.output and "learning-rate=0.5" in done.output
+
+
+def test_mistakes_of_the_command_are_one_line() -> None:
+    for arguments, problem in (
+        (("nowhere",), 'error: APP_DIR: "nowhere" has no pyproject.toml'),
+        ((QUICKSTART, "--run-config", "rounds=1"), "error: --run-config: protocol.run_config: rounds is no setting"),
+    ):
+        done = CliRunner().invoke(command, ["flower", *map(str, arguments)])
+        assert done.exit_code == 2
+        assert problem in done.output and "Traceback" not in done.output
+
+
+def test_other_versions_of_flower_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declaration.metadata, "version", lambda name: "1.30.0")
+    with pytest.raises(ScenarioError, match=r"flwr 1\.30\.0 is installed.*allowed: 1\.38 to 1\.42"):
+        few()
+
+
+def test_without_flower_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parties.learning.extras.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ScenarioError, match=r'pip install "tacit\[flower\]"'):
+        few()
+
+
+@pytest.mark.long
+def test_pool_and_inline_and_three_hash_seeds_have_one_trace(tmp_path: Path) -> None:
+    inline = carry_out(few(), "inline", out=tmp_path / "inline")
+    pool = structs.replace(few(), engine="pool:2")
+    assert carry_out(pool, "pool", out=tmp_path / "pool").trace_hash == inline.trace_hash
+    for number in ("1", "2", "3"):
+        out = tmp_path / number
+        line = [sys.executable, "-c", "import tacit_start; tacit_start.main()", "run", QUICKSTART / "healthy.toml"]
+        options = ["--out", out, "--set", FEW[1], "--engine", "inline"]
+        subprocess.run([*line, *options], env=os.environ | {"PYTHONHASHSEED": number}, check=True)
+        assert read_result(out).trace_hash == inline.trace_hash
+
+
+def test_a_scenario_keeps_the_place_of_its_app() -> None:
+    assert read(QUICKSTART / "healthy.toml").scenario.protocol.app == str(QUICKSTART)  # type: ignore[attr-defined]

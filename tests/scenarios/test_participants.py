@@ -1,0 +1,62 @@
+"""The files of runs with many clients: what concerns those who took part; the run itself is the same."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scenarios.running import participants
+from scenarios.running.runner import carry_out
+from tacit import Result, Scenario, load
+
+CHANGES = [
+    "data.limit=120", "data.clients=12", "training.rounds=2", "training.share=0.34", "training.epochs=1", "expect={}",
+    "protocol.name=fedavg", "protocol.deadline=5s", "training.averaging=plain", "model.name=linear",
+    'fault=[{kind="crash",party="client/*",time="0s",back_after="0.5s"}]', "engine=inline",
+]  # fmt: skip
+
+
+@pytest.fixture
+def scenario() -> Scenario:
+    return load("training-private", CHANGES)
+
+
+def count(result: Result, where: str) -> int:
+    with closing(sqlite3.connect(result.folder / "run.sqlite")) as connection:
+        (found,) = connection.execute(f"SELECT count(*) FROM events WHERE {where}").fetchone()
+    return int(found)
+
+
+def test_a_result_of_many_clients_names_those_who_were_called(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = carry_out(scenario, "run", out=tmp_path / "whole")
+    monkeypatch.setattr(participants, "AWAKE", 3)
+    sparing = carry_out(scenario, "run", out=tmp_path / "sparing")
+    assert (sparing.trace_hash, sparing.bytes_total) == (whole.trace_hash, whole.bytes_total)
+    called = {name for one in whole.round_records for name in one.cohort}  # type: ignore[attr-defined]
+    assert 0 < len(called) < 12 == len(whole.endings) == len({strike.party for strike in whole.faults})
+    assert set(sparing.endings) == {strike.party for strike in sparing.faults} == called
+    assert {loss.party for loss in sparing.lost} == {loss.party for loss in whole.lost} & called
+    assert sparing.lost == [loss for loss in whole.lost if loss.party in called]
+
+
+def test_a_record_of_many_clients_has_every_message(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = carry_out(scenario, "run", out=tmp_path / "whole")
+    monkeypatch.setattr(participants, "AWAKE", 3)
+    sparing = carry_out(scenario, "run", out=tmp_path / "sparing")
+    for where in ("message > 0 AND kind NOT IN ('wait', 'waited')", "kind = 'compute'", "kind = 'fault'"):
+        assert count(sparing, where) == count(whole, where)
+    own = "party <> 'server' AND step = 'train.enroll' AND kind IN ('enter', 'leave')"
+    assert count(whole, own) > 0 == count(sparing, own)
+    for where in ("kind = 'wait'", "kind = 'waited'", "kind = 'outcome'"):
+        assert count(sparing, where) < count(whole, where)
+    with closing(sqlite3.connect(sparing.folder / "run.sqlite")) as connection:
+        (size,) = connection.execute("SELECT sum(bytes) FROM messages").fetchone()
+        (open_waits,) = connection.execute(
+            "SELECT count(*) FROM events WHERE kind = 'waited' AND message = 0"
+        ).fetchone()
+    assert (size, open_waits) == (sparing.bytes_total, 0)

@@ -1,0 +1,133 @@
+"""A server that is lost and comes back: rounds go on with the next, a run of one round ends, and all say so."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scenarios.files.reading import load
+from scenarios.observing.result import Result
+from scenarios.running.runner import run
+
+XCLP = ["data.limit=60", "data.clients=3", "protocol.hamming=plaintext", "protocol.bits=64", "protocol.k=3"]
+FEDCT = [
+    "data.limit=60", "data.clients=3", "data.labeled=1.0", "protocol.name=fedct", "learner.name=decision-tree",
+    "cotraining.rounds=3", "training.min_clients=2",
+]  # fmt: skip
+SECURE = ["data.limit=60", "data.clients=3", "training.rounds=3", "training.averaging=secure", "model.name=linear"]
+NOT_AGAIN = "the server was lost and is back: what it had received is gone, and nobody is asked for it twice"
+
+
+def fallen(name: str, changes: list[str], path: Path, *faults: str) -> Result:
+    """The run in which the server falls as the keys in `faults` say, and is back a second later."""
+    tables = ", ".join(f'{{kind="crash", party="server", back_after="1s", {keys}}}' for keys in faults)
+    return run(load(name, [*changes, f"fault=[{tables}]", "expect={}"]), out=path)
+
+
+def lost(result: Result) -> list[tuple[int, str, str]]:
+    return [(loss.round, loss.party, loss.step) for loss in result.lost]
+
+
+def problems(result: Result) -> list[str]:
+    return [getattr(one, "problem", "") for one in result.round_records]
+
+
+def test_cotraining_goes_on_with_the_next_round(tmp_path: Path) -> None:
+    result = fallen("fedct-digits", FEDCT, tmp_path / "a", 'after="cotrain.agree", occurrence=2')
+    assert (result.outcome, result.reason) == ("completed", "")
+    assert lost(result) == [(2, "server", "cotrain.agree")]
+    assert problems(result) == ["", "the server was lost in it", ""]
+    assert set(result.endings.values()) == {"completed"}
+    again = fallen("fedct-digits", FEDCT, tmp_path / "b", 'after="cotrain.agree", occurrence=2')
+    assert again.trace_hash == result.trace_hash
+
+
+def test_a_server_may_fall_twice_and_before_the_first_round(tmp_path: Path) -> None:
+    faults = 'before="train.enroll"', 'before="cotrain.agree", occurrence=1', 'before="train.open", occurrence=3'
+    result = fallen("fedct-digits", FEDCT, tmp_path / "a", *faults)
+    assert result.outcome == "completed"
+    assert lost(result) == [(1, "server", "train.enroll"), (1, "server", "cotrain.agree"), (3, "server", "train.open")]
+    assert problems(result) == ["the server was lost in it", "", ""]
+
+
+def test_plain_averages_go_on_with_the_next_round(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    changes = [*SECURE, "protocol.name=fedavg", "training.averaging=plain"]
+    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2')
+    assert (result.outcome, result.reason) == ("completed", "")
+    assert problems(result) == ["", "the server was lost in it", ""]
+
+
+def test_a_round_with_a_secure_average_is_the_last(tmp_path: Path) -> None:
+    """Another, from the same model over other clients, would differ from it by what one client gave."""
+    pytest.importorskip("torch")
+    changes = [*SECURE, "protocol.name=fedavg"]
+    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=2')
+    assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
+    assert lost(result) == [(2, "server", "sum.collect")]
+    assert problems(result) == ["", "the server was lost in it"]
+    called = Counter(row.round for row in result.frame("messages").itertuples() if row.type == "RoundStart")
+    assert called == {1: 3, 2: 3}
+    assert set(result.endings.values()) == {f"aborted: {NOT_AGAIN}"}
+    assert result.model_digest == run(load("fedavg-xclp-digits", [*changes, "training.rounds=1"])).model_digest
+
+
+def test_a_round_with_secure_votes_is_the_last(tmp_path: Path) -> None:
+    changes = [*FEDCT, "cotraining.votes=secure"]
+    result = fallen("fedct-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=1')
+    assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
+    again = fallen("fedct-digits", changes, tmp_path / "b", 'before="train.open", occurrence=2')
+    assert again.outcome == "completed"  # between two rounds: the next has another consensus
+
+
+def test_a_round_with_labels_by_xclp_is_the_last(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    changes = [*SECURE[:3], "model.name=linear_embedding", "training.label_from=2", *XCLP[2:]]
+    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2')
+    assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
+    early = fallen("fedavg-xclp-digits", changes, tmp_path / "b", 'before="train.average", occurrence=1')
+    assert problems(early) == ["the server was lost in it", "", ""]
+
+
+def test_a_round_is_charged_also_if_the_server_falls_again_as_it_is_back(tmp_path: Path) -> None:
+    changes = [*FEDCT[:3], "protocol.name=dp-fedct", *FEDCT[4:], "privacy.epsilon=8.0"]
+    once = run(load("fedct-digits", [*changes, 'fault=[{kind="crash", party="server", after="cotrain.agree"}]',
+                                     "expect={}"]))  # fmt: skip
+    faults = 'after="cotrain.agree"', 'before="train.enroll", occurrence=2'
+    tables = (
+        f'{{kind="crash", party="server", back_after="1s", {faults[0]}}}, {{kind="crash", party="server", {faults[1]}}}'
+    )
+    twice = run(load("fedct-digits", [*changes, f"fault=[{tables}]", "expect={}"]))
+    assert once.privacy is not None and twice.privacy is not None
+    assert twice.privacy.rounds == once.privacy.rounds == 1
+
+
+def test_xclp_ends_and_says_why(tmp_path: Path) -> None:
+    result = fallen("xclp-digits", XCLP, tmp_path / "a", 'before="influence.solve"')
+    assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
+    assert lost(result) == [(1, "server", "influence.solve")]
+    assert set(result.endings.values()) == {f"aborted: {NOT_AGAIN}"}
+    assert not result.labels_digest or result.accuracy is None
+
+
+def test_xclp_that_had_not_begun_begins(tmp_path: Path) -> None:
+    result = fallen("xclp-digits", XCLP, tmp_path / "a", 'before="setup.keys"')
+    assert result.outcome == "completed" and result.equals_plaintext
+    assert lost(result) == [(1, "server", "setup.keys")]
+
+
+def test_groups_end_together(tmp_path: Path) -> None:
+    changes = ["data.limit=90", "data.clients=6", *XCLP[2:], "protocol.groups=2"]
+    result = fallen("xclp-digits", changes, tmp_path / "a", 'before="rowsums.sum"')
+    assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
+    late = fallen("xclp-digits", changes, tmp_path / "b", 'after="rowsums.sum", occurrence=2')
+    assert late.outcome == "aborted" and late.equals_plaintext is not False  # the labels of one group
+    assert set(result.endings.values()) == {f"aborted: {NOT_AGAIN}"}
+
+
+def test_prediction_after_training_is_not_begun_again(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    changes = [*SECURE[:2], "training.rounds=1", "protocol.name=fedavg-then-xclp", *XCLP[2:]]
+    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="influence.solve"')
+    assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
+    assert ("server", "influence.solve") in {(party, step) for _, party, step in lost(result)}

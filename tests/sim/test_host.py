@@ -1,0 +1,107 @@
+"""Parties that share the cores of a host take turns: together they get done what it can do, and no more."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.loop import SimLoop
+from sim.machine import Host, Machine
+
+Begun = list[tuple[float, float]]
+"""When each job begins, and how many seconds it takes on a core of its own."""
+
+
+def ends(host: Host | None, jobs: Begun, cores: int = 1) -> list[float]:
+    """When each of the jobs ends, each of a machine of its own."""
+    loop = SimLoop()
+    machines = [Machine(loop.env, cores, host=host) for _ in jobs]
+
+    async def one(machine: Machine, start: float, seconds: float) -> float:
+        await asyncio.sleep(start)
+        await machine.work(seconds)
+        return loop.time()
+
+    async def main() -> list[float]:
+        return await asyncio.gather(*(one(machine, *job) for machine, job in zip(machines, jobs, strict=True)))
+
+    try:
+        return loop.run(main())
+    finally:
+        loop.finish()
+
+
+def test_as_many_jobs_as_cores_take_as_long_as_alone() -> None:
+    assert ends(Host(2), [(0, 3), (0, 5)]) == ends(None, [(0, 3), (0, 5)]) == [3, 5]
+
+
+def test_more_jobs_take_turns() -> None:
+    assert ends(Host(1), [(0, 3), (0, 3)]) == [6, 6]
+    assert ends(Host(2), [(0, 2), (0, 2), (0, 2)]) == pytest.approx([3, 3, 3])
+
+
+def test_a_job_slows_those_down_that_have_begun_and_they_go_on_faster_after_it() -> None:
+    assert ends(Host(1), [(0, 4), (2, 1)]) == pytest.approx([5, 4])
+
+
+def test_who_stands_still_takes_no_turn() -> None:
+    loop, host = SimLoop(), Host(1)
+    still, other = Machine(loop.env, host=host), Machine(loop.env, host=host)
+
+    async def main() -> list[float]:
+        async def work(machine: Machine) -> float:
+            await machine.work(4)
+            return loop.time()
+
+        async def stop() -> None:
+            await asyncio.sleep(2)
+            still.stretch(float("inf"))
+            await asyncio.sleep(10)
+            still.stretch(1)
+
+        first, second, _ = await asyncio.gather(work(still), work(other), stop())
+        return [first, second]
+
+    try:
+        assert loop.run(main()) == pytest.approx([15, 5])  # each has done 1 s of 4 by 2 s; the other goes on alone
+    finally:
+        loop.finish()
+
+
+def test_what_is_broken_off_gives_its_turn_back() -> None:
+    loop, host = SimLoop(), Host(1)
+
+    async def main() -> float:
+        gone = asyncio.ensure_future(Machine(loop.env, host=host).work(100))
+        await asyncio.sleep(0)
+        loop.call_later(2, gone.cancel)
+        await Machine(loop.env, host=host).work(4)
+        return loop.time()
+
+    try:
+        assert loop.run(main()) == pytest.approx(5)
+    finally:
+        loop.finish()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 10), st.floats(0.01, 10)), min_size=1, max_size=8),
+    st.integers(1, 3),
+)
+def test_a_host_does_what_its_cores_can_do(jobs: Begun, cores: int) -> None:
+    found = ends(Host(cores), jobs)
+    alone = ends(None, jobs)
+    assert all(end >= own - 1e-9 for end, own in zip(found, alone, strict=True))
+    last, work = max(found), sum(seconds for _, seconds in jobs)
+    assert last <= max(start for start, _ in jobs) + work + 1e-6  # never idle while there is work
+    for start in (begin for begin, _ in jobs):  # what begins then or later fits in between
+        later = sum(seconds for begin, seconds in jobs if begin >= start)
+        assert later <= cores * (last - start) + 1e-6
+
+
+@pytest.mark.parametrize("cores", [0, -1])
+def test_a_host_has_a_core(cores: int) -> None:
+    with pytest.raises(ValueError, match=f"cores.={cores}. must be >= 1"):
+        Host(cores)

@@ -1,0 +1,61 @@
+"""Lines of calls: in a heap without them the calls would come in the same order."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.clock import Line
+from sim.loop import SimLoop
+
+
+def run(main: Callable[[SimLoop], Coroutine[Any, Any, Any]]) -> Any:
+    loop = SimLoop()
+    try:
+        return loop.run(main(loop))
+    finally:
+        loop.finish()
+
+
+_MOMENTS = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), _MOMENTS, _MOMENTS), max_size=30))
+def test_calls_of_lines_come_where_they_would_come_in_the_heap(calls: list[tuple[int, float, float]]) -> None:
+    """Each is added at one moment, to one of two lines or none, for another, which may be past or out of order."""
+
+    def played(*, lines: bool) -> list[tuple[int, float]]:
+        fired: list[tuple[int, float]] = []
+
+        async def main(loop: SimLoop) -> None:
+            found = [Line(loop.env), Line(loop.env)]
+
+            def add(number: int, line: int, due: float) -> None:
+                call = partial(lambda number: fired.append((number, loop.time())), number)
+                (found[line].at if lines and line < 2 else loop.env.at)(due, call)
+
+            for number, (line, moment, due) in enumerate(calls):
+                loop.env.at(moment, partial(add, number, line, due))
+            await asyncio.sleep(4)
+            assert loop.env.to_come() == []
+
+        run(main)
+        return fired
+
+    assert played(lines=True) == played(lines=False)
+
+
+def test_what_is_to_come_includes_all_of_a_line() -> None:
+    async def main(loop: SimLoop) -> list[tuple[float, Any]]:
+        line, calls = Line(loop.env), [partial(int, number) for number in range(4)]
+        line.at(1.0, calls[0])
+        loop.env.put(3.0, calls[1])
+        line.at(2.0, calls[2])
+        line.at(1.5, calls[3])
+        assert loop.env.to_come() == list(zip((1.0, 3.0, 2.0, 1.5), calls, strict=True))
+        return loop.env.to_come()
+
+    assert len(run(main)) == 4

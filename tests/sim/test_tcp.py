@@ -1,0 +1,208 @@
+"""Messages over TCP: never faster than the link, later where the window is small, whole and in order over bad links."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.barriers import Barrier
+from sim.conditions import Conditions
+from sim.faults import Partition
+from sim.latency import parse_latency
+from sim.loop import SimLoop
+from sim.network import LinkNetwork
+from sim.tcp_window import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
+from sim.trace import Trace
+from sim.triggers import Faults
+from sim.wire import Ledger, Packet
+
+Case = Sequence[tuple[float, int]]
+
+MS40 = 0.04
+MBIT20 = 2.5e6
+
+sizes = st.integers(1, 3_000_000)
+rates = st.sampled_from([1e5, 625e3, MBIT20, 1.25e7, 0.0])
+latencies = st.sampled_from(["0ms", "5ms", "40ms", "150ms"])
+
+
+class Wire:
+    """A network of named parties over TCP that notes when each packet arrived."""
+
+    def __init__(
+        self, latency: str = "40ms", loss: float = 0.0, seed: int = 1, faulty: bool = False, **rates: float
+    ) -> None:
+        self.loop = SimLoop()
+        faults = Faults([Partition("nobody", time=0.0)] if faulty else [])
+        conditions = Conditions("mesh", parse_latency(latency), loss=loss, transport="tcp")
+        self.network = LinkNetwork(self.loop, Trace(), Ledger(), seed, conditions, faults)
+        self.got: list[tuple[float, str, int]] = []
+        for name in ("a", "b", "c"):
+            rate = rates.get(name, 0.0)
+            self.network.attach(name, partial(self.take, name), up=rate, down=rate)
+
+    def take(self, name: str, packet: Packet) -> None:
+        self.got.append((self.loop.env.now, packet.sender, packet.round))
+
+    def send(self, sender: str, receiver: str, size: int, number: int = 1) -> None:
+        packet = Packet(b"", b"", bytes(32), sender, receiver, 1, "p", "s", "T", number, 0, False, size, 0, 0)
+        self.network.send(packet)
+
+    def at(self, when: float, sender: str, receiver: str, size: int, number: int = 1) -> None:
+        self.loop.env.at(when, partial(self.send, sender, receiver, size, number))
+
+    def run(self) -> list[tuple[float, str, int]]:
+        while self.loop.env.live:
+            self.loop.env.step()
+        self.loop.finish()
+        assert self.network.in_flight == 0
+        return self.got
+
+
+def arrival(size: int, latency: str = "40ms", rate: float = MBIT20, before: Case = (), pause: float = 5.0) -> float:
+    """Seconds that a message takes, `pause` seconds after each of those `before`, (pause, size) each."""
+    wire = Wire(latency, a=rate)
+    time = 0.0
+    for wait, earlier in before:
+        time += wait
+        wire.at(time, "a", "b", earlier)
+    wire.at(time + (pause if before else 0.0), "a", "b", size)
+    return wire.run()[-1][0] - time - (pause if before else 0.0)
+
+
+@given(one=sizes, more=st.integers(1, 500_000), latency=latencies, rate=rates)
+@settings(max_examples=60, deadline=None)
+def test_a_larger_message_never_takes_less(one: int, more: int, latency: str, rate: float) -> None:
+    assert arrival(one, latency, rate) <= arrival(one + more, latency, rate)
+
+
+@given(size=sizes, latency=latencies, rate=rates)
+@settings(max_examples=60, deadline=None)
+def test_no_message_is_faster_than_the_link(size: int, latency: str, rate: float) -> None:
+    seconds = parse_latency(latency).seconds or 0.0
+    bytes_sent = size + HEADERS * segments(size)
+    fluid = seconds + (bytes_sent / rate if rate else 0.0)
+    found = arrival(size, latency, rate)
+    assert found >= fluid + 4 * seconds - 1e-9
+    assert arrival(size, latency, rate, before=[(0.0, 1)]) >= fluid - 1e-9
+    rounds = math.ceil(math.log2(segments(size) / FIRST + 1)) + 1
+    assert found <= fluid + (4 + 2 * rounds) * seconds + (sum(FLIGHTS) / rate if rate else 0.0) + 1e-9
+
+
+@given(latency=st.sampled_from(["5ms", "40ms", "150ms"]), rate=st.sampled_from([625e3, MBIT20, 1.25e7]))
+@settings(max_examples=9, deadline=None)
+def test_a_warm_connection_is_as_fast_as_its_link_and_cools_down(latency: str, rate: float) -> None:
+    seconds = parse_latency(latency).seconds or 0.0
+    first = arrival(300_000, latency, rate, before=[(0.0, 1)])
+    soon = arrival(600_000, latency, rate) + 2 * seconds
+    warm = arrival(300_000, latency, rate, before=[(0.0, 600_000)], pause=soon)
+    cold = arrival(300_000, latency, rate, before=[(0.0, 600_000)], pause=60.0)
+    fluid = seconds + (300_000 + HEADERS * segments(300_000)) / rate
+    assert fluid - 1e-9 <= warm < 1.3 * fluid
+    assert cold == pytest.approx(first)
+
+
+WAYS = ["ab", "ba", "ac", "cb"]
+
+TABLE = [("40ms", MBIT20, 1_000, 0.0408), ("40ms", MBIT20, 100_000, 0.228), ("40ms", MBIT20, 300_000, 0.402),
+         ("40ms", MBIT20, 1_000_000, 0.694), ("40ms", MBIT20, 10_000_000, 4.452), ("150ms", 625e3, 100_000, 0.855),
+         ("150ms", 625e3, 1_000_000, 2.674), ("5ms", 1.25e7, 100_000, 0.0314)]  # fmt: skip
+"""One way over an open connection, of Linux's own TCP over links of namespaces (docs/validation.md)."""
+
+
+@pytest.mark.parametrize(("latency", "rate", "size", "real"), TABLE)
+def test_messages_take_as_long_as_measured(latency: str, rate: float, size: int, real: float) -> None:
+    assert arrival(size, latency, rate, before=[(0.0, 1)]) == pytest.approx(real, rel=0.15)
+
+
+@given(
+    letters=st.lists(st.tuples(st.sampled_from(WAYS), st.integers(1, 200_000)), min_size=1, max_size=9),
+    loss=st.sampled_from([0.0, 0.01, 0.3]),
+    seed=st.integers(0, 5),
+    times=st.lists(st.floats(0, 3), min_size=9, max_size=9),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_all_is_received_once_and_in_order_and_the_same_again(
+    letters: list[tuple[str, int]], loss: float, seed: int, times: list[float]
+) -> None:
+    found = []
+    for _ in range(2):
+        wire = Wire("lognormal:40ms,0.5", loss, seed, a=MBIT20, b=1e6, c=1e5)
+        for number, ((ends, size), time) in enumerate(zip(letters, sorted(times), strict=False)):
+            wire.at(time, *ends, size, number)
+        found.append(wire.run())
+    assert found[0] == found[1]
+    assert sorted(number for _, _, number in found[0]) == list(range(len(letters)))
+    for ends in {ends for ends, _ in letters}:
+        numbers = [number for _, _, number in found[0] if letters[number][0] == ends]
+        assert numbers == sorted(numbers)
+
+
+def test_losses_take_round_trips_and_never_save_time() -> None:
+    perfect = arrival(1_000_000)
+    for seed in range(4):
+        wire = Wire(loss=0.01, seed=seed, a=MBIT20)
+        wire.send("a", "b", 1_000_000)
+        ((time, _, _),) = wire.run()
+        assert perfect < time < 20 * perfect
+
+
+def test_two_senders_share_the_receivers_downlink() -> None:
+    wire = Wire("5ms", a=MBIT20, b=MBIT20, c=MBIT20)
+    for sender in ("a", "c"):
+        wire.send(sender, "b", 2_000_000)
+    times = [time for time, _, _ in wire.run()]
+    fluid = 2 * (2_000_000 + HEADERS * segments(2_000_000)) / MBIT20
+    assert fluid < times[0] <= times[1] < 1.1 * fluid
+    assert times[0] > 0.9 * times[1]
+
+
+def test_what_a_partition_stops_arrives_after_it_healed() -> None:
+    wire = Wire(faulty=True, a=MBIT20)
+    barrier = Barrier("a", "b")
+    wire.send("a", "b", 1)
+    wire.at(2.0, "a", "b", 50_000, 2)
+    wire.loop.env.at(1.0, partial(wire.network.block, barrier))
+    wire.loop.env.at(9.0, partial(wire.network.unblock, barrier))
+    received = wire.run()
+    assert [number for _, _, number in received] == [1, 2]
+    assert 9.0 < received[1][0] < 20.0
+    assert wire.network.statistics().sent_again > 0
+
+
+def test_one_connection_serves_both_ways() -> None:
+    wire = Wire(a=MBIT20)
+    wire.send("a", "b", 100)
+    wire.at(1.0, "b", "a", 100)
+    (first, _, _), (second, _, _) = wire.run()
+    assert first == pytest.approx(5 * MS40, abs=0.005)
+    assert second == pytest.approx(1.0 + MS40, abs=0.001)
+    assert wire.network.statistics().connections == 1
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["grow", "rest", "reduce", "collapse"]), st.integers(1, 50)), max_size=40)
+)
+def test_a_window_is_never_empty(steps: list[tuple[str, int]]) -> None:
+    window, now = Window(), 0.0
+    for name, count in steps:
+        now += 0.1
+        match name:
+            case "grow":
+                window.grow(min(count, int(window.size)), 138.0, now)
+            case "rest":
+                window.rest(count * 0.1, 0.28)
+            case _:
+                getattr(window, name)(now)
+        assert 1 <= window.size <= 4 << 20
+
+
+def test_headers_are_those_of_segments_and_every_second_acknowledgement() -> None:
+    assert [segments(size) for size in (1, SEGMENT, SEGMENT + 1)] == [1, 1, 2]
+    assert [headers(size) for size in (1, SEGMENT + 1, 3 * SEGMENT)] == [2 * HEADERS, 3 * HEADERS, 5 * HEADERS]
+    assert sum(FLIGHTS) < SET_UP < 4_000
+    assert all(one > 0 for one in FLIGHTS) and all(a != b for a, b in pairwise(FLIGHTS[1:]))
