@@ -1,8 +1,9 @@
 """What a server does that was lost in a run and comes back, with nothing but its disk.
 
-A server of rounds (`rounds`) goes on with the next one. A run of one round ends: a second sum of the same secrets, over
-other clients than the first, would show the difference, and the first may have been opened before the server was lost.
-So the round is not begun again; clients are dismissed, and need not wait for their deadlines.
+A server of rounds (`rounds`) goes on with the next one, unless it was lost in one with a secure sum. Such a run ends,
+as one of a single round does: a second sum of the same secrets, over other clients than the first, would show the
+difference, and the first may have been opened before the server was lost. So the round is not begun again; clients are
+dismissed, and need not wait for their deadlines.
 """
 
 from collections.abc import Iterable

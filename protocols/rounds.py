@@ -278,7 +278,7 @@ class RoundsServer(Server, Generic[S, R]):
         A round that was opened and not ended is lost. If only a sum of what clients gave in it was to be seen, there is
         no other: model and consensus are as they were, so clients would give the same again, in a sum over others.
         """
-        self.take_up(self.disk[_ENDED])
+        self.go_on_from(self.disk[_ENDED])
         number, began, called = self.disk.get(_OPENED, (0, 0.0, ()))
         if number > self.ended:
             over = self.sums_in(number)
@@ -304,7 +304,7 @@ class RoundsServer(Server, Generic[S, R]):
             name: copied(getattr(self, name)) for name in self.attributes
         }
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
+    def go_on_from(self, kept: Mapping[str, Any]) -> None:
         """Go on from what was `kept`."""
         for name, value in kept.items():
             setattr(self, name, copied(value))

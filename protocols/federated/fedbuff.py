@@ -182,8 +182,8 @@ class FedBuffServer(FedAvgServer):
     def may_call(self, members: tuple[str, ...]) -> tuple[str, ...]:
         return self.clients
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        super().take_up(kept)
+    def go_on_from(self, kept: Mapping[str, Any]) -> None:
+        super().go_on_from(kept)
         self.at_work.clear()  # what they have sent meanwhile is lost: whoever is called begins again
 
     async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:

@@ -317,10 +317,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
     def kept(self) -> dict[str, Any]:
         return super().kept() | {"companions": copied([companion.state() for companion in self._companions])}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
+    def go_on_from(self, kept: Mapping[str, Any]) -> None:
         fields = dict(kept)
         self._restore_companions(copied(fields.pop("companions")))
-        super().take_up(fields)
+        super().go_on_from(fields)
 
     def _restore_companions(self, states: Iterable[Any]) -> None:
         for companion, one in zip(self._companions, states, strict=True):

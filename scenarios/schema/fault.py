@@ -63,7 +63,7 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Duration | None,
         Meta(
             description="`crash`: how long until the party comes back, to take part from the next round on. A server "
-            "goes on with the next round; a run of one round, once begun, ends.",
+            "goes on with the next round; a run ends that has one round, or lost its server in one with a secure sum.",
             extra=DURATION,
         ),
     ] = None

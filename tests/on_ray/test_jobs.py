@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 import tacit
@@ -107,19 +108,33 @@ def test_chaos_finds_the_same(nodes: Nodes, dots: Path) -> None:
     assert [found(one) for one in there.verdicts] == [found(one) for one in here.verdicts]
 
 
+def of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def writes_a_run(worker: psutil.Process) -> bool:
+    try:
+        return any(Path(file.path).name == "run.sqlite" for file in worker.open_files())
+    except psutil.Error:
+        return False
+
+
 @pytest.mark.parametrize("address", ["cluster", "here"])
 def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, address: str) -> None:
     jobs = f"ray:{nodes.address}" if address == "cluster" else "ray"
-    changes = [word for change in (*PAILLIER, "data.limit=200") for word in ("--set", change)]
+    # Runs of seconds, so that one that has begun has not ended when it is interrupted.
+    changes = [word for change in (*PAILLIER, "data.limit=400", "protocol.key_bits=1024") for word in ("--set", change)]
     command = [sys.executable, "-m", "scenarios.command.entry", "sweep"]
     process = subprocess.Popen(
-        [*command, "xclp-digits", *changes, "--seeds", "4", "--jobs", jobs, "--out", "broken"],
+        [*command, "xclp-digits", *changes, "--seeds", "3", "--jobs", jobs, "--out", "broken"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,
     )  # fmt: skip
     assert process.stderr is not None
     first = process.stderr.readline()
-    assert first.startswith("1/4  "), first
+    assert first.startswith("1/3  "), first
+    while not any(writes_a_run(worker) for worker in (*nodes.workers, *of(process))):
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in errors, errors
@@ -132,7 +147,7 @@ def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, addre
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert resumed.returncode == 0, resumed.stderr
-    assert len(runs_of(tmp_path / "broken")) == 4
+    assert len(runs_of(tmp_path / "broken")) == 3
 
 
 def test_a_sweep_without_workers_says_so_in_a_line(without_workers: Nodes, dots: Path) -> None:
