@@ -14,11 +14,15 @@ import pytest
 from benchmarks.attacks import ATTACKS
 from protocols.registry import PROTOCOLS
 from scenarios.schema.keys import keys
+from tests.test_readme import blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
 RUNS = runpy.run_path(str(DOCS / "page_runs.py"))
 PAGES = {path: RUNS["blocks"](path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
 EXECUTED = [path for path in PAGES if RUNS["EXECUTED"] in path.read_text(encoding="utf-8")]
+README = [block.text.strip() for block in blocks()]
+"""Blocks that the README has, too, are run by its tests."""
+
 ELSEWHERE = ("flower.md", "ray.md", "deploying.md", "privacy.md")
 """Pages whose commands tests of their own run."""
 
@@ -124,6 +128,6 @@ def test_what_a_block_prints_stands_below_it(tmp_path: Path) -> None:
                          ids=lambda path: path.stem)  # fmt: skip
 def test_the_long_blocks_of_a_page_run(path: Path, tmp_path: Path) -> None:
     folder = RUNS["prepared"](tmp_path / "page")
-    for block in (block for block in PAGES[path] if block.mark == "long"):
+    for block in (block for block in PAGES[path] if block.mark == "long" and block.text.strip() not in README):
         done = RUNS["run_block"](block, folder)
         assert done.returncode == 0, f"{block.text}\n{done.stdout}"
