@@ -92,6 +92,11 @@ CLAIMS: tuple[tuple[str, str, tuple[tuple[str, str], ...] | str], ...] = (
         ("training-cifar10-iid", "FedAvg+XCLP above FedAvg+network"),
         ("training-mnist", "FedAvg+XCLP above FedAvg+network"),
     )),
+    ("... above FedSem+", XCLP, (("training-cifar10-iid", "FedAvg+XCLP above FedSem+"),)),
+    ("... above FedMatch and FedSiam", XCLP, (
+        ("training-cifar10-iid", "FedAvg+XCLP above FedMatch"),
+        ("training-cifar10-iid", "FedAvg+XCLP above FedSiam"),
+    )),
     ("Training, not iid: FedAvg+XCLP above labels alone", XCLP, (
         ("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg (labeled only)"),
     )),
@@ -100,8 +105,10 @@ CLAIMS: tuple[tuple[str, str, tuple[tuple[str, str], ...] | str], ...] = (
     )),
     ("... above the network's own labels", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedAvg+network"),)),
     ("... above FedSem+", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedSem+"),)),
-    ("... above FedMatch", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedMatch"),)),
-    ("... above FedSiam", XCLP, (("training-cifar10-non-iid", "FedAvg+XCLP above FedSiam"),)),
+    ("... above FedMatch and FedSiam", XCLP, (
+        ("training-cifar10-non-iid", "FedAvg+XCLP above FedMatch"),
+        ("training-cifar10-non-iid", "FedAvg+XCLP above FedSiam"),
+    )),
     ("Training on CIFAR-100 and Mini-ImageNet", XCLP, "missing"),
     ("FedCT is better than learning alone", FEDCT, (("fedct-table-10", "FedCT above no communication"),)),
     ("FedCT is as accurate as FedAvg", FEDCT, "fedct-table-10"),
