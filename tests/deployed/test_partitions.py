@@ -1,5 +1,7 @@
-"""Partitions by the router between network namespaces: the outcome is that of the simulator's partition."""
+"""Partitions by firewalls in network namespaces, and by the router between them: as in the simulator's partition."""
 
+import shutil
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,17 +26,42 @@ CHANGES = [*XCLP, *LINKS.changes]
 WAYS = (("client/2", "server"), ("server", "client/2"))
 
 
-def parted(path: Path, deadline: str, *options: str, heals_after: float | None = None) -> Result:
-    """A deployed run in which `client/2` is cut off while the first message is on its way to it."""
+def no_firewall() -> bool:
+    """Whether nftables are missing, or the kernel has none."""
+    return shutil.which("nft") is None or subprocess.run(["nft", "list", "tables"], capture_output=True).returncode != 0
+
+
+BY = [pytest.param("firewall", marks=pytest.mark.skipif(no_firewall(), reason="needs nftables")), "router"]
+RULES = """
+table inet parted {{
+    chain sent {{
+        type filter hook output priority 0; policy accept;
+        ip daddr {} drop
+    }}
+}}
+"""
+
+
+def parted(path: Path, by: str, deadline: str, *options: str, heals_after: float | None = None) -> Result:
+    """A deployed run in which `client/2` is cut off while the first message is on its way to it.
+
+    By their `firewall` machines drop what they would send each other; the `router` drops it on the way.
+    """
     changes = [*CHANGES, f"protocol.deadline={deadline}", "fault=[]"]
 
     def cut(lab: Any) -> None:
-        for way in WAYS:
-            lab.cut(*way)
+        for sender, receiver in WAYS:
+            if by == "router":
+                lab.cut(sender, receiver)
+            else:
+                lab.run(sender, ["nft", "-f", "-"], input=RULES.format(lab.address(receiver)), text=True, check=True)
 
     def heal(lab: Any) -> None:
-        for way in WAYS:
-            lab.heal(*way)
+        for sender, receiver in WAYS:
+            if by == "router":
+                lab.heal(sender, receiver)
+            else:
+                lab.run(sender, ["nft", "delete", "table", "inet", "parted"], check=True)
 
     def happens(lab: Any, line: str) -> None:
         if "the run begins" in line:
@@ -53,15 +80,17 @@ def simulated(path: Path, deadline: str, fault: str) -> Result:
     return run(load("xclp-digits", [*CHANGES, f"protocol.deadline={deadline}", table, "expect.lost=[]"]), out=path)
 
 
-def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(tmp_path: Path) -> None:
-    real, expected = parted(tmp_path / "real", "5s", "--idle", "4"), simulated(tmp_path / "simulated", "5s", "")
+@pytest.mark.parametrize("by", BY)
+def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_path: Path) -> None:
+    real, expected = parted(tmp_path / "real", by, "5s", "--idle", "4"), simulated(tmp_path / "simulated", "5s", "")
     assert what_became(real) == what_became(expected)
     assert real.labels_digest == expected.labels_digest
     assert [loss.party for loss in real.lost] == ["client/2"]
 
 
-def test_a_short_partition_is_mended_by_tcp_as_in_the_simulator(tmp_path: Path) -> None:
-    real = parted(tmp_path / "real", "20s", heals_after=1.0)
+@pytest.mark.parametrize("by", BY)
+def test_a_short_partition_is_mended_by_tcp_as_in_the_simulator(by: str, tmp_path: Path) -> None:
+    real = parted(tmp_path / "real", by, "20s", heals_after=1.0)
     expected = simulated(tmp_path / "simulated", "20s", ', lasts="1s"')
     assert what_became(real) == what_became(expected)
     assert real.labels_digest == expected.labels_digest
