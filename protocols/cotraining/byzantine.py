@@ -9,8 +9,9 @@ Abourayya et al., Little is enough, appendix D.8, leaves open how they attack a 
   which each draws the same other one from a secret that they share; where none is known they all send the class drawn.
 
 Where probabilities are shared, a lie has probability 1. A server cannot distinguish such a message from an honest one:
-it has the same form. Of m clients whose labels were received, a majority holds where the liars who agree are fewer
-than the honest who do, and a qualified majority of quorum q has no consensus at all where more than (1 - q) m lie.
+it has the same form. Of m clients whose labels were received, a majority holds where the Byzantine clients who agree
+are fewer than the honest who do, and a qualified majority of quorum q has no consensus at all where more than (1 - q) m
+lie.
 """
 
 from dataclasses import dataclass

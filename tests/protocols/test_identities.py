@@ -201,7 +201,7 @@ def test_another_list_of_who_takes_part_is_refused(federation, make_shards, reco
 @pytest.mark.parametrize("kind", [DealtKey, Agreed])
 def test_clients_that_sign_what_they_were_not_shown(federation, make_shards, kind: type) -> None:
     """Three sign their own keys, or the sets, wrongly: the server says who, and does without."""
-    run, liars = signed(federation, make_shards), NAMES[2:5]
+    run, byzantine = signed(federation, make_shards), NAMES[2:5]
 
     def each(send_each, receivers, message) -> None:
         if kind is DealtKey and isinstance(message, DealtKey):
@@ -210,12 +210,12 @@ def test_clients_that_sign_what_they_were_not_shown(federation, make_shards, kin
             message = Agreed(bytes(SIGNATURE_BYTES))
         send_each(receivers, message)
 
-    for name in liars:
+    for name in byzantine:
         run.client(name).send_each = partial(each, run.client(name).send_each)
     run.run()
     what = "dealt key" if kind is DealtKey else "sets of a sum"
     named = {name for name in NAMES if notes(run, f"the signature of {name} on its {what} does not verify")}
-    assert named and named <= set(liars)
+    assert named and named <= set(byzantine)
     assert len(run.server.record.contributors) == (7 if kind is DealtKey else 10)
     run.assert_equals_oracle()
 

@@ -304,11 +304,11 @@ def test_no_client_sends_to_another_in_the_clear_and_the_seed_stays_among_client
 def test_only_the_server_announces(federation, make_shards) -> None:
     """A client that claims to dismiss another, or to announce the members, is not believed; the trace names it."""
     build = federation(make_shards([4, 4, 4]))
-    liar = build.client("client/1")
+    byzantine = build.client("client/1")
     dismiss = Dismissed("go away", False)
     forged = [
-        (Frame("Dismissed", liar.name, "client/0", 1, 10**12, 0, False, encode_body(dismiss)), dismiss),
-        (Frame("Members", liar.name, "client/2", 1, 1, 2, False, b"garbage"), dismiss),
+        (Frame("Dismissed", byzantine.name, "client/0", 1, 10**12, 0, False, encode_body(dismiss)), dismiss),
+        (Frame("Members", byzantine.name, "client/2", 1, 1, 2, False, b"garbage"), dismiss),
     ]
     for delay in (0.1, 0.3):
         for frame, message in forged:

@@ -16,7 +16,7 @@ def lie(kind: str, truth: np.ndarray, secret: bytes = b"s" * 32) -> Lie:
 
 
 @given(classes=st.integers(2, 12), seeds=st.lists(SEEDS, min_size=2, max_size=4, unique=True), unknown=st.booleans())
-def test_liars_send_labels_and_none_of_a_known_point_is_right(classes: int, seeds: list[bytes], unknown: bool) -> None:
+def test_byzantine_clients_send_labels_and_none_of_a_known_point_is_right(classes: int, seeds: list[bytes], unknown: bool) -> None:
     truth = np.arange(50) % classes
     known = np.full(50, -1) if unknown else truth
     colluding = [lie("colluding", known).labels(truth, classes, seed) for seed in seeds]
@@ -40,21 +40,21 @@ def test_what_is_random_is_drawn_anew_and_evenly() -> None:
     assert (first != other).any()
 
 
-@given(liars=st.integers(0, 9), honest=st.integers(1, 9))
+@given(byzantine=st.integers(0, 9), honest=st.integers(1, 9))
 def test_those_who_collude_win_a_majority_when_they_are_more_and_can_only_stop_a_qualified_one(
-    liars: int, honest: int
+    byzantine: int, honest: int
 ) -> None:
     truth = np.arange(30) % 3
-    sent = [lie("colluding", truth).labels(truth, 3, bytes([i]) * 32) for i in range(liars)]
+    sent = [lie("colluding", truth).labels(truth, 3, bytes([i]) * 32) for i in range(byzantine)]
     labels = np.stack([truth] * honest + sent)
     agreed = majority(labels, 3)
-    if liars != honest:
-        assert (agreed == truth).all() if honest > liars else (agreed != truth).all()
+    if byzantine != honest:
+        assert (agreed == truth).all() if honest > byzantine else (agreed != truth).all()
     few = qualified(labels, 3, 0.9)
-    m = honest + liars
+    m = honest + byzantine
     if honest >= np.ceil(0.9 * m):
         assert (few == truth).all()
-    elif liars < np.ceil(0.9 * m):
+    elif byzantine < np.ceil(0.9 * m):
         assert (few == -1).all()
 
 
