@@ -323,25 +323,25 @@ class RoundsServer(Server, Generic[S, R]):
             self.advance(number, 1)
             self.out.clear()
             self.disk[_OPENED] = number, began, self.clients  # before anybody can know of it
-            members = self.invite(number)
+            members = self.select_clients(number)
             self.disk[_OPENED] = number, began, self.may_call(members)
             called = {*members, *self.enrolled}
             self.broadcast([name for name in self.clients if name not in called], Enroll())
         try:
-            record = await self.hold(number, began, members)
+            record = await self.run_round(number, began, members)
         except Abort as abort:
             self.dismiss(members, f"the round is lost: {abort}")
             record = self.record_type(number, began, members, str(abort))
         await self._enroll(0.0 if members else self.settings.deadline)  # else all rounds would be over in no time
         return record
 
-    def invite(self, number: int) -> tuple[str, ...]:
+    def select_clients(self, number: int) -> tuple[str, ...]:
         """Call clients to round `number`; returns whom. Taken in the step train.open."""
         raise NotImplementedError(f"{type(self).__name__} opens no rounds")
 
-    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> R:
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> R:
         """Round `number` with the `members` that were called. Raises Abort where the round is lost."""
-        raise NotImplementedError(f"{type(self).__name__} holds no rounds")
+        raise NotImplementedError(f"{type(self).__name__} runs no rounds")
 
     def state(self) -> dict[str, Any]:
         """The state of a party that has just ended a round."""

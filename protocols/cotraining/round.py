@@ -305,11 +305,11 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
     def sums_in(self, number: int) -> bool:
         return self.settings.votes is not None
 
-    def invite(self, number: int) -> tuple[str, ...]:
+    def select_clients(self, number: int) -> tuple[str, ...]:
         self.broadcast(self.clients, CotrainingRound(self.agreed))
         return self.clients
 
-    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         settings = self.settings
         sharing, points = settings.method.sharing, len(settings.public)
         if settings.votes is not None:

@@ -37,14 +37,14 @@ __all__ = ["FedAvgClient", "FedAvgServer", "fedavg", "update"]
 class FedAvgServer(TrainingServer):
     """Server executes: `model` is w_t, at first w_0, and `RoundsServer.main` goes through the rounds t = 1, 2, ..."""
 
-    def invite(self, number: int) -> tuple[str, ...]:
+    def select_clients(self, number: int) -> tuple[str, ...]:
         # m <- max(C K, 1);  S_t <- (random set of m clients)
         members = self.draw(number)
         # for each client k in S_t in parallel do:  w_{t+1}^k <- ClientUpdate(k, w_t)
         self.send_model(members)
         return members
 
-    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         await self.help_label(number, members)  # before their updates, where the method has pseudo-labels
         with self.step("train.average"):
             # w_{t+1} <- sum_k n_k/n w_{t+1}^k

@@ -82,9 +82,9 @@ class PredictingServer(xclp.Recording, FedAvgServer):
         """XCLP's."""
         return self.settings.prediction
 
-    def invite(self, number: int) -> tuple[str, ...]:
+    def select_clients(self, number: int) -> tuple[str, ...]:
         if number <= self.settings.rounds:
-            return super().invite(number)
+            return super().select_clients(number)
         self.begin_record(number)
         self.broadcast(self.clients, TrainingRound(self.model, []))
         return self.clients
@@ -94,8 +94,8 @@ class PredictingServer(xclp.Recording, FedAvgServer):
             self.record, self.aborted = xclp.RoundRecord(number, began), NOT_AGAIN
         return super().lost_in(number, began, called)
 
-    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         if number <= self.settings.rounds:
-            return await super().hold(number, began, members)
+            return await super().run_round(number, began, members)
         await self.hold_xclp(members, self.parameters)
         return Record(number, began, members)

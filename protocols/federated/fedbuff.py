@@ -159,7 +159,7 @@ class FedBuffServer(FedAvgServer):
         self.dismiss(self.at_work, OVER)
         self.at_work.clear()
 
-    def invite(self, number: int) -> tuple[str, ...]:
+    def select_clients(self, number: int) -> tuple[str, ...]:
         self._called.clear()
         self.call(number)
         return tuple(self.at_work)
@@ -186,7 +186,7 @@ class FedBuffServer(FedAvgServer):
         super().go_on_from(kept)
         self.at_work.clear()  # what they have sent meanwhile is lost: whoever is called begins again
 
-    async def hold(self, number: int, began: float, members: tuple[str, ...]) -> Record:
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
         settings, present = self.settings, set(members)
         with self.step("train.buffer"):
             while len(self.buffer) < settings.buffer and self.at_work:

@@ -108,13 +108,13 @@ def in_a_record(server: type, change: Callable[[Any, Any], dict[str, Any]]) -> C
     """A server that misreports a round."""
 
     def plant(patch: Patch) -> None:
-        hold = server.hold
+        hold = server.run_round
 
         async def planted(self: Any, *arguments: Any) -> Any:
             record = await hold(self, *arguments)
             return dataclasses.replace(record, **change(self, record)) if struck(self) else record
 
-        patch.setattr(server, "hold", planted)
+        patch.setattr(server, "run_round", planted)
 
     return plant
 
@@ -143,7 +143,7 @@ def nobody_again(patch: Patch) -> None:
         self.broadcast(members, CotrainingRound(self.agreed))
         return members
 
-    patch.setattr(CotrainingServer, "invite", planted)
+    patch.setattr(CotrainingServer, "select_clients", planted)
 
 
 def two_answers(patch: Patch) -> None:
@@ -190,7 +190,7 @@ def a_byte_too_many(patch: Patch) -> None:
 
 
 def another_model(patch: Patch) -> None:
-    hold = FedAvgServer.hold
+    hold = FedAvgServer.run_round
 
     async def planted(self: FedAvgServer, *arguments: Any) -> Any:
         record = await hold(self, *arguments)
@@ -198,7 +198,7 @@ def another_model(patch: Patch) -> None:
             self.model = bytes(len(self.model))
         return record
 
-    patch.setattr(FedAvgServer, "hold", planted)
+    patch.setattr(FedAvgServer, "run_round", planted)
 
 
 def forget_labels(simulation: Simulation, result: Simulated) -> None:

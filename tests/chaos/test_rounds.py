@@ -114,7 +114,7 @@ def test_a_server_that_calls_nobody_again_whom_it_lost_is_found(
         self.broadcast(members, CotrainingRound(self.agreed))
         return members
 
-    monkeypatch.setattr(CotrainingServer, "invite", without_the_lost)
+    monkeypatch.setattr(CotrainingServer, "select_clients", without_the_lost)
     assert broken(rounds, Fault(party="client/1", at="cotrain.predict", back_after="1s")) == {"who is heard is called"}
 
 

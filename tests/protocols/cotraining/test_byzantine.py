@@ -16,7 +16,9 @@ def lie(kind: str, truth: np.ndarray, secret: bytes = b"s" * 32) -> Lie:
 
 
 @given(classes=st.integers(2, 12), seeds=st.lists(SEEDS, min_size=2, max_size=4, unique=True), unknown=st.booleans())
-def test_byzantine_clients_send_labels_and_none_of_a_known_point_is_right(classes: int, seeds: list[bytes], unknown: bool) -> None:
+def test_byzantine_clients_send_labels_and_none_of_a_known_point_is_right(
+    classes: int, seeds: list[bytes], unknown: bool
+) -> None:
     truth = np.arange(50) % classes
     known = np.full(50, -1) if unknown else truth
     colluding = [lie("colluding", known).labels(truth, classes, seed) for seed in seeds]
