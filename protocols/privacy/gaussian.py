@@ -10,10 +10,10 @@ Integers get noise from the discrete Gaussian (Canonne, Kamath, Steinke, NeurIPS
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from sim.streams import Entropy
@@ -46,7 +46,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     if delta_of(mu, 0.0) <= delta:
         return 0.0
     most = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))  # by the tail bound of the privacy loss
-    return float(brentq(lambda epsilon: delta_of(mu, epsilon) - delta, 0.0, most + 1e-9, xtol=1e-12))
+    return _root(lambda epsilon: delta_of(mu, epsilon) - delta, 0.0, most + 1e-9)
 
 
 def mu_for(epsilon: float, delta: float) -> float:
@@ -56,8 +56,14 @@ def mu_for(epsilon: float, delta: float) -> float:
         raise ValueError(f"epsilon(={epsilon}) must be > 0.")
     if math.isinf(epsilon) or delta_of(_MU[1], epsilon) <= delta:
         return math.inf if math.isinf(epsilon) else _MU[1]
-    found = float(brentq(lambda mu: delta_of(mu, epsilon) - delta, *_MU, xtol=1e-12))
-    return found * (1 - 1e-9)
+    return _root(lambda mu: delta_of(mu, epsilon) - delta, *_MU) * (1 - 1e-9)
+
+
+def _root(function: Callable[[float], float], least: float, most: float) -> float:
+    """Where `function` is 0 between the two."""
+    from scipy.optimize import brentq  # a tenth of the start of every run, and few runs need it
+
+    return float(brentq(function, least, most, xtol=1e-12))
 
 
 def discrete_gaussian(deviation: float, shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.int64]:
