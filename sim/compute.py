@@ -221,13 +221,13 @@ def interrupts_held_back() -> Iterator[None]:
         return
     # A worker inherits that it is blocked. Where a library's thread gets it instead, it comes to the handler here.
     asked: list[int] = []
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     handler = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
         if asked:
             signal.raise_signal(signal.SIGINT)
 

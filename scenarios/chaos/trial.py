@@ -184,7 +184,7 @@ def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | 
 
     Raises KeyboardInterrupt also where Python drops it: a run that lost one would seem to break a promise.
     """
-    with Interruption() as interruption:
+    with Interruption() as interruption, interruption.raising():
         trial = _observed(scenario, limits, engine, interruption)
     if interruption.asked:
         raise KeyboardInterrupt

@@ -219,9 +219,13 @@ Files = dict[str, bytes]
 
 
 def packed(path: Path) -> Files:
-    """The files in the folder `path`, ``result.json`` last; {} if there is no such folder."""
+    """The files in the folder `path`, ``scenario.toml`` first and ``result.json`` last, as they are written.
+
+    {} if there is no such folder.
+    """
     found = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
-    return {name: found[name].read_bytes() for name in sorted(found, key=lambda name: name == "result.json")}
+    order = {"scenario.toml": -1, "result.json": 1}
+    return {name: found[name].read_bytes() for name in sorted(found, key=lambda name: order.get(name, 0))}
 
 
 def unpack(files: Files, path: Path) -> None:

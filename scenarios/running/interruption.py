@@ -2,8 +2,10 @@
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from sim.trace import Event
 
@@ -13,16 +15,18 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """A context in which SIGINT, and SIGTERM if it has a handler, interrupt once: the handler's exception is raised.
+    """A context in which SIGINT, and SIGTERM if it has a handler, interrupt once, and only the work that is `raising`.
 
-    `asked` is that exception, a KeyboardInterrupt; None before. Python drops an exception that a signal raises while
-    some object's ``__del__`` runs; as a sink of events, this object raises it again at the next event. After `over`,
-    further signals are ignored until the context ends.
+    `asked` is the exception of the handler, a KeyboardInterrupt; None before. One that is asked for before the work
+    begins is raised as it begins, and one after it has ended as the context ends, so what is made before the work and
+    written after it is whole. Python drops an exception that a signal raises while some object's ``__del__`` runs; as a
+    sink of events, this object raises it again at the next event.
     """
 
     def __init__(self) -> None:
         self.asked: KeyboardInterrupt | None = None
-        self._over = False
+        self._number = 0
+        self._raises = self._raised = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interruption":
@@ -33,25 +37,42 @@ class Interruption:
                     signal.signal(number, self._ask)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if kind is None and self._number and not self._raised:
+            signal.raise_signal(self._number)
 
-    def __call__(self, event: Event) -> None:
-        if self.asked is not None and not self._over:
-            raise self.asked
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """The work: in this context the exception is raised. It may still be as the context ends."""
+        try:
+            self._raises = True
+            if self.asked is not None:
+                self._raise(self.asked)
+            yield
+        finally:
+            self._raises = False
 
     def over(self) -> None:
-        """Ignore signals from now on, as the work has ended."""
-        self._over = True
+        """Raise nothing more in this work, which the exception may have kept from ending as it should."""
+        self._raises = False
+
+    def __call__(self, event: Event) -> None:
+        if self.asked is not None and self._raises:
+            self._raise(self.asked)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked is not None:
             return
-        self.asked = KeyboardInterrupt()
+        self.asked, self._number = KeyboardInterrupt(), number
         try:
             self._before[number](number, frame)
         except KeyboardInterrupt as raised:
             self.asked = raised
-        if not self._over:
-            raise self.asked
+        if self._raises:
+            self._raise(self.asked)
+
+    def _raise(self, asked: KeyboardInterrupt) -> NoReturn:
+        self._raised = True
+        raise asked

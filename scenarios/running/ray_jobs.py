@@ -1,8 +1,10 @@
 """Calls on the nodes of a Ray cluster, which need nothing of this machine's files."""
 
 import pickle
+import signal
 import time
 from collections.abc import Callable, Generator, Iterable
+from types import FrameType
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -28,6 +30,7 @@ from sim.ray_cluster import (
 __all__ = ["on_ray"]
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 _PATIENCE = 60.0
 """Seconds in which the cluster must have a CPU again."""
@@ -40,15 +43,16 @@ def on_ray(
     address: str,
     function: Callable[..., R],
     calls: Iterable[tuple[Any, ...]],
-    late: Callable[[R], object] = lambda result: None,
-) -> Generator[tuple[int, R], None, None]:
-    """Make the `calls` of `function` on a cluster; yield the index and the result of each as it ends.
+    taken: Callable[[R], T],
+) -> Generator[tuple[int, T], None, None]:
+    """Make the `calls` of `function` on a cluster; as each ends yield its index and what `taken` makes of its result.
 
     `address` is as of `Cluster`. There are as many calls at a time as the cluster has CPUs; one whose worker or node is
     lost is made again, three times at most. Of a Scenario among its arguments, data and plugins are sent along.
 
-    If the generator is closed before its end, KeyboardInterrupt is raised in the calls that have begun; what they
-    return then is given to `late`. Raises ClusterError.
+    If the generator is closed before its end, calls that have begun are interrupted, in what they do in an
+    `Interruption`, and what they return then is given to `taken` as well: whatever ends well is taken, wherever Ctrl-C
+    strikes. Raises ClusterError.
     """
     cluster = Cluster(address)
     running: dict[Any, int] = {}
@@ -64,32 +68,40 @@ def on_ray(
                 scenario = next((one for one in arguments if isinstance(one, Scenario)), None)
                 parts = scenario and data.of(scenario)
                 packed, long = cluster.packed(_with_data, (parts, function, arguments))
-                running[task.remote(installed(), plugged.shipped(), packed, *long)] = place
+                with interrupts_held_back():
+                    running[task.remote(installed(), plugged.shipped(), packed, *long)] = place
             if not running:
                 return
             ended, _ = ray.wait(list(running), timeout=1.0)
             for reference in ended:
-                yield running.pop(reference), _result(cluster, reference)
+                with interrupts_held_back():
+                    place = running.pop(reference)
+                    result = taken(_result(cluster, reference))
+                yield place, result
             seen = time.monotonic() if cpus or ended else seen
             if time.monotonic() - seen > _PATIENCE:
                 raise ClusterError(f"{cluster.name} has had no worker for {_PATIENCE:g} s")
     finally:
         with interrupts_held_back():
-            _end(cluster, list(running), late)
-            cluster.close()
+            try:
+                _end(cluster, list(running), taken)
+            finally:
+                cluster.close()
 
 
-def _end(cluster: Cluster, running: list[Any], late: Callable[[Any], object]) -> None:
-    """Interrupt the `running` calls."""
-    for reference in running:
-        cluster.ray.cancel(reference)
-    ended, _ = cluster.ray.wait(running, num_returns=len(running), timeout=_FAREWELL) if running else ([], [])
-    for reference in ended:
-        try:
-            found = cluster.ray.get(reference)
-        except Exception:  # it had not begun, or its worker is gone
-            continue
-        late(outcome_of(found))
+def _end(cluster: Cluster, running: list[Any], taken: Callable[[Any], object]) -> None:
+    """Interrupt the `running` calls, again and again: outside an `Interruption` a call takes no notice."""
+    until = time.monotonic() + _FAREWELL
+    while running and time.monotonic() < until:
+        for reference in running:
+            cluster.ray.cancel(reference)
+        ended, running = cluster.ray.wait(running, num_returns=len(running), timeout=1.0)
+        for reference in ended:
+            try:
+                result = outcome_of(cluster.ray.get(reference))
+            except Exception:  # it had not begun, its worker is gone, or it failed
+                continue
+            taken(result)
 
 
 def _result(cluster: Cluster, reference: Any) -> Any:
@@ -120,6 +132,8 @@ class _Data:
 
 
 def _call(wanted: dict[str, str], modules: plugged.Shipped, packed: bytes, *long: Any) -> bytes:
+    # For good: what comes of the call is lost if Ray's interrupt is raised before Ray has it, which is after the end.
+    signal.signal(signal.SIGINT, _take_no_notice)
     problem = unfit(wanted, modules)
     return carried_out(packed, long) if not problem else pickle.dumps((False, (ClusterError(problem), "")))
 
@@ -129,3 +143,7 @@ def _with_data(parts: Parts | None, function: Callable[..., R], arguments: tuple
         return function(*arguments)
     with parts_at_hand(parts):
         return function(*arguments)
+
+
+def _take_no_notice(number: int, frame: FrameType | None) -> None:
+    """An `Interruption` does, for as long as it lasts; else it is for nobody."""

@@ -85,9 +85,14 @@ def run(
 
 
 def carry_out(scenario: Scenario, name: str, *, out: Path | None = None, watch: Watch | None = None) -> Result:
-    """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"."""
-    with closing(RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario, name)) as folder:
-        return _carry_out(scenario, name, folder, watch)
+    """Run a scenario that is already checked. After Ctrl-C the outcome is "interrupted"; KeyboardInterrupt is raised
+    only before there is a folder, and after the run has ended.
+    """
+    with (
+        Interruption() as interruption,
+        closing(RunFolder(new_folder(out, f"{name}-{scenario.seed}"), scenario, name)) as folder,
+    ):
+        return _carry_out(scenario, name, folder, interruption, watch)
 
 
 def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None, or_restart: bool = False) -> Result:
@@ -109,8 +114,9 @@ def resume(path: Path, *, engine: str | None = None, watch: Watch | None = None,
             if not or_restart:
                 raise
             earlier = _Earlier(resumed=(0,))
-        folder.clear(record=earlier.recorder is None)
-        return _carry_out(scenario, scenario.name, folder, watch, earlier)
+        with Interruption() as interruption:
+            folder.clear(record=earlier.recorder is None)
+            return _carry_out(scenario, scenario.name, folder, interruption, watch, earlier)
 
 
 def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
@@ -136,6 +142,7 @@ def _carry_out(
     scenario: Scenario,
     name: str,
     folder: RunFolder,
+    interruption: Interruption,
     watch: Watch | None,
     earlier: _Earlier = _Earlier(),
 ) -> Result:
@@ -146,10 +153,10 @@ def _carry_out(
     error: BaseException | None = None
     began = time.perf_counter()
     secret = folder.lasting(scenario)
-    with Interruption() as interruption:
-        try:
-            record = folder.path / "run.sqlite"
-            recorder = recorder or Recorder(record, contents=contents(scenario), about=about(scenario, name))
+    try:
+        record = folder.path / "run.sqlite"
+        recorder = recorder or Recorder(record, contents=contents(scenario), about=about(scenario, name))
+        with interruption.raising():
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
             taps = Taps(delivered=[recorder.tap], waits=[recording.wait])
@@ -167,27 +174,26 @@ def _carry_out(
             if scenario.attack.kind:
                 recorder.flush()
                 vulnerability = attack(scenario, record, [interruption])
-        except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a program of a plugin may call sys.exit
-            error = interruption.asked or raised
-        finally:
-            interruption.over()
-        error = _complete(folder, recorder, simulation, simulated, error) or error
-        wall_seconds = earlier.wall_seconds + time.perf_counter() - began
-        result = result_of(scenario, name, simulation, simulated, error, wall_seconds)
-        result.folder = folder.path
-        result.resumed = list(earlier.resumed)
-        if earlier.resumed and result.privacy is not None:
-            result.privacy = after_resuming(result.privacy, seeded=scenario.entropy == "seeded")
-        result.vulnerability = vulnerability
-        folder.make_room()
-        if error is not None and not isinstance(error, KeyboardInterrupt):
-            folder.write_failure(_failure(error))
-        folder.write_result(result)
-        if error is None:
-            (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to resume
-            folder.forget()
+    except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a program of a plugin may call sys.exit
+        error = interruption.asked or raised
+    interruption.over()
+    error = _complete(folder, recorder, simulation, simulated, error) or error
+    wall_seconds = earlier.wall_seconds + time.perf_counter() - began
+    result = result_of(scenario, name, simulation, simulated, error, wall_seconds)
+    result.folder = folder.path
+    result.resumed = list(earlier.resumed)
+    if earlier.resumed and result.privacy is not None:
+        result.privacy = after_resuming(result.privacy, seeded=scenario.entropy == "seeded")
+    result.vulnerability = vulnerability
+    folder.make_room()
+    if error is not None and not isinstance(error, KeyboardInterrupt):
+        folder.write_failure(_failure(error))
+    folder.write_result(result)
+    if error is None:
+        (folder.path / CHECKPOINT).unlink(missing_ok=True)  # nothing is left to resume
+        folder.forget()
     if simulation is not None:
-        with suppress(KeyboardInterrupt):  # from a task that unwinds, or another Ctrl-C: the work is done
+        with suppress(KeyboardInterrupt):  # from a task that unwinds: the work is done
             simulation.close()
     return result
 

@@ -65,7 +65,7 @@ def in_workers(
     if not calls:
         return
     if isinstance(jobs, str):
-        with closing(on_ray(jobs.partition(":")[2], function, calls)) as done:
+        with closing(on_ray(jobs.partition(":")[2], function, calls, lambda result: result)) as done:
             yield from done
         return
     pool = ProcessPoolExecutor(

@@ -275,11 +275,11 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
     signal.signal(signal.SIGTERM, _stop)
     try:
         done = _perform(place, _inline(one), folder)
-    except KeyboardInterrupt:  # it was raised before the run could handle it
+        stopped = done[1].outcome == "interrupted"
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
+    except KeyboardInterrupt:  # it was raised before the run began, or after it had ended
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise CancelledError from None
-    stopped = done[1].outcome == "interrupted"
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if stopped else signal.SIG_DFL)  # idle, it simply ends
     return done
 
 
@@ -300,9 +300,9 @@ def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[
         return place, result, code
 
     sent = ((one.loaded.scenario, place, _inline(one), packed(folder / one.folder)) for place, one in plans.items())
-    with closing(on_ray(address, _perform_on_node, sent, late=written)) as done:
+    with closing(on_ray(address, _perform_on_node, sent, written)) as done:
         for _, found in done:
-            yield written(found)
+            yield found
 
 
 def _perform_on_node(scenario: Scenario, place: int, one: Plan, files: Files) -> tuple[int, Result, int, Files]:

@@ -4,6 +4,7 @@ import csv
 import json
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,31 @@ def test_pressed_twice_ctrl_c_leaves_the_folder_complete(
     assert result.outcome == "interrupted" and names(result.folder) == FILES
     with pytest.raises(KeyboardInterrupt):  # afterwards a signal means what it meant before
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("where", ["RunFolder.lasting", "Recorder.__init__", "Recorder.close", "Simulation.close"])
+def test_an_interruption_around_the_work_leaves_an_ending(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    owner, name = where.split(".")
+    kind = getattr(scenarios.running.runner, owner)
+    method = getattr(kind, name)
+
+    def amid_signal(*arguments: Any, **named: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return method(*arguments, **named)
+
+    monkeypatch.setattr(kind, name, amid_signal)
+    if name == "close":  # the run has ended, and is not called interrupted
+        with pytest.raises(KeyboardInterrupt):
+            carry_out(load(quick), "quick", out=tmp_path / "out")
+    else:
+        carry_out(load(quick), "quick", out=tmp_path / "out")
+    outcome = "completed" if name == "close" else "interrupted"
+    assert names(tmp_path / "out") == FILES
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["outcome"] == outcome
+    with closing(sqlite3.connect(tmp_path / "out" / "run.sqlite")) as record:
+        assert record.execute("SELECT value FROM run WHERE key = 'outcome'").fetchone() == (outcome,)
 
 
 def test_a_watch_gets_every_event_and_the_begin_and_end(quick: Path, tmp_path: Path) -> None:
