@@ -318,9 +318,18 @@ class LinkNetwork:
         if barrier is None:
             self._hop(journey, journey.far, journey.target)
         elif barrier.holds or self._is_reliable:  # the relay has it, and does not carry it yet
-            barrier.kept.append(partial(self._take, journey))
+            barrier.kept.append(partial(self._go_on, journey))
         else:
             self.end("lose", journey, CUT)
+
+    def _go_on(self, journey: Journey) -> None:
+        """Let the relay carry what it kept; a paused one does so as it resumes, before all that has arrived since."""
+        relay = journey.far
+        if relay.paused:
+            kept = sum(getattr(call, "func", None) == self._go_on for call in relay.arrivals)
+            relay.arrivals.insert(kept, partial(self._go_on, journey))
+        else:
+            self._take(journey)
 
     def _deliver(self, journey: Journey) -> None:
         packet, source = journey.packet, journey.source

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sim.faults import Crash, Crashed, Fault, Hold, Leave, Partition, Pause, Slow, availability
@@ -321,6 +321,7 @@ def gossip(stage: Stage, faults: list[Fault], **options: Any) -> Any:
         [{}, {"topology": "star"}, {"topology": "star", "loss": 0.2}, {"transport": "datagram", "loss": 0.2}]
     ),
 )
+@example([Hold("client/0", time=0.2, lasts=1.2), Pause("server", time=0.8, lasts=1.0)], 0, {"topology": "star"})
 def test_whatever_befalls_parties_the_run_ends_accounts_for_all_and_repeats(
     stage: Stage, faults: list[Fault], seed: int, conditions: dict[str, Any]
 ) -> None:
