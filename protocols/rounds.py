@@ -143,6 +143,7 @@ class CalledClient(Client):
                 over, left = (self.round, self.attempt), end - self.since
                 if self.falls_asleep(kinds, self.server, left, end):
                     return
+                call = None  # the model in the last one would stay for as long as it waits
                 call = await self.recv(kinds, self.server, left)
                 self.rest(False)
                 if not isinstance(call, self.call):

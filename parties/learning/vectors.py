@@ -36,4 +36,5 @@ def average(vectors: Sequence[bytes], weights: Sequence[float] | None = None) ->
     for vector, share in zip(vectors, shares, strict=True):
         numbers = decode(vector)
         total += numbers if share == 1.0 else share * numbers
-    return encode(total / sum(shares))
+    total /= sum(shares)
+    return encode(total)

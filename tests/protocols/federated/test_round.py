@@ -1,5 +1,6 @@
 """Rounds of federated training, whoever is lost: averages over those whose models were received, and nothing hangs."""
 
+import gc
 import math
 import struct
 from dataclasses import replace
@@ -22,7 +23,7 @@ from protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, 
 from protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
 from protocols.federated.method import Method, Options
-from protocols.federated.round import Record, TrainingSettings
+from protocols.federated.round import Record, TrainingRound, TrainingSettings
 from protocols.xclp.hamming_plaintext import PlaintextHamming
 from protocols.xclp.xclp import Parameters
 from sim.conditions import Conditions
@@ -112,6 +113,23 @@ def test_clients_take_part_in_no_more_rounds_than_were_agreed_on(averaging: Aver
     _, _, records, _ = trained(PLAIN, rounds=2, opened=4, averaging=averaging)
     assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS, 0, 0]
     assert all(record.lost for record in records[2:])
+
+
+def test_clients_that_wait_for_a_call_keep_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, report = [], FedAvgServer.report
+
+    def calls() -> list[TrainingRound]:
+        return [one for one in gc.get_objects() if isinstance(one, TrainingRound)]
+
+    earlier = calls()  # of other tests
+
+    def reports(self: FedAvgServer, record: Record) -> None:
+        kept.append(sum(not any(one is other for other in earlier) for one in calls()))
+        report(self, record)
+
+    monkeypatch.setattr(FedAvgServer, "report", reports)
+    trained(PLAIN)
+    assert kept == [0, 0, 0]
 
 
 def test_a_lost_server_ends_the_clients() -> None:
